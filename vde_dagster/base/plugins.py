@@ -41,6 +41,8 @@ SEAMS = {
     "formatters": "formatter",
     "configurations": "form of configuration",
     "python_modules": "module that stands in",
+    "assets": "maker of assets",
+    "sinks": "sink",
 }
 """Every seam, with the noun for one of its parts."""
 

@@ -50,9 +50,19 @@ class _Commands(TyperGroup):
         return [*super().list_commands(ctx), *_PLUGINS.working()]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if " ".join(args[:2]) in self.commands:
-            args = [" ".join(args[:2]), *args[2:]]
+        both = " ".join(args[:2])
+        if both in self.commands or self._is_of_plugin(both):
+            args = [both, *args[2:]]
         return super().resolve_command(ctx, args)
+
+    def _is_of_plugin(self, both: str) -> bool:
+        """Say whether a plug-in has the name, behind a command of ours that takes no word."""
+        first, _, second = both.partition(" ")
+        ours = self.commands.get(first)
+        if ours is None or hasattr(ours, "commands") or not second or second.startswith("-"):
+            return False
+        takes = (one for one in ours.params if one.param_type_name == "argument")
+        return next(takes, None) is None and _PLUGINS.find(both) is not None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Complete to one word; shells would take two for two commands."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
     from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
     from vde_dagster.project.settings import Settings
+
+
+_MAKERS: Seam[Callable[[AssetCatalog, Settings], Iterable[Any]]] = Seam("assets")
+"""Assets that plug-ins have in a project's code location."""
 
 
 def vde_definitions(
@@ -128,3 +133,5 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
             if checks is not None:
                 yield checks
+    for make in _MAKERS.working().values():
+        yield from make(catalog, settings)

@@ -32,6 +32,7 @@ SIGNALS = "signals"
 _EXTERNALS = "external_models"
 """The folder, and how the files begin, that declare tables which others write."""
 _EXPOSURES = ("exposures.yaml", "exposures.yml")
+_SYNCS = ("syncs.yaml", "syncs.yml")
 LINTER = "linter"
 """The folder of the project's own rules of the linter."""
 
@@ -55,6 +56,7 @@ class FoundFiles:
     templates: tuple[str, ...] = ()
     linter: tuple[str, ...] = ()
     exposures: tuple[str, ...] = ()
+    syncs: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
 
 
@@ -78,7 +80,8 @@ def find_files(settings: Settings) -> FoundFiles:
     names = (f"{_EXTERNALS}.yaml", f"{_EXTERNALS}.yml")
     declared += [name for name in names if os.path.isfile(os.path.join(root, name))]
     groups["externals"] += declared
-    groups["exposures"] += [one for one in _EXPOSURES if os.path.isfile(os.path.join(root, one))]
+    for group, own in (("exposures", _EXPOSURES), ("syncs", _SYNCS)):
+        groups[group] += [one for one in own if os.path.isfile(os.path.join(root, one))]
     groups.pop("", None)
     if settings.ignore_patterns:
         ignored = _ignored(root, settings.ignore_patterns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import names_a_day, relative_instant
@@ -281,6 +281,7 @@ class Exposure:
     """A dashboard, or whatever else outside of the project reads its models.
 
     Args:
+        what: `exposure`, or `sync` for a system that is kept in step with a model.
         reads: Models, or columns of them (in lower case), with the places where it says so.
     """
 
@@ -289,6 +290,7 @@ class Exposure:
     url: str | None
     reads: tuple[tuple[ModelName, str | None, SourceLocation], ...]
     location: SourceLocation
+    what: Literal["exposure", "sync"] = "exposure"
 
     def reads_of(self, model: ModelName, column: str | None) -> bool:
         """Say whether it reads a column, or a model; who reads a model reads all its columns."""

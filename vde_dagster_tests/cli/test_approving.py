@@ -56,6 +56,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
             "change": "renamed",
             "renamed_to": "turnover",
             "exposures": [],
+            "syncs": [],
             "from": "STRING",
             "to": None,
             "readers": [{"model": "marts.top", "columns": ["revenue"]}],

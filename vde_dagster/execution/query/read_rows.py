@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,55 @@ from vde_dagster.planning.environments.resolver import column_map
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.table import Table
 
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.lakehouse.rows.bind_filter import RowTest
+    from vde_dagster.lakehouse.rows.scan import FileState
     from vde_dagster.planning.environments.environment import Entry, Environment
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """Rows of a model in one state of its table.
+
+    Args:
+        table: The state as a table of its own, with the model's columns.
+        once: By column, the one that has its values in the table.
+        types: By column of the table, its Spark SQL type.
+    """
+
+    table: Table
+    once: Mapping[str, str]
+    types: Mapping[str, str]
+
+    def files(self) -> frozenset[FileState]:
+        """Return the files that the rows are in."""
+        from vde_dagster.lakehouse.rows.scan import file_states
+
+        return file_states(self.table)
+
+    def batches(
+        self, columns: Sequence[str] = (), without: Set[FileState] = frozenset()
+    ) -> Iterator[pa.Table]:
+        """Read the rows in the order of the files, without holding them.
+
+        Args:
+            columns: By their names in the model; all by default.
+            without: Files to leave out.
+        """
+        from pyiceberg.expressions import AlwaysTrue
+
+        from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
+
+        shown = list(columns or self.once)
+        wanted = list(dict.fromkeys(self.once[one] for one in shown))
+        schema = narrowed(self.table.schema().as_arrow(), wanted)
+        for rows in scan_rows(self.table, schema, (), AlwaysTrue(), without):
+            yield rows.select([self.once[one] for one in shown]).rename_columns(shown)
+
 
 State = tuple[int | None, int | None]
 """An Iceberg snapshot, None for no rows, and the schema that is read, None for the current one."""
@@ -82,20 +126,39 @@ def read_rows(
     past = version is not None
     version = version or named_environment(workspace, environment_name(environment))
     name = ModelName.parse(model, workspace.settings.default_namespace)
+    with _opened(workspace, version, name, pinned=past) as read:
+        return read.rows(version.version, columns, where, order_by, limit)
+
+
+@contextmanager
+def opened_rows(workspace: Workspace, version: Environment, name: ModelName) -> Iterator[ShownRows]:
+    """Open the rows that a version of an environment pins of a model, to be read in a block.
+
+    Raises:
+        UsageError: The version shows no such model, the model has no table, or what the version
+            showed is gone.
+    """
+    with _opened(workspace, version, name, pinned=True) as read:
+        yield read.shown()
+
+
+@contextmanager
+def _opened(
+    workspace: Workspace, version: Environment, name: ModelName, *, pinned: bool
+) -> Iterator[_Reading]:
     entry = shown_entry(version, name)
     if entry.table_id is None:
         raise UsageError(
             f"{name} has no table of its own, so it can only be read by an engine",
-            hint=f'`vde query {environment} "SELECT * FROM {name}"` reads it with Spark; or give '
+            hint=f'`vde query {version.name} "SELECT * FROM {name}"` reads it with Spark; or give '
             "its model another kind, such as FULL",
         )
     snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
     table = workspace.store.tables.get(entry.table_id)
     with workspace.lakehouse.naming_damage(lambda _: [table.ref]):
         metadata = workspace.lakehouse.table_metadata(table.ref)
-        state = _pinned(workspace, version, entry) if past else _shown(metadata, entry, table)
-        read = _Reading(workspace, name, snapshot, table, metadata, state)
-        return read.rows(version.version, columns, where, order_by, limit)
+        state = _pinned(workspace, version, entry) if pinned else _shown(metadata, entry, table)
+        yield _Reading(workspace, name, snapshot, table, metadata, state)
 
 
 def _pinned(workspace: Workspace, version: Environment, entry: Entry) -> State:
@@ -141,18 +204,12 @@ class _Reading:
         from vde_dagster.lakehouse.rows.row_order import SortKey, first_rows, require_sortable
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
-        table = as_pinned(self.table, self.metadata, self.state[1])
-        physical = dict(column_map(self.snapshot, table))
-        shown = [self._known(column, physical) for column in columns] or list(physical)
-        read: dict[str, str] = {}
-        for column, own in physical.items():
-            read.setdefault(own, column)
-        metadata = self._metadata([(column, own) for own, column in read.items()])
-        once = {column: read[own] for column, own in physical.items()}
-        found = self.workspace.lakehouse.of_metadata(metadata, self.table.ref)
+        opened = self.shown()
+        found, once = opened.table, opened.once
+        shown = [self._known(column, once) for column in columns] or list(once)
         tests = [self._test(where, found.schema(), once)] if where is not None else []
         keys = [
-            SortKey(once[self._known(text.removeprefix("-"), physical)], text.startswith("-"))
+            SortKey(once[self._known(text.removeprefix("-"), once)], text.startswith("-"))
             for text in order_by
         ]
         wanted = list(dict.fromkeys([*(once[one] for one in shown), *(key.column for key in keys)]))
@@ -165,14 +222,25 @@ class _Reading:
             rows = pa.concat_tables([schema.empty_table(), *scanned])
             if keys:  # Sorted once, and not batch by batch.
                 rows = first_rows([rows], schema, keys, rows.num_rows, None)
-        types = columns_of(metadata, None)
         return ModelRows(
-            tuple((column, types[once[column]]) for column in shown),
+            tuple((column, opened.types[once[column]]) for column in shown),
             rows.select([once[column] for column in shown]).rename_columns(shown),
             version,
         )
 
-    def _known(self, column: str, columns: dict[str, str]) -> str:
+    def shown(self) -> ShownRows:
+        """Return the state under the model's names."""
+        table = as_pinned(self.table, self.metadata, self.state[1])
+        physical = dict(column_map(self.snapshot, table))
+        read: dict[str, str] = {}
+        for column, own in physical.items():
+            read.setdefault(own, column)
+        metadata = self._metadata([(column, own) for own, column in read.items()])
+        once = {column: read[own] for column, own in physical.items()}
+        found = self.workspace.lakehouse.of_metadata(metadata, self.table.ref)
+        return ShownRows(found, once, columns_of(metadata, None))
+
+    def _known(self, column: str, columns: Mapping[str, str]) -> str:
         named = {one.lower(): one for one in columns}
         if column.lower() not in named:
             hint = suggest(column, columns, "columns")
@@ -190,7 +258,7 @@ class _Reading:
             )
         return found
 
-    def _test(self, where: str, schema: Any, once: dict[str, str]) -> RowTest:
+    def _test(self, where: str, schema: Any, once: Mapping[str, str]) -> RowTest:
         from vde_dagster.lakehouse.rows.bind_filter import bind_filter
         from vde_dagster.lakehouse.rows.row_filters import parse_filter, with_columns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,16 @@ _SMALL_BYTES = 4_000_000
 _AHEAD = 4
 
 
+FileState = tuple[str, frozenset[str]]
+"""A data file, and the files that say which of its rows are deleted: it has the same rows ever."""
+
+
 def scan_rows(
-    table: Table, wanted: pa.Schema, tests: Sequence[RowTest], files: BooleanExpression
+    table: Table,
+    wanted: pa.Schema,
+    tests: Sequence[RowTest],
+    files: BooleanExpression,
+    without: Set[FileState] = frozenset(),
 ) -> Iterator[pa.Table]:
     """Read the rows that fulfil a condition, always in the same order, without holding them.
 
@@ -34,13 +42,14 @@ def scan_rows(
         wanted: The columns, with the types that the rows get.
         tests: The conditions, all of which a row has to fulfil.
         files: What all wanted rows fulfil, too: it lets files be left out.
+        without: Files that are not read, in these states.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
     schema = table.schema()
     needed = narrowed(schema.as_arrow(), names)
     for test in tests:
         files = And(files, test.files)
-    tasks = _planned(table, files)
+    tasks = [task for task in _planned(table, files) if _state(task) not in without]
     scan = ArrowScan(
         table.metadata, table.io, schema.select(*names), AlwaysTrue(), case_sensitive=True
     )
@@ -56,6 +65,15 @@ def scan_rows(
             rows = test.rows(rows)
         if rows.num_rows:
             yield rows.select(wanted.names)
+
+
+def file_states(table: Table) -> frozenset[FileState]:
+    """Return the files that a table's rows are in; reads manifests only."""
+    return frozenset(map(_state, _planned(table, AlwaysTrue())))
+
+
+def _state(task: FileScanTask) -> FileState:
+    return task.file.file_path, frozenset(one.file_path for one in task.delete_files)
 
 
 class _Planner(ManifestGroupPlanner):

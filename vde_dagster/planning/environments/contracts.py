@@ -61,6 +61,7 @@ class ContractBreak:
         readers: The models that read it in the environment as it is now.
         renamed: The new name of a column that changes nothing else.
         exposures: Names of the dashboards and the like that the project says read it.
+        syncs: Names of the syncs that do.
     """
 
     model: ModelName
@@ -71,6 +72,7 @@ class ContractBreak:
     readers: tuple[Reader, ...] = ()
     renamed: str | None = None
     exposures: tuple[str, ...] = ()
+    syncs: tuple[str, ...] = ()
 
     @property
     def change(self) -> str:
@@ -92,7 +94,8 @@ class ContractBreak:
         else:
             how = "widens" if self.widens else "changes its type"
             text = f"{subject} {how} from {self.was} to {self.becomes}"
-        shown = (f"the dashboard {name}" for name in self.exposures)
+        shown = [f"the dashboard {name}" for name in self.exposures]
+        shown += [f"the sync {name}" for name in self.syncs]
         readers = [*map(str, self.readers), *shown, *more_readers]
         return f"{text}; read by {', '.join(readers)}" if readers else text
 
@@ -110,6 +113,7 @@ class ContractBreak:
                 for reader in self.readers
             ],
             "exposures": list(self.exposures),
+            "syncs": list(self.syncs),
         }
 
 

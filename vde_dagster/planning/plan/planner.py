@@ -263,17 +263,17 @@ class _Planner:
     def _breaks(self, name: ModelName, new: Shown | None) -> tuple[ContractBreak, ...]:
         table = self.state.tables.get(self.shown[name].table_id or "")
         before = Shown(self.old[name], table)
-        return tuple(
-            replace(
-                one,
-                exposures=tuple(
-                    exposure.name
-                    for exposure in self.request.exposures
-                    if exposure.reads_of(name, one.column)
-                ),
-            )
-            for one in contract_breaks(before, new, self.state.view_types, self.old.values())
-        )
+
+        def told(one: ContractBreak) -> ContractBreak:
+            known = [own for own in self.request.exposures if own.reads_of(name, one.column)]
+            named = {
+                what: tuple(own.name for own in known if own.what == what)
+                for what in ("exposure", "sync")
+            }
+            return replace(one, exposures=named["exposure"], syncs=named["sync"])
+
+        found = contract_breaks(before, new, self.state.view_types, self.old.values())
+        return tuple(map(told, found))
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Say whether an existing table of its own is laid out otherwise than a model now asks.

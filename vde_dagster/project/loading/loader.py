@@ -175,7 +175,7 @@ def _unknown_reads(
             if name not in models:
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
-                    f"the exposure '{exposure.name}' reads {name}, which is no model",
+                    f"the {exposure.what} '{exposure.name}' reads {name}, which is no model",
                     hint=meant(str(name), near) if near else "name a model of the project",
                     location=place,
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ _STANDALONE = "standalone"
 Reader = Callable[[Path, str], LoadedFile]
 
 _FORMS: Seam[Callable[[Folder, Path, str, FileContext], LoadedFile]] = Seam("model_files")
-"""Read files of models that are neither SQL nor Python, by their endings."""
+"""Read files that are neither SQL nor Python: of models by their endings, and `syncs.yaml`."""
 
 
 def own_files(folder: Folder) -> OwnFiles:
@@ -138,9 +138,10 @@ class OwnFiles:
         readers: dict[str, Reader] = {p: self._sql for p in found.sql if p not in audits}
         readers |= dict.fromkeys(self._standalone_files, self._standalone)
         readers |= dict.fromkeys(found.python, self._python)
-        readers |= dict.fromkeys(found.notebooks, self._notebook)
+        readers |= dict.fromkeys(found.notebooks, partial(self._by_plugin, "ipynb"))
         readers |= dict.fromkeys(found.externals, self._externals)
         readers |= dict.fromkeys(found.exposures, self._exposures)
+        readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
         return readers | dict.fromkeys(found.tests, self._tests)
 
     @property
@@ -351,8 +352,8 @@ class OwnFiles:
         folder = self._folder
         return load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
 
-    def _notebook(self, path: Path, text: str) -> LoadedFile:
-        return _FORMS.require("ipynb")(self._folder, path, text, self.context)
+    def _by_plugin(self, form: str, path: Path, text: str) -> LoadedFile:
+        return _FORMS.require(form)(self._folder, path, text, self.context)
 
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models

@@ -1,0 +1,62 @@
+"""Syncs as assets of Dagster, behind their models."""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.plugins.sync.definitions import FILES, SyncDefinition, read_syncs
+from vde_dagster.plugins.sync.syncs import Syncs
+from vde_dagster.project.settings import Settings
+
+
+class SyncConfig(dg.Config):
+    """What is asked of a sync."""
+
+    environment: str = PRODUCTION
+    full: bool = False
+
+
+def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
+    """Yield an asset for each sync of a project; none where its files have mistakes."""
+    if not any((settings.root / file).is_file() for file in FILES) or catalog.live.errors:
+        return
+    with Workspace.open(settings.root) as workspace:
+        definitions = read_syncs(workspace)
+    for definition in definitions.values():
+        yield _asset(catalog, definition)
+
+
+def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefinition:
+    names = catalog.names
+    all_of = dg.AllPartitionMapping()
+
+    @dg.asset(
+        key=names.of_asset("sync", definition.name),
+        deps=[
+            dg.AssetDep(catalog.key(definition.source), partition_mapping=all_of),
+            # A publication, and a rollback, too, is an event of this one.
+            dg.AssetDep(names.environment_key, partition_mapping=all_of),
+        ],
+        group_name=names.group,
+        kinds={definition.sink} if definition.sink in ("postgresql",) else None,
+        description=f"Keeps {definition.sink} in step with {definition.source} "
+        f"({definition.mode}) from {', '.join(definition.to)}; see {definition.place}.",
+        automation_condition=dg.AutomationCondition.any_deps_updated()
+        & ~dg.AutomationCondition.in_progress(),
+        required_resource_keys={names.resource},
+    )
+    def sync(context: dg.AssetExecutionContext, config: SyncConfig) -> dg.MaterializeResult[Any]:
+        with as_failure():
+            workspace = getattr(context.resources, names.resource).get()
+            done = Syncs(workspace).run(definition, config.environment, full=config.full)
+        facts = done.to_json()
+        named = ("environment", "since", "until", "sent", "unchanged", "refused")
+        return dg.MaterializeResult(metadata={name: facts[name] for name in named})
+
+    return sync

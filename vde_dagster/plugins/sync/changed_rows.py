@@ -1,0 +1,213 @@
+"""What a version of an environment shows of a model otherwise than an earlier one, without a JVM.
+
+A data file that both versions show, with the same rows deleted, has no changes: only the others are
+read, by PyIceberg. Views without a table are compared by Spark, see `vde changes`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import quote
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.query.read_rows import ShownRows, opened_rows
+from vde_dagster.planning.changes.query import MARKS
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.plugins.sync.definitions import SyncDefinition
+    from vde_dagster.plugins.sync.ledger import SyncCursor
+
+Batches = Callable[[Sequence[str]], Iterable[pa.Table]]
+"""Reads rows, of these columns."""
+
+Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
+"""A row to put outside, the key of one to take away, or a row that was compared and is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows that came and went from one version to another; a row that was rewritten did both.
+
+    Args:
+        shape: Hash of what rows look like and where they go.
+        since: The version that they were compared with; 0 where all rows of the later one came.
+        why: Why that is so, where something was sent before.
+    """
+
+    schema: pa.Schema
+    shape: str
+    since: int
+    why: str | None
+    came: Batches
+    went: Batches
+
+    def net(self, key: Sequence[str]) -> Iterator[Change]:
+        """Return the changes; without a key, the rows that are there more often than before."""
+        names = self.schema.names
+        if not key:
+            before = Counter(_hash(row, names) for row in _rows(self.went, names))
+            for row in _rows(self.came, names):
+                known = _hash(row, names)
+                before[known] -= 1
+                yield ("same" if before[known] >= 0 else "row"), row
+            return
+        had = {tuple(map(row.get, key)): _hash(row, names) for row in _rows(self.went, names)}
+        for row in _rows(self.came, names):
+            yield (
+                "same" if had.pop(tuple(map(row.get, key)), None) == _hash(row, names) else "row",
+                row,
+            )
+        for gone in had:
+            yield "gone", dict(zip(key, gone, strict=True))
+
+    def require_key(self, key: Sequence[str]) -> None:
+        """Make sure, before anything is sent, that a key tells the rows apart that came.
+
+        Raises:
+            UsageError: It does not.
+        """
+        seen: set[tuple[Any, ...]] = set()
+        for row in _rows(self.came, key) if key else ():
+            value = tuple(row.values())
+            if value in seen or None in value:
+                told = ", ".join(f"{name} = {one!r}" for name, one in row.items())
+                what = "is NULL in a row" if None in value else "is not unique"
+                raise UsageError(
+                    f"the key {what}: {told}; nothing was sent",
+                    hint="choose another key, or give the model audits: "
+                    f"unique_combination_of_columns(columns := ({', '.join(key)})), not_null(…)",
+                )
+            seen.add(value)
+
+
+@contextmanager
+def changed_rows(
+    workspace: Workspace,
+    definition: SyncDefinition,
+    version: Environment,
+    cursor: SyncCursor,
+    place: str,
+) -> Iterator[ChangedRows]:
+    """Open the changes from what the outside has to a version, to be read in a block.
+
+    Raises:
+        UsageError: The version shows no such model, it has no such key, or its data are gone.
+    """
+    name = definition.source
+    earlier = workspace.store.versions.at(version.name, cursor.version) if cursor.version else None
+    entry = version.entries.get(name)
+    if entry is not None and entry.table_id is None:
+        yield _by_spark(workspace, definition, version, cursor, place, earlier)
+        return
+    with ExitStack() as opened:
+        after = opened.enter_context(opened_rows(workspace, version, name))
+        schema, shape = _shape(definition, place, _arrow_schema(after))
+        since, why = cursor.version, _why_full(cursor, shape, earlier)
+        before: ShownRows | None = None
+        if earlier is not None and why is None:
+            try:
+                before = opened.enter_context(opened_rows(workspace, earlier, name))
+            except UsageError as error:
+                why = error.message
+        same: frozenset[Any] = frozenset()
+        if before is not None and _same_rows(before, after):
+            same = before.files() & after.files()
+        yield ChangedRows(
+            schema,
+            shape,
+            since if before is not None else 0,
+            why,
+            lambda columns: after.batches(columns, same),
+            lambda columns: before.batches(columns, same) if before is not None else (),
+        )
+
+
+def _by_spark(
+    workspace: Workspace,
+    definition: SyncDefinition,
+    version: Environment,
+    cursor: SyncCursor,
+    place: str,
+    earlier: Environment | None,
+) -> ChangedRows:
+    name, until, model = version.name, version.version, definition.source
+
+    def ask(since: int) -> tuple[pa.Table, pa.Table, str | None]:
+        read = workspace.changes.read_arrow(name, str(model), since=since, until=until)
+        if read.changes.method == "resync":
+            query = f"SELECT * FROM {quote(model.namespace, model.name)}"
+            rows = workspace.queries.run_arrow(f"{name}@{until}", query).value
+            return rows, rows.slice(0, 0), read.changes.why
+        own = read.rows.drop_columns([mark for mark, _ in MARKS])
+        came = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
+        return own.filter(came), own.filter(pc.invert(came)), None
+
+    since = cursor.version if earlier is not None else 0
+    came, went, why = ask(since)
+    schema, shape = _shape(definition, place, came.schema)
+    why = _why_full(cursor, shape, earlier) or why
+    if why is not None and went.num_rows:
+        came, went, _ = ask(0)
+    since = since if why is None else 0
+    return ChangedRows(
+        schema,
+        shape,
+        since,
+        why,
+        lambda names: [came.select(names)],
+        lambda names: [went.select(names)],
+    )
+
+
+def _arrow_schema(rows: ShownRows) -> pa.Schema:
+    own = rows.table.schema().as_arrow()
+    return pa.schema([pa.field(name, own.field(once).type) for name, once in rows.once.items()])
+
+
+def _shape(definition: SyncDefinition, place: str, schema: pa.Schema) -> tuple[pa.Schema, str]:
+    missing = [name for name in definition.key if name not in schema.names]
+    if missing:
+        raise UsageError(
+            f"{definition.source} has no column '{missing[0]}', which is in the key of the sync "
+            f"'{definition.name}'",
+            hint=f"{definition.place}: its columns are {', '.join(schema.names)}",
+        )
+    parts = [str(definition.source), definition.mode, place, *definition.key, ""]
+    columns = [f"{one.name} {one.type}" for one in schema]
+    return schema, digest(*parts, *columns)
+
+
+def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
+    if not cursor.version:
+        return None
+    if cursor.shape != shape:
+        return "the columns, or the sync's definition, changed"
+    if earlier is None or earlier.publication_id != cursor.publication:
+        return f"version {cursor.version} is kept no longer, or what followed it was not finished"
+    return None
+
+
+def _same_rows(before: ShownRows, after: ShownRows) -> bool:
+    """Say whether a file that both have has the same rows in both."""
+    one, two = before.table, after.table
+    return one.name() == two.name() and before.once == after.once and one.schema() == two.schema()
+
+
+def _rows(read: Batches, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for batch in read(columns):
+        yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _hash(row: dict[str, Any], names: Sequence[str]) -> bytes:
+    return blake2b(repr([row[name] for name in names]).encode(), digest_size=16).digest()

@@ -1,0 +1,183 @@
+"""Syncs as `syncs.yaml` defines them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.plugins.sync.sink import SINKS, Sink
+from vde_dagster.project.model import Exposure, LoadedFile
+from vde_dagster.project.settings import expand_secrets
+from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.project.reading.file_context import FileContext
+    from vde_dagster.project.sources.source import Folder
+    from vde_dagster.project.table_names import TableNames
+
+FILES = ("syncs.yaml", "syncs.yml")
+
+Mode = Literal["upsert", "mirror", "append"]
+
+
+class _Written(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    source: str
+    sink: str
+    to: dict[str, dict[str, Any]]
+    key: list[str] = []
+    mode: Mode = "upsert"
+    batch: Annotated[int, msgspec.Meta(ge=1)] = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SyncDefinition:
+    """An outside system that is kept in step with a model.
+
+    Args:
+        key: The columns that tell rows apart; none for `append`.
+        mode: `mirror` makes the outside equal to the view, `upsert` deletes nothing there, and
+            `append` only adds rows.
+        batch: Rows at once, at most.
+        to: The sink's options by environment; nothing is sent from others.
+    """
+
+    name: str
+    source: ModelName
+    sink: str
+    to: Mapping[str, Mapping[str, Any]]
+    key: tuple[str, ...]
+    mode: Mode
+    batch: int
+    place: SourceLocation
+
+    def sink_for(self, environment: str) -> Sink:
+        """Return the sink of an environment, with secrets from the process's environment.
+
+        Raises:
+            UsageError: The definition does not say where it sends to.
+        """
+        if environment not in self.to:
+            raise UsageError(
+                f"the sync '{self.name}' sends nothing from '{environment}'",
+                hint=f"{self.place}: name it under `to`, where there is {', '.join(self.to)}",
+            )
+        return _sink(self.sink, _expanded(self.to[environment]))
+
+
+def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read `syncs.yaml` as readers of models.
+
+    Raises:
+        ProjectError: The file has another form.
+    """
+    found = list(_read(path, text, context.names))
+    return LoadedFile(
+        path,
+        exposures=tuple(
+            Exposure(one.name, None, None, ((one.source, None, one.place),), one.place, "sync")
+            for one in found
+        ),
+    )
+
+
+def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
+    """Return a project's syncs by name.
+
+    Raises:
+        ProjectError: The file has a mistake.
+    """
+    found: list[SyncDefinition] = []
+    for file in FILES:
+        path = workspace.root / file
+        if path.is_file():
+            found += _read(Path(file), path.read_text("utf-8"), workspace.project.names)
+    return {one.name: one for one in found}
+
+
+def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
+    document = load_yaml(path, text)
+    if document.value is not None and not isinstance(document.value, list):
+        raise document.error((), "syncs are a list", "write - name: customers")
+    known: set[str] = set()
+    for number, entry in enumerate(document.value or []):
+        one = _definition(document, number, entry, names)
+        if one.name in known:
+            message = f"the sync '{one.name}' is defined twice"
+            raise document.error((number,), message, "give each its own name")
+        known.add(one.name)
+        yield one
+
+
+def _definition(
+    document: YamlDocument, number: int, entry: Any, names: TableNames
+) -> SyncDefinition:
+    try:
+        written = msgspec.convert(entry, _Written)
+    except msgspec.ValidationError as error:
+        raise _mistake(document, (number,), "a sync", error, _Written) from None
+    with placed(document.location((number, "source"))):
+        source = names.read(written.source)
+    if bool(written.key) == (written.mode == "append"):
+        raise document.error(
+            (number, "key"),
+            f"the sync '{written.name}' has {'a' if written.key else 'no'} key, and its mode is "
+            f"{written.mode}",
+            "leave it out, all rows are added"
+            if written.key
+            else "write key: [customer_id], the columns that tell rows apart",
+        )
+    to: dict[str, Mapping[str, Any]] = {}
+    for environment, options in written.to.items():
+        keys: KeyPath = (number, "to", environment)
+        with placed(document.location(keys)):
+            own = environment_name(environment)
+            try:
+                _sink(written.sink, options)
+            except msgspec.ValidationError as error:
+                what, of = f"the sink {written.sink}", SINKS.require(written.sink)
+                raise _mistake(document, keys, what, error, of) from None
+        if options in to.values():
+            raise document.error(
+                keys, f"two environments send '{written.name}' to one place", "give each its own"
+            )
+        to[own] = options
+    if not to:
+        raise document.error(
+            (number, "to"), f"the sync '{written.name}' is sent nowhere", "write to: {prod: {…}}"
+        )
+    place = document.location((number,))
+    key, mode, batch = tuple(written.key), written.mode, written.batch
+    return SyncDefinition(written.name, source, written.sink, to, key, mode, batch, place)
+
+
+def _mistake(
+    document: YamlDocument, keys: KeyPath, what: str, error: Exception, of: Any
+) -> ProjectError:
+    told = str(error)
+    unknown, place = re.search(r"unknown field `(\w+)`", told), re.search(r"`\$\.(\w+)", told)
+    found = unknown or place
+    hint = suggest(unknown[1], of.__struct_fields__) if unknown else "see docs/sync.md"
+    keys = (*keys, found[1]) if found else keys
+    return document.error(keys, f"{what} cannot be read: {told}", hint)
+
+
+def _sink(name: str, options: Mapping[str, Any]) -> Sink:
+    sink: Sink = msgspec.convert(options, SINKS.require(name))
+    return sink
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _expanded(one) for key, one in value.items()}
+    return expand_secrets(value) if isinstance(value, str) else value

@@ -1,0 +1,158 @@
+"""The sink `http`: batches are posted at least once, each with a key by which to know it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from vde_dagster.base.hashing import content_digest
+from vde_dagster.errors import ExecutionError
+from vde_dagster.plugins.sync.ledger import Ledger, metadata
+from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
+from vde_dagster.state.db.effects import Effects
+
+if TYPE_CHECKING:
+    from requests import Session
+
+    from vde_dagster.execution.workspace import Workspace
+
+_LATER = (429, 500, 502, 503, 504)
+_OF_ROWS = (400, 409, 413, 422)
+"""What a server answers that has read rows and will not have them."""
+
+
+class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An address that takes batches of changes as JSON.
+
+    Args:
+        headers: Sent with each batch; `${NAME}` is read from the environment when used.
+        rate: Batches a second, at most; 0 for as many as it takes.
+        attempts: How often a batch is sent before the run stops.
+        backoff: Seconds before the second attempt, doubled (with jitter) before each later one;
+            `Retry-After` goes before it.
+        timeout: Seconds that an answer may take.
+    """
+
+    url: str
+    method: Literal["POST", "PUT"] = "POST"
+    headers: dict[str, str] = {}
+    rate: float = 0.0
+    attempts: int = 6
+    backoff: float = 0.5
+    timeout: float = 30.0
+
+    @property
+    def place(self) -> str:
+        """The address, without what may be secret in it."""
+        return self.url.partition("?")[0].rpartition("@")[2]
+
+    @contextmanager
+    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Posts]:
+        """Open a session; the ledger is in the state's database."""
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+
+        database = workspace.store.database
+        database.run_transaction(metadata.create_all, name="sync.tables")
+        retry = Retry(
+            total=self.attempts - 1,
+            backoff_factor=self.backoff,
+            backoff_jitter=self.backoff,
+            status_forcelist=_LATER,
+            allowed_methods=None,
+            redirect=False,
+            raise_on_status=False,
+        )
+        project = workspace.settings.identity
+        name, _, environment = sync.partition("/")
+        ledger = Ledger(
+            lambda work, name: database.run_transaction(work, name=name),
+            project.id or project.name,
+            environment,
+            name,
+            database.clock.now,
+        )
+        with requests.Session() as session:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, HTTPAdapter(max_retries=retry))
+            yield Posts(self, session, ledger, database.effects)
+
+
+@dataclass
+class Posts:
+    """Batches on their way to an address."""
+
+    sink: HttpSink
+    session: Session
+    ledger: Ledger
+    effects: Effects
+    _about: dict[str, Any] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def begin(self, step: Step) -> None:
+        """Note what each batch says of itself."""
+        self._about = {
+            "sync": step.sync,
+            "environment": step.environment,
+            "since": step.since,
+            "version": step.until,
+            "mode": step.mode,
+            "full": not step.since,
+        }
+        self._key = step.key
+
+    def send(self, batch: Batch) -> int:
+        """Post a batch."""
+        changes: list[dict[str, Any]] = [
+            {"change": "upsert" if self._key else "append", "row": row} for row in batch.rows
+        ]
+        changes += [{"change": "delete", "key": key} for key in batch.gone]
+        self._post({**self._about, "batch": batch.number, "changes": changes})
+        return len(batch)
+
+    def end(self) -> int:
+        """Say, behind all rows of a mirror, that others are to go."""
+        if self._about["full"] and self._about["mode"] == "mirror":
+            self._post({**self._about, "batch": "end", "changes": []})
+        return 0
+
+    def _post(self, said: dict[str, Any]) -> None:
+        from requests import RequestException
+
+        sink, content = self.sink, msgspec.json.encode(said, enc_hook=str)
+        if sink.rate:
+            time.sleep(max(0.0, self._next - time.monotonic()))
+            self._next = time.monotonic() + 1 / sink.rate
+        known = {"Content-Type": "application/json", "Idempotency-Key": content_digest(content)}
+        try:
+            with self.effects.at("sync.post", sink.place):
+                answer = self.session.request(
+                    sink.method,
+                    sink.url,
+                    data=content,
+                    headers={**sink.headers, **known},
+                    timeout=sink.timeout,
+                    allow_redirects=False,
+                )
+        except RequestException as error:
+            raise _stopped(sink, f"cannot be reached: {type(error).__name__}") from error
+        if answer.ok and answer.status_code < 300:
+            return
+        told = f"answered {answer.status_code}: {answer.text[:300]}".rstrip(": ")
+        if answer.status_code in _OF_ROWS:
+            raise RowsRefused(told)
+        raise _stopped(sink, told)
+
+
+def _stopped(sink: HttpSink, why: str) -> ExecutionError:
+    return ExecutionError(
+        f"{sink.place} {why}",
+        hint="run it again: it goes on with the version that it was at, and sends each batch "
+        "under the same idempotency key",
+    )

@@ -1,0 +1,179 @@
+"""How far the outside is, and the rows that it refused, in tables beside the rows or the state.
+
+A sink with transactions keeps them in its own database, so that rows and cursor move together;
+for others they are in the state's database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    DateTime,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+metadata = MetaData()
+
+
+def _of() -> list[Column[Any]]:
+    return [
+        Column(name, String(255), primary_key=True) for name in ("project", "environment", "sync")
+    ]
+
+
+cursors = Table(
+    "vde_sync_cursors",
+    metadata,
+    *_of(),
+    Column("version", Integer, nullable=False),
+    Column("publication", String(64), nullable=False),
+    Column("shape", String(64), nullable=False),
+    Column("pending", Integer),
+    Column("sent", BigInteger, nullable=False),
+    Column("unchanged", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+)
+
+letters = Table(
+    "vde_sync_letters",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    *(Column(name, String(255), nullable=False) for name in ("project", "environment", "sync")),
+    Column("version", Integer, nullable=False),
+    Column("row", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCursor:
+    """What the outside has.
+
+    Args:
+        version: The version of the environment; 0 for none yet.
+        publication: The publication that made it, which is another one if the state is.
+        shape: Hash of what rows look like there.
+        pending: The version on the way to which somebody stopped; None where nobody did.
+        sent: Rows of the last step; `unchanged` and `refused` likewise.
+        at: When it got there (UTC).
+    """
+
+    version: int = 0
+    publication: str = ""
+    shape: str = ""
+    pending: int | None = None
+    sent: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A row that the outside refused: as JSON its values, or those of its key for one to delete."""
+
+    number: int
+    version: int
+    row: dict[str, Any]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger of one sync of one environment.
+
+    Args:
+        transact: Runs work in a named transaction, or in the one that the rows are in.
+    """
+
+    transact: Callable[[Callable[[Connection], Any], str], Any]
+    project: str
+    environment: str
+    sync: str
+    now: Callable[[], datetime]
+
+    def cursor(self) -> SyncCursor:
+        """Return what the outside has."""
+        query = select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
+
+        def work(conn: Connection) -> SyncCursor:
+            row = conn.execute(query.where(*self._is(cursors))).mappings().one_or_none()
+            return SyncCursor(**row) if row is not None else SyncCursor()
+
+        found: SyncCursor = self.transact(work, "sync.cursor_read")
+        return found
+
+    def begin(self, until: int) -> None:
+        """Note to which version rows are on the way from now on."""
+        first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
+        nothing = dict.fromkeys(("publication", "shape"), "")
+        self._write({"pending": until}, {**first, **nothing}, "sync.begun")
+
+    def done(self, cursor: SyncCursor) -> None:
+        """Note that the outside has a version."""
+        names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
+        self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
+
+    def refuse(self, version: int, row: bytes, why: str) -> None:
+        """Keep a row that was refused, as JSON."""
+        known = {**self._place, "version": version, "row": row.decode(), "why": why[:2000]}
+        query = insert(letters).values(**known, at=self.now())
+        self.transact(lambda conn: conn.execute(query) and None, "sync.refused")
+
+    def letters(self) -> list[Letter]:
+        """Return the rows that were refused, oldest first."""
+        query = select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
+        query = query.where(*self._is(letters)).order_by(letters.c.number)
+
+        def work(conn: Connection) -> list[Letter]:
+            rows: Iterable[Any] = conn.execute(query).all()
+            return [Letter(number, at, json.loads(row), why) for number, at, row, why in rows]
+
+        found: list[Letter] = self.transact(work, "sync.letters_read")
+        return found
+
+    def waiting(self) -> int:
+        """Return how many rows were refused and not taken since."""
+        query = select(func.count()).select_from(letters).where(*self._is(letters))
+        return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Forget letters."""
+        query = delete(letters).where(letters.c.number.in_(list(numbers)))
+        self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {"project": self.project, "environment": self.environment, "sync": self.sync}
+
+    def _is(self, table: Table) -> list[Any]:
+        return [table.c[name] == value for name, value in self._place.items()]
+
+    def _write(self, said: dict[str, Any], first: dict[str, Any], name: str) -> None:
+        values = {**said, "at": self.now()}
+
+        def work(conn: Connection) -> None:
+            known = update(cursors).where(*self._is(cursors)).values(**values)
+            if not conn.execute(known).rowcount:
+                conn.execute(insert(cursors).values(**self._place, **first, **values))
+
+        self.transact(work, name)

@@ -1,0 +1,347 @@
+"""The syncs of a project: planned, run, and their refused rows replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vde_dagster.base.names import current_user
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.execution.published_version import named_environment
+from vde_dagster.planning.environments.environment import Environment, environment_name
+from vde_dagster.plugins.sync.changed_rows import Change, ChangedRows, changed_rows
+from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
+from vde_dagster.plugins.sync.ledger import SyncCursor
+from vde_dagster.plugins.sync.sink import Batch, Delivery, RowsRefused, Step
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+LEASE_SECONDS = 30.0
+"""How long it takes until a process that was killed is known to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a run did, or a dry run would do.
+
+    Args:
+        since: The version that the outside had; 0 where all rows were sent.
+        why: Why all rows were, where some were before.
+        sent: Rows that were put outside or taken away; of a dry run, those that are to be sent.
+        unchanged: Rows that were compared, and are there as they should be.
+        refused: Rows that the outside will not have; they are kept, to be replayed.
+        sample: Of a dry run, some changes.
+    """
+
+    sync: str
+    environment: str
+    since: int
+    until: int
+    why: str | None = None
+    sent: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    sample: list[Change] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        shown = [{"change": kind, "row": row} for kind, row in self.sample]
+        found: dict[str, Any] = msgspec.to_builtins({**asdict(self), "sample": shown})
+        return found
+
+
+_NOTHING = SyncCursor()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a sync of an environment is.
+
+    Args:
+        current: The version that the environment is at; 0 where there is no such environment yet.
+        waiting: Rows that were refused and not taken since.
+        problem: Why the sink's ledger cannot be read.
+    """
+
+    sync: str
+    environment: str
+    current: int
+    cursor: SyncCursor = _NOTHING
+    waiting: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Syncs:
+    """The syncs of a project."""
+
+    workspace: Workspace
+
+    def named(self, environment: str, names: list[str] | None) -> list[SyncDefinition]:
+        """Return syncs by name, or all that send something from an environment.
+
+        Raises:
+            UsageError: There is none of a name, or none at all.
+        """
+        known, environment = read_syncs(self.workspace), environment_name(environment)
+        unknown = [name for name in names or () if name not in known]
+        if unknown or not known:
+            raise UsageError(
+                f"there is no sync '{unknown[0]}'" if unknown else "the project has no syncs",
+                hint=suggest(unknown[0], list(known), "syncs")
+                if unknown and known
+                else "define one in syncs.yaml, see docs/sync.md",
+            )
+        if names:
+            return [known[name] for name in names]
+        found = [one for one in known.values() if environment in one.to]
+        if not found:
+            raise UsageError(
+                f"no sync sends anything from '{environment}'",
+                hint="an environment sends where syncs.yaml names it under `to`, and nowhere else",
+            )
+        return found
+
+    def plan(self, definition: SyncDefinition, environment: str, *, limit: int = 10) -> Synced:
+        """Say what a run would send, and send nothing.
+
+        Raises:
+            UsageError: The environment sends nowhere, or as `run`.
+        """
+        with self._open(definition, environment, dry=True) as (delivery, version):
+            cursor = delivery.ledger.cursor()
+            done = Synced(definition.name, version.name, cursor.version, version.version)
+            if _has(cursor, version):
+                return done
+            with self._changes(definition, version, cursor) as found:
+                for kind, row in found.net(definition.key):
+                    if _is_sent(kind, definition):
+                        done = _more(done, sent=1)
+                        if len(done.sample) < limit:
+                            done.sample.append((kind, row))
+                    else:
+                        done = _more(done, unchanged=1)
+                return replace(done, since=found.since, why=found.why)
+
+    def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
+        """Make the outside what the environment shows.
+
+        Who stopped on the way to a version is brought there first: a row that changed with it, and
+        changed back since, is not among the changes to the present.
+
+        Args:
+            full: Whether to send all rows, whatever the outside is known to have.
+
+        Raises:
+            UsageError: The environment sends nowhere, the model is not shown, or the key is none.
+            ConflictError: Another process runs it.
+            ExecutionError: The outside could not be reached; run it again.
+        """
+        with self._open(definition, environment) as (delivery, version):
+            cursor = delivery.ledger.cursor()
+            total = Synced(definition.name, version.name, cursor.version, version.version)
+            if full:
+                cursor = _NOTHING
+            for target in self._targets(cursor, version):
+                if target is not None and _has(cursor, target):
+                    continue
+                try:
+                    if target is None:
+                        raise UsageError("the version that somebody stopped at is gone")
+                    done = self._deliver(definition, delivery, target, cursor)
+                except UsageError:
+                    if target is version:
+                        raise
+                    cursor = replace(cursor, publication="")  # What is outside is not known.
+                    continue
+                total = _more(total, done.sent, done.unchanged, done.refused)
+                total = replace(total, since=min(total.since, done.since), why=done.why)
+                cursor = delivery.ledger.cursor()
+            return total
+
+    def _targets(self, cursor: SyncCursor, version: Environment) -> list[Environment | None]:
+        if cursor.pending in (None, version.version):
+            return [version]
+        return [self.workspace.store.versions.at(version.name, cursor.pending or 0), version]
+
+    def status(self) -> list[Status]:
+        """Say how far each sync of each environment is; of one out of reach, why."""
+        found = []
+        for definition in read_syncs(self.workspace).values():
+            for name in definition.to:
+                known = self.workspace.store.environments.get(name)
+                own = Status(definition.name, name, known.version if known is not None else 0)
+                try:
+                    with definition.sink_for(name).open(
+                        self.workspace, f"{definition.name}/{name}", dry=True
+                    ) as delivery:
+                        ledger = delivery.ledger
+                        own = replace(own, cursor=ledger.cursor(), waiting=ledger.waiting())
+                except VdeError as error:
+                    own = replace(own, problem=error.message)
+                found.append(own)
+        return found
+
+    def replay(self, definition: SyncDefinition, environment: str) -> Synced:
+        """Send rows that were refused once more, as the version that the outside has shows them.
+
+        Raises:
+            As `run`.
+        """
+        with self._open(definition, environment) as (delivery, version):
+            ledger = delivery.ledger
+            cursor, letters = ledger.cursor(), ledger.letters()
+            done = Synced(definition.name, version.name, cursor.version, cursor.version)
+            at = self.workspace.store.versions.at(version.name, cursor.version)
+            if not letters or at is None:
+                return done
+            with self._changes(definition, at, replace(cursor, version=0)) as found:
+                delivery.begin(self._step(definition, at, cursor.version, found))
+                again = _again(found, definition.key, [one.row for one in letters])
+                changes = (one for one in again if _is_sent(one[0], definition))
+                for batch in _batches(changes, definition, f"replay {letters[-1].number}."):
+                    done = _send(delivery, at, batch, done)
+                ledger.forget(one.number for one in letters)  # Those refused again are new ones.
+            return done
+
+    @contextmanager
+    def _open(
+        self, definition: SyncDefinition, environment: str, *, dry: bool = False
+    ) -> Iterator[tuple[Delivery, Environment]]:
+        workspace, name = self.workspace, environment_name(environment)
+        sink, what = definition.sink_for(name), f"{definition.name}/{name}"
+        named_environment(workspace, name)
+        workspace.store.project.require_own()
+        if dry:
+            with sink.open(workspace, what, dry=True) as delivery:
+                yield delivery, named_environment(workspace, name)
+            return
+        owner = f"{current_user()}, process {os.getpid()}"
+        with (
+            workspace.store.leases.holding(
+                f"sync/{what}", owner, LEASE_SECONDS, LEASE_SECONDS * 1.5
+            ),
+            sink.open(workspace, what) as delivery,
+        ):
+            yield delivery, named_environment(workspace, name)
+
+    @contextmanager
+    def _changes(
+        self, definition: SyncDefinition, version: Environment, cursor: SyncCursor
+    ) -> Iterator[ChangedRows]:
+        place = definition.sink_for(version.name).place
+        with changed_rows(self.workspace, definition, version, cursor, place) as found:
+            found.require_key(definition.key)
+            yield found
+
+    def _step(
+        self, definition: SyncDefinition, version: Environment, since: int, found: ChangedRows
+    ) -> Step:
+        named = (definition.name, version.name, since, version.version)
+        return Step(*named, definition.mode, definition.key, found.schema)
+
+    def _deliver(
+        self,
+        definition: SyncDefinition,
+        delivery: Delivery,
+        version: Environment,
+        cursor: SyncCursor,
+    ) -> Synced:
+        with self._changes(definition, version, cursor) as found:
+            if found.why is not None and definition.mode == "append":
+                raise UsageError(
+                    f"'{definition.name}' cannot go on from version {cursor.version}, and would "
+                    f"add rows twice: {found.why}",
+                    hint="`vde sync run --full` adds all rows of now",
+                )
+            delivery.ledger.begin(version.version)
+            delivery.begin(self._step(definition, version, found.since, found))
+            done = Synced(definition.name, version.name, found.since, version.version, found.why)
+            changes = self._counted(found, definition, same := [0])
+            for batch in _batches(changes, definition):
+                done = _send(delivery, version, batch, done)
+            done = _more(done, sent=delivery.end(), unchanged=same[0])
+            delivery.ledger.done(
+                SyncCursor(
+                    *(version.version, version.publication_id, found.shape, None),
+                    *(done.sent, done.unchanged, done.refused),
+                )
+            )
+            return done
+
+    def _counted(
+        self, found: ChangedRows, definition: SyncDefinition, same: list[int]
+    ) -> Iterator[Change]:
+        for change in found.net(definition.key):
+            if _is_sent(change[0], definition):
+                yield change
+            else:
+                same[0] += change[0] == "same"
+
+
+def _is_sent(kind: str, definition: SyncDefinition) -> bool:
+    return kind == "row" or (kind == "gone" and definition.mode == "mirror")
+
+
+def _has(cursor: SyncCursor, version: Environment) -> bool:
+    same = cursor.version == version.version and cursor.publication == version.publication_id
+    return same and cursor.pending is None
+
+
+def _more(done: Synced, sent: int = 0, unchanged: int = 0, refused: int = 0) -> Synced:
+    return replace(
+        done,
+        sent=done.sent + sent,
+        unchanged=done.unchanged + unchanged,
+        refused=done.refused + refused,
+    )
+
+
+def _batches(
+    changes: Iterator[Change], definition: SyncDefinition, prefix: str = ""
+) -> Iterator[Batch]:
+    number = 0
+    while part := list(islice(changes, definition.batch)):
+        number += 1
+        rows, gone = ([row for kind, row in part if kind == one] for one in ("row", "gone"))
+        yield Batch(f"{prefix}{number}", rows, gone)
+
+
+def _send(delivery: Delivery, version: Environment, batch: Batch, done: Synced) -> Synced:
+    """Send a batch; of one that is refused, its halves, until the rows are found."""
+    try:
+        sent = delivery.send(batch)
+    except RowsRefused as error:
+        if len(batch) > 1:
+            for half in batch.halves():
+                done = _send(delivery, version, half, done)
+            return done
+        (row,) = (*batch.rows, *batch.gone)
+        delivery.ledger.refuse(version.version, msgspec.json.encode(row), error.message)
+        return _more(done, refused=1)
+    return _more(done, sent=sent, unchanged=len(batch) - sent)
+
+
+def _again(
+    found: ChangedRows, key: tuple[str, ...], refused: list[dict[str, Any]]
+) -> Iterator[Change]:
+    """Return the rows that have a refused key by now, and the keys that no row has."""
+    if not key:
+        yield from (("row", row) for row in refused)
+        return
+    wanted = {json.dumps([row[name] for name in key]): row for row in refused}
+    for _, row in found.net(key):
+        told = msgspec.to_builtins([row[name] for name in key])
+        if wanted.pop(json.dumps(told), None) is not None:
+            yield "row", row
+    for row in wanted.values():
+        yield "gone", {name: row[name] for name in key}

@@ -1,0 +1,103 @@
+"""`syncs.yaml`: what is wrong in it is told with its place, and plans name syncs as readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+WHOLE = """
+- name: top
+  source: marts.customers
+  key: [customer]
+  mode: mirror
+  sink: http
+  to:
+    prod: {url: "http://127.0.0.1:9/"}
+"""
+BROKEN = [
+    ("mode: mirror", "mode: mirrored", 4, "a sync cannot be read: Invalid enum value 'mirrored'"),
+    ("mode: mirror", "mod: mirror", 4, "unknown field `mod`.*'mode'"),
+    ("name: top", "name: top of", 1, r"`\$\.name`"),
+    ("mode: mirror", "mode: append", 3, "the sync 'top' has a key, and its mode is append"),
+    ("  key: [customer]\n", "", 1, "the sync 'top' has no key, and its mode is mirror"),
+    ("sink: http", "sink: htp", 7, "no sink 'htp' is installed"),
+    ("url:", "uri:", 7, "the sink http cannot be read: .*`uri`.*'url'"),
+    ("prod:", "'p rod':", 7, "p rod"),
+    ("marts.customers", "marts.customer", 1, "the sync 'top' reads marts.customer, which is no"),
+    ("    prod:", "    dev: {url: 'http://127.0.0.1:9/'}\n    prod:", 8, "two environments send"),
+    ("- name: top", "- &one\n  name: top", 1, None),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path, {**SHOP, "syncs.yaml": WHOLE})
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), BROKEN)
+def test_a_mistake_is_told_with_its_place(
+    folder: ProjectFolder, old: str, new: str, line: int, said: str | None
+) -> None:
+    folder.edit("syncs.yaml", old, new)
+    if said is None:
+        assert load_project(folder.root).exposures
+        return
+    with pytest.raises(ProjectError, match=said) as raised:
+        load_project(folder.root)
+    (mistake,) = raised.value.mistakes
+    assert mistake.location is not None
+    assert str(mistake.location.path) == "syncs.yaml"
+    assert mistake.location.line == line
+    assert mistake.hint
+
+
+def test_a_plan_that_breaks_its_columns_names_a_sync(folder: ProjectFolder) -> None:
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    folder.edit("models/marts/customers.sql", "AS revenue FROM", "AS money FROM")
+    folder.edit("models/marts/top.sql", "SELECT customer, revenue,", "SELECT customer, money,")
+    folder.edit("models/marts/top.sql", "revenue DESC", "money DESC")
+    with open_fake(folder.root) as workspace:
+        breaks = [one for model in workspace.plan("prod").models for one in model.breaks]
+    told = [one.describe() for one in breaks if str(one.model) == "marts.customers"]
+    assert len(told) == 1
+    assert told[0].endswith("the sync top")
+
+
+def test_commands_of_two_words_are_beside_one_of_one(folder: ProjectFolder, vde: Vde) -> None:
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        workspace.apply(workspace.plan("dev"))
+    here = ("--project", folder.root, "--json")
+    found = vde("sync", "status", *here).json["syncs"]
+    assert [(one["sync"], one["environment"], one["has"], one["current"]) for one in found] == [
+        ("top", "prod", 0, 1)
+    ]
+    assert "Repair Dagster's record" in vde("sync", "--help").out
+    assert "would send" in vde("sync", "plan", "--help").out
+    ended = vde("sync", "run", "dev", *here)
+    assert (ended.code, ended.json["error"]["message"]) == (2, "no sync sends anything from 'dev'")
+    ended = vde("sync", "run", "prod", "topp", *here)
+    assert ended.code == 2
+    assert "'top'" in ended.json["error"]["hint"]
+    assert vde("sync", "nothing", *here).code == 2
+
+
+@pytest.fixture
+def vde(capsys: pytest.CaptureFixture[str]) -> Vde:
+    from vde_dagster.cli.app import call
+    from vde_dagster_tests.cli.conftest import Called
+
+    def run(*arguments: object) -> Called:
+        capsys.readouterr()
+        code = call([str(argument) for argument in arguments])
+        return Called(code, *capsys.readouterr())
+
+    return run

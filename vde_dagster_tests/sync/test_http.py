@@ -1,0 +1,177 @@
+"""Whatever takes batches over HTTP is equal to the view, though it fails, and processes die."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
+from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.sync.receiver import DIES, Receiver, receiving
+from vde_dagster_tests.sync.world import Shop
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A running receiver."""
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def shop(tmp_path: Path, receiver: Receiver) -> Shop:
+    """A published shop, of which customers are posted."""
+    shop = Shop(tmp_path / "shop")
+    define(shop, receiver)
+    shop.publish()
+    return shop
+
+
+def define(shop: Shop, receiver: Receiver, **options: Any) -> None:
+    to = {"url": receiver.url, "backoff": 0.01, "attempts": 3, **options}
+    shop.define(sink="http", to={"prod": to}, batch=2)
+
+
+def equal(shop: Shop, receiver: Receiver) -> None:
+    shown = json.loads(msgspec.json.encode(shop.shown()))
+    assert receiver.rows == {str(row["customer"]): row for row in shown}
+
+
+def test_batches_come_once_and_later_runs_send_what_changed(
+    shop: Shop, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRM_TOKEN", "s3cret")
+    define(shop, receiver, headers={"Authorization": "Bearer ${CRM_TOKEN}"})
+    assert shop.sync().sent == 4
+    assert {one["Authorization"] for one in receiver.headers} == {"Bearer s3cret"}
+    equal(shop, receiver)
+    shop.run_day()
+    receiver.log.clear()
+    assert shop.sync().sent == 2
+    assert [len(one["changes"]) for one in receiver.log] == [2]
+    equal(shop, receiver)
+    shop.rollback(1)
+    assert shop.sync().sent == 2, "one goes, and one is as it was"
+    equal(shop, receiver)
+    assert shop.sync().sent == 0
+
+
+def test_a_busy_server_is_asked_later_and_as_it_says(shop: Shop, receiver: Receiver) -> None:
+    receiver.fail((503, {}), (429, {"Retry-After": "1"}), DIES)
+    define(shop, receiver, attempts=5)
+    assert shop.sync().refused == 0
+    equal(shop, receiver)
+    assert receiver.times[2] - receiver.times[1] >= 1
+    assert len(receiver.keys) == 3, "two batches of rows, and the end"
+    assert len(receiver.log) == 6
+
+
+def test_no_more_batches_come_in_a_second_than_is_said(shop: Shop, receiver: Receiver) -> None:
+    define(shop, receiver, rate=10)
+    shop.sync()
+    assert all(later - one > 0.08 for one, later in pairwise(receiver.times))
+
+
+def test_who_stopped_on_the_way_goes_there_first(shop: Shop, receiver: Receiver) -> None:
+    shop.sync()
+    shop.run_day()
+    receiver.answers = [lambda body: (500, {}) if body["batch"] != "1" else None]
+    shop.folder.edit("syncs.yaml", "batch: 2", "batch: 1")
+    with pytest.raises(ExecutionError, match="answered 500") as raised:
+        shop.sync()
+    assert "run it again" in (raised.value.hint or "")
+    assert shop.cursor() == [(1, 2)]
+    receiver.answers = []
+    shop.rollback(1)
+    with pytest.raises(AssertionError):
+        equal(shop, receiver)  # And no change from version 1 to 3 would take it back.
+    shop.sync()
+    equal(shop, receiver)
+    assert shop.cursor() == [(3, None)]
+
+
+def test_a_refused_row_is_kept_and_replayed_as_it_is_by_then(
+    shop: Shop, receiver: Receiver
+) -> None:
+    def no_twos(body: dict[str, Any]) -> tuple[int, dict[str, str]] | None:
+        twos = [one for one in body["changes"] if one.get("row", {}).get("customer") == 2]
+        return (422, {}) if twos else None
+
+    receiver.answers = [no_twos]
+    done = shop.sync()
+    assert (done.sent, done.refused) == (3, 1)
+    assert shop.sync(how="replay").refused == 1, "it is kept anew"
+    shop.run_day()
+    assert shop.sync().refused == 1
+    receiver.answers = []
+    receiver.log.clear()
+    done = shop.sync(how="replay")
+    assert (done.sent, done.refused) == (1, 0)
+    equal(shop, receiver)
+    assert shop.sync(how="replay").sent == 0
+
+
+def test_an_answer_that_is_no_matter_of_rows_ends_the_run(shop: Shop, receiver: Receiver) -> None:
+    receiver.fail((401, {}))
+    with pytest.raises(ExecutionError, match="answered 401"):
+        shop.sync()
+    assert len(receiver.log) == 1
+    shop.sync()
+    equal(shop, receiver)
+
+
+def test_append_adds_what_came_and_never_twice_by_itself(shop: Shop, receiver: Receiver) -> None:
+    to = {"prod": {"url": receiver.url}}
+    shop.define(source="marts.daily", key=None, mode="append", sink="http", to=to)
+    assert shop.sync().sent == 5
+    shop.run_day()
+    assert shop.sync().sent == 2
+    sent = [one["row"] for body in receiver.taken for one in body["changes"]]
+    shown = json.loads(msgspec.json.encode(shop.shown(model="marts.daily")))
+    assert sorted(sent, key=repr) == sorted(shown, key=repr)
+    to["prod"]["url"] += "?other"
+    shop.define(source="marts.daily", key=None, mode="append", sink="http", to=to)
+    assert shop.sync().sent == 0, "the place is the same"
+    to["prod"]["url"] = receiver.url + "/other"
+    shop.define(source="marts.daily", key=None, mode="append", sink="http", to=to)
+    shop.run_day()
+    with pytest.raises(UsageError, match="would add rows twice"):
+        shop.sync()
+
+
+STEPS = (
+    "sync.begun.commit",
+    "sync.post",
+    "sync.refused.commit",
+    "sync.done.commit",
+)
+
+
+@pytest.mark.parametrize("mode", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("point", STEPS)
+def test_killed_at_any_step_it_ends_equal_all_the_same(
+    shop: Shop, receiver: Receiver, point: str, mode: Any
+) -> None:
+    shop.sync()
+    refuses = point == "sync.refused.commit"
+    receiver.answers = [lambda body: (422, {}) if refuses and "1" in body["batch"] else None]
+    shop.run_day()
+    clock = FakeClock()
+    injector = FaultInjector(Fault(point, mode), clock=clock, in_process=True)
+    with pytest.raises(ProcessKilled):
+        shop.sync(opened={"effects": injector, "clock": clock})
+    assert injector.fired
+    receiver.answers = []
+    shop.rollback(1)
+    shop.sync()
+    shop.sync(how="replay")
+    equal(shop, receiver)
