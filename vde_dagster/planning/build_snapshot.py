@@ -260,6 +260,8 @@ def _metadata_hash(model: Model) -> str:
         parts += ["view", name, text]
     if model.skip_unchanged is not None:
         parts += ["skip unchanged", str(model.skip_unchanged)]
+    if model.asset is not None:
+        parts += ["asset", repr(model.asset)]
     parts += meaning_of(model.kind).metadata(model)
     kind = model.kind
     policies = (kind.forward_only, kind.on_destructive_change, kind.on_additive_change)

@@ -100,6 +100,21 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Asset:
+    """The names that a model has in Dagster where another tool of its author's gave it names.
+
+    Args:
+        key: Parts of the asset's key; empty for schema and name.
+        group: Its group, or None for its schema.
+        owners: Addresses and teams beside the model's owner.
+    """
+
+    key: tuple[str, ...] = ()
+    group: str | None = None
+    owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model: its query or code, how its table is filled, and what people are told of it.
 
@@ -138,6 +153,7 @@ class Model:
         skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
             has changed; None where what the model is made of decides.
         ignored_rules: Rules of the linter that are not looked at, in lower case.
+        asset: Its names in Dagster where they are not those of every model.
     """
 
     name: ModelName
@@ -177,6 +193,7 @@ class Model:
     signals: tuple[Signal, ...] = ()
     physical_version: str | None = None
     ignored_rules: tuple[str, ...] = ()
+    asset: Asset | None = None
     origins: Runs = field(default=(), compare=False, repr=False)
 
     def place(self, offset: int | None) -> SourceLocation:

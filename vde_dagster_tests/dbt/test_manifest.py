@@ -80,6 +80,22 @@ def test_an_unchanged_manifest_reads_no_node(shop: DbtCopy) -> None:
     assert second == first
 
 
+def test_a_disabled_test_needs_no_compiled_code(shop: DbtCopy) -> None:
+    """Tests of a disabled model stay in the manifest so."""
+    before = shop.load().models
+
+    def disable(manifest: dict[str, Any]) -> None:
+        test = next(n for n in manifest["nodes"].values() if n["name"] == "no_free_orders")
+        manifest["nodes"]["test.shop.off"] = {
+            **test,
+            **{"unique_id": "test.shop.off", "name": "off", "compiled_code": None},
+            "config": {**test["config"], "enabled": False},
+        }
+
+    shop.edit(disable)
+    assert shop.load().models == before
+
+
 def test_a_changed_node_alone_is_read(shop: DbtCopy) -> None:
     shop.load()
 

@@ -107,7 +107,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
     operation = dg.OpDefinition(
         compute_fn=compute,
-        name=safe_name("__".join(spec.key.path)),
+        name=_operation(spec.key),
         ins=dict.fromkeys(inputs, _IN),
         # Audits run with the fills that they check, unit tests with plans, and either by itself.
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
@@ -124,6 +124,11 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
+
+
+def _operation(key: dg.AssetKey) -> str:
+    """Return an asset's op: a key in one part may be a word that Dagster keeps, such as `type`."""
+    return safe_name("__".join(key.path if len(key.path) > 1 else ("", *key.path)))
 
 
 RESULT = "result"
@@ -254,7 +259,7 @@ def checks_alone(
         return None
 
     @dg.multi_asset_check(
-        name=safe_name("__".join((*spec.key.path, "checks"))),
+        name=f"{_operation(spec.key)}__checks",
         specs=specs,
         can_subset=True,
         required_resource_keys={catalog.names.resource},

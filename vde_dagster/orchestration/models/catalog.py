@@ -73,6 +73,7 @@ def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalo
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
     """Give every live model its spec and its partitions."""
+    translator = translator.of_models(live.models)
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
     partitions = {
         name: model_partitions(model, live.starts.get(name), now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ class VdeTranslator:
     """
 
     names: Names = SHORT
+    given: Mapping[ModelName, tuple[str, ...]] = {}
+    """Parts of the keys of models whose source says how Dagster calls them."""
 
     def __init__(self, root: Path | None = None, catalog: str = "lakehouse") -> None:
         self.root = root
@@ -50,9 +54,22 @@ class VdeTranslator:
         found.names = names
         return found
 
+    def of_models(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
+        """Return the same translator with the keys that models' sources give them.
+
+        A key that two would have is of neither: both are called by schema and name.
+        """
+        assets = {name: model.snapshot.model.asset for name, model in models.items()}
+        keys = {name: asset.key for name, asset in assets.items() if asset and asset.key}
+        plain = ((name.namespace, name.name) for name in models if name not in keys)
+        taken = Counter((*keys.values(), *plain))
+        found = copy.copy(self)
+        found.given = {name: key for name, key in keys.items() if taken[key] == 1}
+        return found
+
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read, with the prefix."""
-        return self.names.of_asset(name.namespace, name.name)
+        return self.names.of_asset(*self.given.get(name, (name.namespace, name.name)))
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
         """Return everything that is shown of a model."""
@@ -60,7 +77,7 @@ class VdeTranslator:
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),
             description=self.get_description(model),
-            group_name=self.names.named(safe_name(model.name.namespace)),
+            group_name=self.names.named(safe_name(self.get_group(model))),
             kinds=self.get_kinds(definition),
             owners=self.get_owners(definition),
             tags={_INVALID_TAG.sub("_", tag)[:63]: "" for tag in definition.tags},
@@ -75,13 +92,19 @@ class VdeTranslator:
             return {"sql"}
         return {"spark", "iceberg", "python" if model.python else "sql"}
 
+    def get_group(self, model: LiveModel) -> str:
+        """Return the group's name without the prefix: the one that its source gives, or schema."""
+        asset = model.snapshot.model.asset
+        return (asset.group if asset else None) or model.name.namespace
+
     def get_owners(self, model: Model) -> list[str]:
         """Return owners as Dagster wants them: an address, or a team's name."""
-        if not model.owner:
-            return []
-        if "@" in model.owner or model.owner.startswith("team:"):
-            return [model.owner]
-        return [f"team:{model.owner}"]
+        others = model.asset.owners if model.asset else ()
+        owners = (owner for owner in dict.fromkeys((model.owner, *others)) if owner)
+        return [
+            owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
+            for owner in owners
+        ]
 
     def get_description(self, model: LiveModel) -> str:
         """Return the model's text, what is wrong with its file, and its source, as Markdown."""

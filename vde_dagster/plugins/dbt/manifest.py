@@ -116,6 +116,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     loaded_at_field: str | None = None
     source_name: str | None = None
     patch_path: str | None = None
+    version: str | float | None = None
 
     @property
     def materialized(self) -> str:
@@ -289,6 +290,9 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
         raise ProjectError(
             f"the manifest is broken: {error}", hint=_AGAIN, location=SourceLocation(path, line)
         ) from None
+    # Tests of a disabled model stay among the nodes, disabled and without compiled code.
+    enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
+    manifest = msgspec.structs.replace(manifest, nodes=enabled)
     _require_compiled(path, manifest)
     for function in manifest.functions.values():
         raise ProjectError(

@@ -10,7 +10,6 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.plugins.dbt.audits import audits_of, constraints_of, freshness_of, grains_of
-from vde_dagster.plugins.dbt.exposures import read_exposure
 from vde_dagster.plugins.dbt.incremental import (
     Filling,
     by_time,
@@ -22,6 +21,7 @@ from vde_dagster.plugins.dbt.incremental import (
 from vde_dagster.plugins.dbt.kinds import filling, misconfigured
 from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
 from vde_dagster.plugins.dbt.options import partitions, statements, without_meaning
+from vde_dagster.plugins.dbt.outside import asset_of, read_exposure
 from vde_dagster.plugins.dbt.python_models import python_source
 from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
 from vde_dagster.plugins.dbt.unit_tests import unit_tests_of
@@ -122,6 +122,7 @@ def _model(
         tags=tuple(dict.fromkeys(node.tags)),
         columns=columns if is_source or is_python or node.contract.enforced else (),
         column_descriptions={c.name: c.description for c in columns if c.description},
+        asset=asset_of(node, meta),
     )
     if is_source:
         audits = tuple(freshness_of(node, dialect))

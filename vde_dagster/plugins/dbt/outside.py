@@ -1,0 +1,64 @@
+"""What others know a dbt project by: exposures that read it, and names of its nodes in Dagster.
+
+The names are those that dagster-dbt gives by default, so that schedules, sensors and assets
+downstream that were written for it go on.
+Source: https://docs.dagster.io/integrations/libraries/dbt/reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import SourceLocation, placed
+from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_of
+from vde_dagster.project.model import Asset, Exposure, LoadedFile
+from vde_dagster.project.table_names import TableNames
+
+
+def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
+    """Read an exposure.
+
+    Args:
+        unit: The unit's name.
+        path: The file that declares it, relative to the root.
+    """
+    exposure, place = reader.exposure, SourceLocation(path)
+    with placed(place):
+        reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
+    name, owner = exposure.label or exposure.name, owner_of(exposure.owner)
+    told = Exposure(name, owner, exposure.url, reads, place)
+    return LoadedFile(Path(unit), exposures=(told,) if reads else ())
+
+
+def asset_of(node: Node, meta: Mapping[str, Any]) -> Asset:
+    """Return a node's key, group and owners: those under `meta.dagster`, else by dbt's names.
+
+    Args:
+        meta: All of the node's `meta`.
+    """
+    said = meta.get("dagster")
+    given: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    group = given.get("group") or node.group or node.config.get("group")
+    owners = tuple(map(str, _listed(given.get("owners"))))
+    return Asset(
+        tuple(map(str, _listed(given.get("asset_key")))) or _key(node),
+        str(group) if group else None,
+        owners,
+    )
+
+
+def _key(node: Node) -> tuple[str, ...]:
+    if node.resource_type == "source":
+        return (node.source_name, node.name) if node.source_name else ()
+    if node.version is not None:
+        return (node.alias or node.name,)
+    schema = node.config.get("schema")
+    return (str(schema), node.name) if schema else (node.name,)
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) else []
