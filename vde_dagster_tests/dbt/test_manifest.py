@@ -88,7 +88,9 @@ def test_a_disabled_test_needs_no_compiled_code(shop: DbtCopy) -> None:
         test = next(n for n in manifest["nodes"].values() if n["name"] == "no_free_orders")
         manifest["nodes"]["test.shop.off"] = {
             **test,
-            **{"unique_id": "test.shop.off", "name": "off", "compiled_code": None},
+            "unique_id": "test.shop.off",
+            "name": "off",
+            "compiled_code": None,
             "config": {**test["config"], "enabled": False},
         }
 
