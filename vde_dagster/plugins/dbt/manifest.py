@@ -116,7 +116,6 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     loaded_at_field: str | None = None
     source_name: str | None = None
     patch_path: str | None = None
-    version: str | float | None = None
 
     @property
     def materialized(self) -> str:
