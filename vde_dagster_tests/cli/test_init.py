@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -14,6 +15,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 NEW = [
     ".gitignore",
     "README.md",
@@ -157,3 +159,40 @@ def test_a_new_project_is_planned_applied_and_queried_as_its_readme_says(
     assert [row[0] for row in rows] == [f"2024-01-0{day}" for day in (1, 2, 4, 5, 7)]
     assert vde("test", "--json").json["passed"] == 1
     assert vde("plan", "prod", "--json").json["empty"] is True
+
+
+def test_a_dbt_project_gets_settings_and_a_code_location(tmp_path: Path, vde: Vde) -> None:
+    root = tmp_path / "shop"
+    shutil.copytree(FIXTURES / "dbt/shop", root)
+    before = files_of(root)
+
+    made = vde("init", "--dbt", root, "--json")
+
+    assert made.json["files"] == [".gitignore", "definitions.py", "pyproject.toml"]
+    assert files_of(root) == sorted([*before, *made.json["files"]])
+    settings = load_project(root).settings
+    assert settings.identity.id == made.json["id"]
+    assert (
+        runpy.run_path(str(root / "definitions.py"))["defs"]
+        .resolve_asset_graph()
+        .has(dg.AssetKey("customers"))
+    )
+
+
+def test_a_folder_that_is_no_dbt_project_is_left_as_it_is(tmp_path: Path, vde: Vde) -> None:
+    said = vde("init", "--dbt", tmp_path / "shop")
+    assert said.code == 2
+    assert "has no dbt_project.yml" in said.err
+    assert not (tmp_path / "shop").exists()
+
+
+def test_definitions_of_a_dbt_project_are_kept(tmp_path: Path, vde: Vde) -> None:
+    root = tmp_path / "shop"
+    shutil.copytree(FIXTURES / "dbt/shop", root)
+    (root / "definitions.py").write_text("mine = 1")
+
+    said = vde("init", "--dbt", root)
+    assert said.code == 2
+    assert "vde init --dbt --no-dagster" in said.err
+    assert vde("init", "--dbt", root, "--no-dagster").code == 0
+    assert (root / "definitions.py").read_text() == "mine = 1"

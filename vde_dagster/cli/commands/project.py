@@ -55,9 +55,16 @@ NoDagster = Annotated[
 ]
 
 
+OfDbt = Annotated[
+    bool,
+    typer.Option("--dbt", help="The folder is a dbt project: write only what it needs beside it."),
+]
+
+
 def init(
     folder: Folder = None,
     no_dagster: NoDagster = False,
+    dbt: OfDbt = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -65,7 +72,8 @@ def init(
     """Make a new project that runs as it is.
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
-    Dagster. Nothing is asked, and no file is written over. Example: vde init shop
+    Dagster. Nothing is asked, and no file is written over. A dbt project needs settings and a code
+    location only. Examples: vde init shop; vde init --dbt transform
     """
     import shlex
 
@@ -73,7 +81,7 @@ def init(
 
     output = Output(as_json)
     target = folder if folder is not None else project
-    made = new_project(target, dagster=not no_dagster)
+    made = new_project(target, dagster=not no_dagster, dbt=dbt)
     output.result(
         {
             "project": str(target),
@@ -228,6 +236,7 @@ DEFINITIONS = "definitions.py"
 
 # Packaging drops files with a leading dot, and an installation compiles Python files in place.
 _NAMES = {"gitignore": ".gitignore", "definitions.txt": DEFINITIONS}
+_OF_DBT = (".gitignore", DEFINITIONS, "pyproject.toml")
 _OF_EVERY_FOLDER = frozenset({".gitignore", "README.md", "pyproject.toml"})
 
 
@@ -245,7 +254,7 @@ class NewProject:
     id: str
 
 
-def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
+def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> NewProject:
     """Write a small project that runs as it is.
 
     A file that exists is never written over: those that any folder may have (`.gitignore`,
@@ -253,11 +262,15 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
 
     Args:
         dagster: Whether to write `definitions.py`, Dagster's code location.
+        dbt: Whether the folder is a dbt project, whose models are those there are.
 
     Raises:
-        UsageError: The folder has models, or another file that would be written; nothing was
-            written.
+        UsageError: The folder has models, or another file that would be written, or is no dbt
+            project; nothing was written.
     """
+    if dbt and not (folder / "dbt_project.yml").is_file():
+        hint = "give the folder of a dbt project: vde init --dbt DIR"
+        raise UsageError(f"'{folder}' has no dbt_project.yml", hint=hint)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file", hint="give another folder: vde init DIR")
     files = {p.relative_to(TEMPLATE).as_posix(): p for p in TEMPLATE.rglob("*") if p.is_file()}
@@ -266,16 +279,20 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
 
     project_id = secrets.token_hex(8)
     template["pyproject.toml"] = template["pyproject.toml"].replace("$ID", project_id)
+    if dbt:
+        template = {name: template[name] for name in _OF_DBT}
+        template["pyproject.toml"] += _dbt_settings()
     if not dagster:
         del template[DEFINITIONS]
     there = {path for path in template if (folder / path).exists()}
     taken = sorted(there - _OF_EVERY_FOLDER)
-    if (folder / "models").exists():
+    if (folder / "models").exists() and not dbt:
         taken = ["models", *(path for path in taken if not path.startswith("models/"))]
     if taken:
-        hint = "give another folder: vde init DIR"
+        command = "vde init --dbt" if dbt else "vde init"
+        hint = f"give another folder: {command} DIR"
         if taken == [DEFINITIONS]:
-            hint += f"; or keep your {DEFINITIONS}: vde init --no-dagster"
+            hint += f"; or keep your {DEFINITIONS}: {command} --no-dagster"
         raise UsageError(f"'{folder}' already has {', '.join(taken)}", hint=hint)
     written = sorted(template.keys() - there)
     for path in written:
@@ -283,3 +300,14 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(template[path], "utf-8")
     return NewProject(tuple(written), tuple(sorted(there)), project_id)
+
+
+def _dbt_settings() -> str:
+    """Return settings for the dbt that compiles: that of the path, unless one lies beside vde."""
+    import shutil
+    import sys
+
+    found = shutil.which("dbt")
+    own = found is None or Path(found).parent == Path(sys.executable).parent
+    text = 'executable = "dbt"  # dbt in an environment of its own; the path to it, or its name'
+    return f"\n[tool.vde.dbt]\n{'# ' if own else ''}{text}\n"
