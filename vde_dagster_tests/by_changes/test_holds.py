@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.reports.environments import janitor_section
+from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
@@ -79,7 +82,7 @@ def test_what_was_read_last_is_kept_and_the_reader_that_is_behind_is_named(
 
 
 def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all(
-    workspace: Workspace, clock: FakeClock
+    workspace: Workspace, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     read = _read(workspace)
     _days(workspace, clock, 16)
@@ -87,6 +90,29 @@ def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all
     assert read not in _kept(workspace)
     said = [one.reason for one in report.decisions if one.action == "expire_snapshots"]
     assert [one for one in said if one.endswith("its next fill computes all rows")]
-    found = {one.name: one.backlog for one in workspace.plan("prod").models}[SUMS]
-    assert found is not None
-    assert found.why_all == "the state of m.base that was read is kept no longer"
+    plan = workspace.plan("prod")
+    assert plan.is_empty
+    assert pending_work(workspace, plan).sentence() == (
+        "not read yet by m.sums: changes since 2024-01-02 01:00 UTC: m.base commits not known; "
+        "all rows are computed: the state of m.base that was read is kept no longer"
+    )
+    with caplog.at_level(logging.WARNING):
+        clock.advance(days=20)
+        workspace.apply(workspace.plans.due("prod"))
+    assert "m.sums computes all rows: the state of m.base that was read is kept" in caplog.text
+
+
+def test_what_was_not_read_yet_is_missing_work_and_foreseen_by_the_run(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    _days(workspace, clock, 2)
+    said = pending_work(workspace, workspace.plan("prod")).to_json()["backlogs"]["m.sums"]
+    assert (said["computes"], said["since"]) == ("keys", "2024-01-02T01:00:00Z")
+    (base,) = said["tables"]
+    assert (base["table"], base["commits"], base["filled_first"]) == ("m.base", 2, False)
+    clock.advance(days=40)
+    due = workspace.plans.due("prod", save=False)
+    (sums,) = (row for row in plan_report(due).work[0].rows if row.cells[0].text == "m.sums")
+    assert sums.reasons == (
+        "changes since 2024-01-02 01:00 UTC: m.base 2 commits, what this plan fills",
+    )

@@ -127,10 +127,11 @@ class Skipping:
         """Find out which keys are to be filled, by the changes of what is read."""
         seen, reads, now = self.seen(table), looked.reads, looked.inputs
         try:
-            changed = keys_changed(self.tasks, filler, table, reads, seen, now)
+            changed = keys_changed(self.tasks, filler, reads, seen, now)
             earlier = earlier_reads(self.tasks, reads, seen)
         except ComputesAllError as why:
-            _LOG.info("%s computes all rows: %s", filler.name, why)
+            level = logging.WARNING if why.lost else logging.INFO
+            _LOG.log(level, "%s computes all rows: %s", filler.name, why)
             return looked
         # Of another table, no commits lead from what was read to what is.
         since = {key: one.state.read_id for key, one in earlier.items() if one.other is None}

@@ -20,7 +20,7 @@ from vde_dagster.planning.changes.query import (
     read_by,
     spelled_apart,
 )
-from vde_dagster.planning.environments.resolver import TableRead, changes_in_place
+from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -36,7 +36,15 @@ States = Mapping[str, InputState]
 
 
 class ComputesAllError(Exception):
-    """Any row may be another than when the table was filled; says why."""
+    """Any row may be another than when the table was filled; says why.
+
+    Args:
+        lost: Whether keys alone would do, had the state that was read been kept.
+    """
+
+    def __init__(self, why: str, *, lost: bool = False) -> None:
+        super().__init__(why)
+        self.lost = lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,6 @@ class Earlier:
 def keys_changed(
     tasks: PlanTasks,
     filler: Snapshot,
-    table: PhysicalTable,
     reads: Sequence[TableRead],
     seen: States,
     now: States,
@@ -72,8 +79,6 @@ def keys_changed(
     """
     if not seen:
         raise ComputesAllError("what its last fill read is not known")
-    if changes_in_place(table, filler):
-        raise ComputesAllError("its definition changed in place")
     why = why_not_repeatable(filler, tasks.plan.target)
     query = tasks.plain_query(filler)
     if query is None or why is not None:
@@ -122,8 +127,9 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
         tables = tasks.workspace.store.tables.of_model(name) if name is not None else []
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
-            gone = " and the one that was read is gone" if others else ""
-            raise ComputesAllError(f"{table_name(tasks, read)} is another table now{gone}")
+            gone = ", and the one that was read is gone" if others else ""
+            why = f"{table_name(tasks, read)} is another table now{gone}"
+            raise ComputesAllError(why, lost=bool(others))
         others.discard(known[0].id)
         found[read.key] = Earlier(seen[known[0].id], known[0])
     if others:
@@ -179,7 +185,7 @@ def _rows(
 ) -> _Rows:
     kept = _kept(metadata)
     if since not in kept or until not in kept:
-        raise ComputesAllError(f"the state of {name} that was read is kept no longer")
+        raise ComputesAllError(f"the state of {name} that was read is kept no longer", lost=True)
     columns, types = _columns(name, read, metadata)
     before, after = (columns_of(metadata, kept[one]) for one in (since, until))
     pairs = [ColumnPair(column, column) for column in columns]
@@ -215,7 +221,8 @@ def _rows_of_another(
     found = tasks.workspace.lakehouse.find_table(old.ref)
     kept = _kept(found.metadata) if found is not None else {}
     if found is None or was.state.read_id not in kept:
-        raise ComputesAllError(f"{name} is another table now, and the state that was read is gone")
+        gone = f"{name} is another table now, and the state that was read is gone"
+        raise ComputesAllError(gone, lost=True)
     columns, types = _columns(name, read, metadata)
     had = columns_of(found.metadata, kept[was.state.read_id])
     places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}

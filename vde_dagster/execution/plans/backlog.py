@@ -83,7 +83,7 @@ def _backlog(
     # What the plan fills before is not to be seen yet: the fill itself decides.
     if not why_all and not any(read.key in filled for read in reads):
         try:
-            keys_changed(tasks, filler, table, reads, seen, now)
+            keys_changed(tasks, filler, reads, seen, now)
         except ComputesAllError as why:
             why_all = str(why)
     return Backlog(last.recorded_at, tuple(moved), why_all)

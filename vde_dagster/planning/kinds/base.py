@@ -63,7 +63,8 @@ class Meaning:
     def changed_by(self, model: Model) -> tuple[str, ...]:
         """Return the columns by which a fill replaces rows: those of the keys that changed.
 
-        The query has to be all that decides the rows. Empty for kinds that are not filled so.
+        The query has to be all that decides the rows, so no kind has them that changes in place.
+        Empty for kinds that are not filled so.
         """
         return ()
 
