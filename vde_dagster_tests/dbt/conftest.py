@@ -17,6 +17,15 @@ from vde_dagster.project.model import LoadedFile
 
 PROJECTS = Path(__file__).parents[1] / "fixtures" / "dbt"
 MANIFEST = "target/manifest.json"
+SETTINGS = """
+[tool.vde]
+name = "{name}"
+start = "2024-01-01"
+
+[tool.vde.dbt]
+compile = false
+"""
+"""Settings by which recorded manifests are read, whether a dbt is installed or not."""
 
 
 @dataclass
@@ -44,9 +53,7 @@ class DbtCopy:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DbtCopy:
-    root = tmp_path / "shop"
-    shutil.copytree(PROJECTS / "shop", root)
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], DbtCopy]:
     read: list[str] = []
     original = DbtProject.read
 
@@ -55,4 +62,16 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DbtCopy:
         return original(self, path, text)
 
     monkeypatch.setattr(DbtProject, "read", noted)
-    return DbtCopy(root, read)
+
+    def copy(name: str) -> DbtCopy:
+        root = tmp_path / name
+        shutil.copytree(PROJECTS / name, root)
+        (root / "pyproject.toml").write_text(SETTINGS.format(name=name))
+        return DbtCopy(root, read)
+
+    return copy
+
+
+@pytest.fixture
+def shop(copied: Callable[[str], DbtCopy]) -> DbtCopy:
+    return copied("shop")

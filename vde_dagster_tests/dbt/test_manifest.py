@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from vde_dagster.project.model import Exposure, Model, TestTable, UnitTest
 from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, DbtCopy
 
 FILES = Path(__file__).parent
+DAILY = "0 0 * * *"
 
 
 def described(model: Model) -> dict[str, Any]:
@@ -28,8 +30,15 @@ def described(model: Model) -> dict[str, Any]:
         "tags": list(model.tags),
         "columns": {column.name: column.type for column in model.columns},
         "described": dict(model.column_descriptions),
+        "statements": [*model.pre_statements, *model.post_statements],
+        "partitions": list(model.partitioned_by),
+        "grains": [list(columns) for columns in model.grains],
+        "reads itself": model.reads_itself,
+        "cron": "" if model.cron == DAILY else model.cron,
+        "start": str(model.start or ""),
+        "python": model.python.entrypoint if model.python else "",
         "audits": {
-            audit.name: f"{'' if audit.blocking else 'warns: '}{audit.query}"
+            audit.label.removesuffix("()"): f"{'' if audit.blocking else 'warns: '}{audit.query}"
             for audit in model.audits
         },
     }
@@ -59,10 +68,10 @@ def _tested(test: UnitTest) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in PROJECTS.iterdir()))
-def test_nodes_become_models_of_the_same_names(shop: DbtCopy, name: str) -> None:
+def test_nodes_become_models_of_the_same_names(copied: Callable[[str], DbtCopy], name: str) -> None:
     expected = yaml.safe_load((FILES / f"{name}.yaml").read_text())
 
-    project = shop.load()
+    project = copied(name).load()
 
     assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
     assert [problem.message for problem in project.warnings] == expected["warnings"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.plugins.dbt.compiling import MACROS
 from vde_dagster.project.sources.source import Folder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
     }
     macros: dict[str, list[str]] = {}
     for macro in manifest.macros.values():
-        if macro.package_name == own:
+        if macro.package_name == own and not macro.original_file_path.startswith(MACROS):
             macros.setdefault(f"{inside}{macro.original_file_path}", []).append(macro.macro_sql)
     described = {f"{own}://{node.original_file_path}" for node in manifest.sources.values()}
     described |= {node.patch_path for node in nodes if node.patch_path}

@@ -31,7 +31,8 @@ _CACHE = ".vde/cache/dbt"
 _DONE = "done.json"
 _FIRST, _LATER = "first/manifest.json", "later/manifest.json"
 _PARSED = "partial_parse.msgpack"
-_MACROS = "vde_macros"
+MACROS = "vde_macros"
+"""The folder of the macro that a compile has more than the project."""
 _MACRO = """{% macro is_incremental() %}
   {%- if not execute -%}{{ return(false) }}{%- endif -%}
   {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
@@ -184,10 +185,10 @@ class Compiler:
             (project / PROJECT_FILE).write_text(text, encoding="utf-8")
             return
         paths = described.get("macro-paths") or ["macros"]
-        described["macro-paths"] = [*([paths] if isinstance(paths, str) else paths), _MACROS]
+        described["macro-paths"] = [*([paths] if isinstance(paths, str) else paths), MACROS]
         (project / PROJECT_FILE).write_text(yaml.safe_dump(described), encoding="utf-8")
-        (project / _MACROS).mkdir()
-        (project / _MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
+        (project / MACROS).mkdir()
+        (project / MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
 
     def _run(self, project: Path, target: str, more: list[str]) -> str | None:
         """Run dbt; return what it says where it fails."""
@@ -241,7 +242,7 @@ class Compiler:
                 "a macro may ask the warehouse, which is not read: run `dbt compile`, and set "
                 "compile = false under [tool.vde.dbt]"
             )
-        elif "profile" in said.lower():
+        elif "Could not find profile" in said or "profiles" in said:
             hint = "say where profiles.yml is: profiles_dir = '…' under [tool.vde.dbt]"
         place = SourceLocation(Path(path), int(line[1]) if line and path != whole else None)
         return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)

@@ -36,7 +36,7 @@ from vde_dagster.sql.trees import placeholder
 
 _WHOLE = "incremental models of which one branch is known, computed whole"
 _MERGED = "incremental models of which one branch is known, whose whole query is merged"
-_APPENDED = "incremental models without a key, which append"
+APPENDED = "incremental models without a key, which append"
 _AT_ONCE = 1_000_000
 """Intervals that a query fills at once which asks the table, and not the time, what it has."""
 _CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
@@ -116,7 +116,7 @@ def filling_of(
             return Filling(Full())
         return Filling(IncrementalUnmanaged(insert_overwrite=True, **kept), both)
     if strategy in ("merge", "append", "delete+insert"):
-        return Filling(IncrementalUnmanaged(**kept), both, event_time, unread=(_APPENDED,))
+        return Filling(IncrementalUnmanaged(**kept), both, event_time)
     return Filling(Full(), unread=(f"incremental models of strategy {strategy}, computed whole",))
 
 

@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.plugins.dbt.audits import audits_of, constraints_of, freshness_of, grains_of
 from vde_dagster.plugins.dbt.incremental import (
+    APPENDED,
     Filling,
     by_time,
     conditions_of,
@@ -25,7 +26,7 @@ from vde_dagster.plugins.dbt.outside import asset_of, read_exposure
 from vde_dagster.plugins.dbt.python_models import python_source
 from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
 from vde_dagster.plugins.dbt.unit_tests import unit_tests_of
-from vde_dagster.project.kinds import External, Seed
+from vde_dagster.project.kinds import External, IncrementalUnmanaged, Seed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.model_properties import canonical_type
@@ -91,7 +92,12 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     model = replace(model, audits=(*model.audits, *audits))
     unread += tuple("store_failures" for test in unit.tests if test.config.get("store_failures"))
     tests, untested = unit_tests_of(
-        unit, model, None, context.file, context.names.model_name, _written_by(context)
+        unit,
+        model,
+        _later(unit, model, context),
+        context.file,
+        context.names.model_name,
+        _written_by(context),
     )
     return LoadedFile(
         Path(name),
@@ -146,9 +152,9 @@ def _model(
         )
     else:
         unread += tuple(f"{k} of views" for k in ("pre-hook", "post-hook") if node.config.get(k))
-    if is_python:
-        return *_python(unit, model, context), unread
-    return *_with_query(unit, made, model, context), unread
+    read = _python(unit, model, context) if is_python else _with_query(unit, made, model, context)
+    appends = isinstance(read[0].kind, IncrementalUnmanaged) and read[0].kind.refills is False
+    return *read, (*unread, *([APPENDED] if appends else []))
 
 
 def _unseen(node: Node) -> bool:
@@ -199,6 +205,20 @@ def _with_query(
     else:
         later = put_off(later, conditions, node.relation_name)
     return _of_query(model, _rendered(after, later, context), context)
+
+
+def _later(unit: Unit, model: Model, context: Context) -> Model | None:
+    """Return a model as its second branch alone has it, where a unit test is of that."""
+    asked = any(
+        (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
+    )
+    if unit.later is None or not asked:
+        return None
+    source = replace(_source(unit.node, context), text=unit.later)
+    code = without_ephemeral(source, unit.ephemeral, context.dialect)
+    rendered = _rendered(source, code, context)
+    reads_itself = model.name in rendered.reads
+    return replace(model, query=rendered.sql, reads_itself=reads_itself)
 
 
 def _of_query(

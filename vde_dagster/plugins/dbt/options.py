@@ -31,6 +31,8 @@ _READ = frozenset(
     | {"config_keys_used", "config_keys_defaults", "meta_keys_used", "meta_keys_defaults"}
 )
 """Configuration that is read, of all nodes or of those of a kind."""
+_OWN = frozenset({"freshness", "loaded_at_field"})
+"""Configuration of sources that is read; of models it says something else."""
 _SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
 """Configuration that changes nothing: names are quoted, and descriptions kept, anyway."""
 _STATEMENTS = frozenset(
@@ -92,7 +94,10 @@ def without_meaning(node: Node) -> Iterator[str]:
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():
-        if key not in _READ and key not in _SAME_HERE and _says_something(value):
+        known = (
+            key in _READ or key in _SAME_HERE or (node.resource_type == "source" and key in _OWN)
+        )
+        if not known and _says_something(value):
             yield key
     yield from _constraints(node)
 
