@@ -131,6 +131,7 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
         ("@PIT(vault.hub, hk, crm.days, a.sat, b.sat)", "@PIT has two satellites 'sat'"),
         ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE walks from one key"),
         ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
+        ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type is not 'day'"),
         ("@STAGE(crm.nothing)", "the columns of crm.nothing are not known"),
     ],
 )

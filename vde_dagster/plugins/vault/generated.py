@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, split_identifier
-from vde_dagster.plugins.vault.hashing import BEGINNING, ghost
+from vde_dagster.plugins.vault.hashing import ghost
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED
 
 if TYPE_CHECKING:
@@ -66,14 +66,19 @@ def with_ghost(
     source: str = "rsrc",
     algorithm: str = "",
     form: str = "",
+    time_type: str = "",
 ) -> str:
     """`@WITH_GHOST(satellite, key)`: its rows, and one of the zero key at the beginning of time.
 
     Its source is `SYSTEM`; all else in it is NULL.
+
+    Args:
+        algorithm, form, time_type: As of `@GHOST`.
     """
     names = _columns(evaluator, satellite)
     zero = ghost(evaluator, algorithm=algorithm, form=form)
-    made: dict[str, str] = {**dict.fromkeys(map(str.lower, key), zero), time.lower(): BEGINNING}
+    made: dict[str, str] = dict.fromkeys(map(str.lower, key), zero)
+    made[time.lower()] = ghost(evaluator, "time", time_type=time_type)
     made.setdefault(source.lower(), "'SYSTEM'")
     values = ", ".join(f"{made.get(name.lower(), 'NULL')} AS {quote(name)}" for name in names)
     return f"SELECT {_names(names)} FROM {satellite} UNION ALL SELECT {values}"
@@ -105,6 +110,7 @@ def pit(
     time: str = "ldts",
     algorithm: str = "",
     form: str = "",
+    time_type: str = "",
 ) -> str:
     """`@PIT(hub, key, as_of, satellite, …)`: which row of each satellite held at which time.
 
@@ -113,12 +119,14 @@ def pit(
 
     Args:
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
+        algorithm, form, time_type: As of `@GHOST`.
     """
     if not satellites:
         raise evaluator.error(
             "@PIT has no satellite", "write @PIT(hub, key, as_of, satellite, satellite)"
         )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
+    beginning = ghost(evaluator, "time", time_type=time_type)
     columns = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in key)]
     names: set[str] = set()
     joins = ""
@@ -133,7 +141,7 @@ def pit(
         columns += [
             f"COALESCE({alias}.{quote(one)}, {zero}) AS {quote(f'{name}_{one}')}" for one in key
         ]
-        columns.append(f"COALESCE({begun}, {BEGINNING}) AS {quote(f'{name}_{time}')}")
+        columns.append(f"COALESCE({begun}, {beginning}) AS {quote(f'{name}_{time}')}")
         times = f"(SELECT DISTINCT {_names((*key, time))} FROM {satellite})"
         joins += (
             f" LEFT JOIN ({_ended(times, key, time)}) AS {alias} ON {_same(key, alias, 'h')} "

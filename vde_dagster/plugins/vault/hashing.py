@@ -119,22 +119,34 @@ def hashdiff(
 
 
 def ghost(
-    evaluator: MacroEvaluator, what: str = "unknown", algorithm: str = "", form: str = ""
+    evaluator: MacroEvaluator,
+    what: str = "unknown",
+    algorithm: str = "",
+    form: str = "",
+    time_type: str = "",
 ) -> str:
     """`@GHOST()`: the zero key, as a literal; `@GHOST('error')` is the one of all ones.
 
     Args:
         what: `unknown`, `error`, or `time`: the load date of ghosts, 1900-01-01 in UTC.
+        time_type: Of load dates; the variable `vault_time_type`, or TIMESTAMP, without it.
     """
     _one_of(evaluator, "the first argument", what, ("unknown", "error", "time"))
     digest = _digest(evaluator, algorithm, form)
     if what == "time":
-        return BEGINNING
+        name = (time_type or str(evaluator.var("vault_time_type", "timestamp"))).lower()
+        _one_of(evaluator, "time_type", name, tuple(BEGINNING))
+        return BEGINNING[name]
     return digest.zero if what == "unknown" else digest.ones
 
 
-BEGINNING = "TIMESTAMP '1900-01-01 00:00:00Z'"
-"""The load date of ghosts."""
+BEGINNING = {
+    "timestamp": "TIMESTAMP '1900-01-01 00:00:00Z'",
+    "timestamp_ntz": "TIMESTAMP_NTZ '1900-01-01 00:00:00'",
+    "date": "DATE '1900-01-01'",
+}
+"""The load date of ghosts by its type: beside another type a column of load dates would become an
+instant."""
 
 
 class Part(NamedTuple):
