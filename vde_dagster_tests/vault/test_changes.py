@@ -106,6 +106,27 @@ def test_it_is_a_function_of_all_rows_that_ever_came(
     assert found == oracle(every, sets=sets, deletes=deletes)
 
 
+@settings(max_examples=25, deadline=None)
+@given(loads=LOADS, random=st.randoms())
+def test_a_sequence_orders_the_states_of_one_time(loads: list[Any], random: Any) -> None:
+    twice = [*loads, *loads]
+    random.shuffle(twice)
+    kind = "CHANGES (key hk, time ldts, source rsrc, sequence number)"
+    found = [
+        (key, number, v, str(day), source)
+        for key, number, v, day, source in loaded(Table("t", kind, COLUMNS, ()), twice)
+    ]
+    every = {row for rows in loads for row in rows}
+    expected, before = [], dict[str, Any]()
+    for key, day, number in sorted({(row[0], row[3], row[1]) for row in every}):
+        now = [row for row in every if (row[0], row[3], row[1]) == (key, day, number)]
+        row = min(now, key=lambda one: (one[4], one[2] is None, one[2]))
+        if before.get(key, ...) != row[2]:
+            expected.append(row)
+        before[key] = row[2]
+    assert found == sorted(expected, key=repr)
+
+
 def test_it_is_read_from_a_header_and_from_json() -> None:
     kind = kind_of("CHANGES (key a, time t, compare (b, c), set_key d, absent delete)")
     assert kind == Changes(("a",), "t", compare=("b", "c"), set_key=("d",), absent="DELETE")
@@ -119,6 +140,7 @@ def test_it_is_read_from_a_header_and_from_json() -> None:
         ("CHANGES (key a, time t, absent GONE)", "'absent' is not 'GONE'"),
         ("CHANGES (key a, time t, absent DELETE, most_deleted 20)", "'20' is no share"),
         ("CHANGES (key a, time t, most_deleted 0.2)", "most_deleted goes with absent DELETE"),
+        ("CHANGES (key a, time t, sequence s, absent DELETE)", "so it has no sequence"),
         ("CHANGES (key a, time t, sets b)", "has no property 'sets'"),
     ],
 )

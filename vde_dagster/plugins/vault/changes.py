@@ -43,6 +43,7 @@ class States:
         set_key: Columns that tell the rows of one state apart.
         again: The column of times at which a state came again.
         deleted: The column that tells that a key is gone; None where absence says nothing.
+        sequence: The column that orders states of one time, or None.
     """
 
     types: Mapping[str, str]
@@ -53,11 +54,17 @@ class States:
     set_key: tuple[str, ...]
     again: str
     deleted: str | None = None
+    sequence: str | None = None
+
+    @property
+    def moment(self) -> tuple[str, ...]:
+        """The columns by which a key's states follow each other."""
+        return (self.time,) if self.sequence is None else (self.time, self.sequence)
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that no two rows of the table share."""
-        return (*self.key, self.time, *self.set_key)
+        return (*self.key, *self.moment, *self.set_key)
 
     @property
     def data(self) -> list[str]:
@@ -80,6 +87,8 @@ class States:
             made = {self.time: f"CAST(vde_at.at AS {self.types[self.time]})"}
             if self.source is not None:
                 made[self.source] = f"CAST(vde_at.source AS {self.types[self.source]})"
+            if self.sequence is not None:
+                made[self.sequence] = f"CAST(vde_at.sequence AS {self.types[self.sequence]})"
             columns = ", ".join(f"{made.get(n, quote(n))} AS {quote(n)}" for n in self.data)
             rows += (
                 f" UNION ALL SELECT {names} FROM ({known}) vde_kept UNION ALL SELECT {columns} "
@@ -137,13 +146,15 @@ class States:
         )
         source = "NULL" if self.source is None else f"o.{quote(self.source)}"
         at = f"CAST(o.{quote(self.time)} AS TIMESTAMP) AS at, CAST({source} AS STRING) AS source"
-        time = f"o.{quote(self.time)}"
+        if self.sequence is not None:
+            at += f", CAST(o.{quote(self.sequence)} AS STRING) AS sequence"
+        moment = self._moment("o.")
         grouped = (
             f"SELECT {_names((*self.key, *self.set_key), 'o.')}, "
-            f"MIN_BY(STRUCT({_names(first, 'o.')}), {time}) AS vde_first, "
+            f"MIN_BY(STRUCT({_names(first, 'o.')}), {moment}) AS vde_first, "
             f"SORT_ARRAY(COLLECT_LIST(STRUCT({at})) "
-            f"FILTER (WHERE {time} > r.vde_begin)) AS vde_again "
-            f"FROM {one} o JOIN vde_runs r ON {_same((*self.key, self.time), 'o', 'r')} "
+            f"FILTER (WHERE {moment} > r.vde_begin)) AS vde_again "
+            f"FROM {one} o JOIN vde_runs r ON {_same((*self.key, *self.moment), 'o', 'r')} "
             f"GROUP BY {by}"
         )
         made = {name: f"vde_first.{quote(name)}" for name in first}
@@ -211,31 +222,36 @@ class States:
 
     def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
         """Write what comes before: the states of each time, and where they change."""
-        key, time = _names(self.key), quote(self.time)
+        key, moment = _names(self.key), _names(self.moment)
         signature = ", ".join(
             sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
         )
         groups = (
-            f"SELECT {key}, {time}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
-            f"AS vde_state FROM {one} GROUP BY {key}, {time}"
+            f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
+            f"AS vde_state FROM {one} GROUP BY {key}, {moment}"
         )
         if gaps is not None:
-            groups += f" UNION ALL SELECT {key}, {time}, NULL AS vde_state FROM {gaps}"
-        over = f"OVER (PARTITION BY {key} ORDER BY {time})"
+            groups += f" UNION ALL SELECT {key}, {moment}, NULL AS vde_state FROM {gaps}"
+        over = f"OVER (PARTITION BY {key} ORDER BY {moment})"
         return {
             "vde_marks": (
-                f"SELECT {key}, {time}, CASE WHEN LAG({time}) {over} IS NULL "
+                f"SELECT {key}, {moment}, CASE WHEN LAG({quote(self.time)}) {over} IS NULL "
                 f"OR NOT (vde_state <=> LAG(vde_state) {over}) THEN 1 ELSE 0 END AS vde_changed "
                 f"FROM ({groups}) vde_all"
             ),
             "vde_numbers": (
-                f"SELECT {key}, {time}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
+                f"SELECT {key}, {moment}, SUM(vde_changed) {over} AS vde_run FROM vde_marks"
             ),
             "vde_runs": (
-                f"SELECT {key}, {time}, vde_run, "
-                f"MIN({time}) OVER (PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
+                f"SELECT {key}, {moment}, vde_run, MIN({self._moment()}) OVER "
+                f"(PARTITION BY {key}, vde_run) AS vde_begin FROM vde_numbers"
             ),
         }
+
+    def _moment(self, side: str = "") -> str:
+        """Write the value by which a key's states follow each other."""
+        names = _names(self.moment, side)
+        return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
         """Return the query of the table's rows of keys that rows came of, or of all."""
@@ -282,6 +298,7 @@ def states_of(
         set_key=tuple(map(at, kind.set_key)),
         again=at(AGAIN),
         deleted=at(DELETED) if kind.deletes else None,
+        sequence=at(kind.sequence) if kind.sequence else None,
     )
     if kind.compare:
         return made
@@ -340,10 +357,9 @@ def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
 
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
     """Refuse rows that have no place in the table."""
-    checked = (*kind.key, kind.time, *kind.set_key)
     nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
     (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
-    for name, is_null in zip(checked, found, strict=True):
+    for name, is_null in zip(kind.fixed, found, strict=True):
         if is_null:
             raise refusal(write, name)
 

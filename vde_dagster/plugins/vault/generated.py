@@ -28,6 +28,7 @@ def end_dated(
     key: list[str],
     set_key: list[str] | None = None,
     time: str = "ldts",
+    sequence: str = "",
 ) -> str:
     """`@END_DATED(satellite, key)`: its rows with `end_ldts`, when the next state begins.
 
@@ -35,9 +36,11 @@ def end_dated(
 
     Args:
         set_key: What tells the rows of one state apart, which end together.
+        sequence: What orders the states of one time.
     """
     names = ", ".join(f"s.{quote(name)}" for name in _columns(evaluator, satellite))
-    return f"SELECT {names}, s.{_end(time)} FROM ({_ended(satellite, key, time, set_key)}) AS s"
+    ended = _ended(satellite, key, time, set_key, sequence)
+    return f"SELECT {names}, s.{_end(time)} FROM ({ended}) AS s"
 
 
 def effectivity(
@@ -193,14 +196,21 @@ def bridge(
     )
 
 
-def _ended(table: str, key: Sequence[str], time: str, set_key: Sequence[str] | None = None) -> str:
+def _ended(
+    table: str,
+    key: Sequence[str],
+    time: str,
+    set_key: Sequence[str] | None = None,
+    sequence: str = "",
+) -> str:
     """Write a query of a table's rows with the time of the next state of their key."""
     over = f"OVER (PARTITION BY {_names(key)} ORDER BY"
+    moment = _names([time, *([sequence] if sequence else [])])
     if not set_key:
-        end = f"LEAD({quote(time)}) {over} {quote(time)})"
+        end = f"LEAD({quote(time)}) {over} {moment})"
         return f"SELECT *, {end} AS {_end(time)} FROM {table}"
     # Rows of one state have one number, and LEAD would give them one another's time.
-    numbered = f"SELECT *, DENSE_RANK() {over} {quote(time)}) AS vde_number FROM {table}"
+    numbered = f"SELECT *, DENSE_RANK() {over} {moment}) AS vde_number FROM {table}"
     end = f"MIN({quote(time)}) {over} vde_number RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING)"
     return f"SELECT *, {end} AS {_end(time)} FROM ({numbered})"
 

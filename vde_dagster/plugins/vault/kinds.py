@@ -143,6 +143,7 @@ class Changes(Kind):
         set_key: Output columns that tell the rows of one state apart; empty where it is one row.
         absent: What it means that a key is in no row of one time: `DELETE` or nothing (`KEEP`).
         most_deleted: The share of the keys that one time may delete.
+        sequence: The output column that orders states of one time; None where a time has one.
     """
 
     key: tuple[str, ...]
@@ -159,6 +160,7 @@ class Changes(Kind):
     forward_only: bool = later(False)
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
+    sequence: str | None = later(None)
     name: Literal["CHANGES"] = "CHANGES"
 
     summary = "interval by interval; a row where a key's columns are not as just before in time"
@@ -171,6 +173,7 @@ class Changes(Kind):
         _column("source"),
         columns_property("compare"),
         columns_property("set_key"),
+        _column("sequence"),
         Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
         Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
         *_FILLED,
@@ -180,6 +183,8 @@ class Changes(Kind):
     def of(cls, given: Mapping[str, Any]) -> Kind:
         if "most_deleted" in given and given.get("absent") != "DELETE":
             raise ValueError("most_deleted goes with absent DELETE")
+        if given.get("sequence") and given.get("absent") == "DELETE":
+            raise ValueError("a whole delivery has one state of a key, so it has no sequence")
         return cls(**given)
 
     @property
@@ -195,14 +200,17 @@ class Changes(Kind):
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        return (*self.key, self.time, *self.set_key)
+        """What tells rows apart."""
+        sequence = (self.sequence,) if self.sequence else ()
+        return (*self.key, self.time, *sequence, *self.set_key)
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
         """What a late row has to know, and what tells that a key is gone."""
+        sequence = ", sequence: STRING" if self.sequence else ""
         again = AddedColumn(
             AGAIN,
-            "ARRAY<STRUCT<at: TIMESTAMP, source: STRING>>",
+            f"ARRAY<STRUCT<at: TIMESTAMP, source: STRING{sequence}>>",
             "later times at which the same state came again",
         )
         gone = AddedColumn(DELETED, "BOOLEAN", "whether the key was gone from this time on")

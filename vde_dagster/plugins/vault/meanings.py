@@ -54,6 +54,7 @@ class ChangesMeaning(IncrementalMeaning):
             "|",
             *versions(*kind.set_key),
             "|",
+            *(["sequence", *versions(kind.sequence), "|"] if kind.sequence else []),
             *version.columns.values(),
         )
 
