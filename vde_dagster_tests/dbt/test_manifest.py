@@ -107,6 +107,23 @@ def test_a_disabled_test_needs_no_compiled_code(shop: DbtCopy) -> None:
     assert shop.load().models == before
 
 
+def test_a_test_that_was_compiled_without_its_warehouse_is_named(shop: DbtCopy) -> None:
+    """Tests that look columns up while they are compiled have nothing in their brackets then."""
+
+    def empty(manifest: dict[str, Any]) -> None:
+        test = next(n for n in manifest["nodes"].values() if n["name"] == "no_free_orders")
+        test["compiled_code"] = "WITH found AS (), bad AS (SELECT * FROM found) SELECT * FROM bad"
+
+    shop.edit(empty)
+    project = shop.load()
+
+    audits = project.models[ModelName("main_staging", "stg_orders")].audits
+    assert "no_free_orders" not in {audit.name for audit in audits}
+    assert "unique_stg_orders_order_id" in {audit.name for audit in audits}
+    told = " ".join(problem.message for problem in project.warnings)
+    assert "tests no_free_orders whose compiled SQL is no query (1)" in told
+
+
 def test_a_changed_node_alone_is_read(shop: DbtCopy) -> None:
     shop.load()
 

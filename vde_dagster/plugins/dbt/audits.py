@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.project.model import Audit
 from vde_dagster.sql.expressions import in_spark
@@ -20,10 +20,14 @@ _THIS = "@this_model"
 
 def audits_of(
     tests: Sequence[Node], render: Render
-) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Return a model's audits, and the tables that they read beside it."""
+) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
+    """Return a model's audits, the tables that they read beside it, and what cannot be read.
+
+    A test that asks the warehouse while it is compiled has no query where none was there.
+    """
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
+    unread: list[str] = []
     never_null = {_plain(test, "not_null") for test in tests if not _conditions(test)}
     for test in tests:
         column = _plain(test, "unique")
@@ -32,11 +36,16 @@ def audits_of(
                 # NULLs are bad rows of another test, and without its condition this proves a key.
                 query, read = _unique(column), dict[ModelName, SourceLocation]()
             else:
-                query, read = render(test, form)
+                try:
+                    query, read = render(test, form)
+                except ProjectError:
+                    name = test.test_metadata.name if test.test_metadata else test.name
+                    unread.append(f"tests {name} whose compiled SQL is no query")
+                    break
             audit = Audit(test.name + suffix, (), query, blocking, tuple(sorted(read)))
             audits.setdefault(audit.label, audit)
             reads |= read
-    return tuple(audits.values()), reads
+    return tuple(audits.values()), reads, tuple(unread)
 
 
 def constraints_of(node: Node, dialect: str) -> Iterator[Audit]:

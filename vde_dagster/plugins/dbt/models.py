@@ -88,8 +88,11 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         unread += tuple(without_meaning(node))
     except ValueError as error:
         raise misconfigured(node, error, location) from None
-    audits, audit_reads = audits_of(unit.tests, lambda test, form: _test(test, form, unit, context))
+    audits, audit_reads, broken = audits_of(
+        unit.tests, lambda test, form: _test(test, form, unit, context)
+    )
     model = replace(model, audits=(*model.audits, *audits))
+    unread += broken
     unread += tuple("store_failures" for test in unit.tests if test.config.get("store_failures"))
     tests, untested = unit_tests_of(
         unit,
