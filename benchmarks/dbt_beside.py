@@ -67,8 +67,8 @@ def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
             for row in (*list(one - other)[:2], *list(other - one)[:2]) if said.rows else ():
                 print(f"    {row}")
     compared = len(ours.keys() & theirs.keys())
-    rows = sum(len(ours[name]) for name in theirs)
-    print(f"{project.name}: {compared} tables with {rows} rows compared, {wrong} differ", end="; ")
+    total = sum(len(ours[name]) for name in theirs)
+    print(f"{project.name}: {compared} tables with {total} rows compared, {wrong} differ", end="; ")
     print(f"{refused} refused here, {len(ours) - compared} not built by dbt", flush=True)
     return wrong
 

@@ -99,7 +99,7 @@ class _Costs:
         with Workspace.open(dbt.root) as workspace:
             plan = workspace.plan("prod")
             owned = {n for n, m in workspace.project.models.items() if m.kind.owns_table}
-            built = {model.snapshot.name for model in plan.computed} & owned
+            built = {model.name for model in plan.computed} & owned
         shutil.copy(dbt.path("dbt"), dbt.path("edited"))
         dbt.run("build", "--full-refresh", *_without_tests(), database="edited", fails=True)
         by_dbt = {relations[name] for name in selected if name in relations}

@@ -88,7 +88,9 @@ class Dbt:
         self._process.stdin.write(json.dumps([*arguments, *common, *quiet]) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        done = json.loads(line) if line else {"ok": False, "error": "it ended", "found": []}
+        done: dict[str, Any] = {"ok": False, "error": "it ended", "found": []}
+        if line:
+            done = json.loads(line)
         if not done["ok"] and not (fails and not done["error"]):
             raise DbtError(f"dbt {' '.join(arguments)}: {done['error']}; see {self._log.name}")
         found: list[str] = done["found"]
