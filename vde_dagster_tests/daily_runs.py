@@ -37,7 +37,7 @@ class DailyRuns:
     def publish(self, **options: tuple[str, ...]) -> dict[str, int | None]:
         """Publish what the files say now, or what the options ask for."""
         self.workspace.reload()
-        return self._filled(self._apply(self.workspace.plan("prod", now=self.now, **options)))
+        return self._filled(self.apply(self.workspace.plan("prod", now=self.now, **options)))
 
     def run(self) -> dict[str, int | None]:
         """Run the next day; return how many rows were written, by model; None where skipped."""
@@ -46,9 +46,10 @@ class DailyRuns:
     def tick(self) -> list[Event]:
         """Run the next day, model by model; return what happened."""
         self.now += timedelta(days=1)
-        return self._apply(self.workspace.plans.due("prod", now=self.now))
+        return self.apply(self.workspace.plans.due("prod", now=self.now))
 
-    def _apply(self, plan: Plan) -> list[Event]:
+    def apply(self, plan: Plan) -> list[Event]:
+        """Apply a plan, model by model; return what happened."""
         events: list[Event] = []
         self.workspace.apply(plan, on_event=events.append, concurrency=1)
         return events

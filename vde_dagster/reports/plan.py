@@ -126,9 +126,10 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, or `whole table`."""
+    """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, `whole table`."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
-    parts = ["whole table"]
+    by_keys = model.backlog is not None and not model.backlog.why_all
+    parts = ["keys of rows that changed" if by_keys else "whole table"]
     if snapshot.is_incremental:
         number = count(units(snapshot, model.intervals), unit_name(snapshot.cadence.unit))
         parts = [number, spans(model.intervals)]

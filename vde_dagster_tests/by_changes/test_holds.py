@@ -113,6 +113,26 @@ def test_what_was_not_read_yet_is_missing_work_and_foreseen_by_the_run(
     clock.advance(days=40)
     due = workspace.plans.due("prod", save=False)
     (sums,) = (row for row in plan_report(due).work[0].rows if row.cells[0].text == "m.sums")
+    assert sums.cells[2].text == "keys of rows that changed"
     assert sums.reasons == (
         "changes since 2024-01-02 01:00 UTC: m.base 2 commits, what this plan fills",
     )
+
+
+def test_of_a_parent_in_another_table_whose_earlier_one_is_gone_all_is_computed(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    ProjectFolder(workspace.root).edit("models/base.sql", "AS n", "AS n, 7 AS more")
+    workspace.reload()
+    workspace.apply(workspace.plan("prod"))
+
+    def why_all() -> str:
+        (found,) = pending_work(workspace, workspace.plan("prod")).backlogs.values()
+        assert [one.text for one in found.tables] == ["m.base commits not known"]
+        return found.why_all
+
+    assert why_all() == ""
+    for _ in range(3):
+        _days(workspace, clock, 2)
+        workspace.maintenance.janitor()
+    assert why_all() == "m.base is another table now, and the one that was read is gone"
