@@ -154,7 +154,7 @@ def test_with_the_state_in_postgresql_a_repeated_command_finishes_and_views_foll
     stage.close()
 
 
-@pytest.mark.turns(4, "Spark elsewhere")
+@pytest.mark.turns(8, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_reads_mirrored_views(
@@ -175,7 +175,7 @@ def test_spark_reads_mirrored_views(
     assert [tuple(row) for row in again.engine().session.sql(read).collect()] == [("2024-01-01", 1)]
 
 
-@pytest.mark.turns(4, "Spark elsewhere")
+@pytest.mark.turns(8, "Spark elsewhere")
 @pytest.mark.server
 @pytest.mark.spark
 def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(

@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.turns(4, "Spark elsewhere")
+@pytest.mark.turns(8, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
@@ -58,7 +58,7 @@ def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-@pytest.mark.turns(4, "Spark elsewhere")
+@pytest.mark.turns(8, "Spark elsewhere")
 @pytest.mark.spark
 @pytest.mark.server
 def test_two_processes_at_once_publish_the_example_each_to_an_environment_of_its_own(
