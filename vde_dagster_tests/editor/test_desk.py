@@ -148,7 +148,7 @@ EDITS = st.tuples(
 
 
 @pytest.mark.proof
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(edits=st.lists(EDITS, min_size=1, max_size=8))
 def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
     tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, tuple[str, str], str]]

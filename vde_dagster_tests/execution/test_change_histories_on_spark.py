@@ -15,7 +15,7 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.turns(4, "histories on Spark")
+@pytest.mark.turns(8, "histories on Spark")
 @pytest.mark.parametrize(("how", "seed"), zip(HOW, (5, 8, 11), strict=True))
 def test_copies_follow_a_random_history(
     how: str, seed: int, tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]

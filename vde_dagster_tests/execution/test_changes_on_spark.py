@@ -54,7 +54,7 @@ def bag(found: Any) -> Counter[Any]:
     return Counter(tuple(map(plain, row)) for row in found)
 
 
-@pytest.mark.turns(4, "histories on Spark")
+@pytest.mark.turns(8, "histories on Spark")
 @pytest.mark.parametrize("how", HOW)
 def test_copies_that_apply_changes_equal_the_view(
     how: str, tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
@@ -141,7 +141,7 @@ SELECT id, map('k', CAST(IF(id = {n}, NULL, 0) AS INT), 'l', 0) AS m,
   map('x', map('y', IF(id = {n}, NULL, false))) AS deep FROM range(3)"""
 
 
-@pytest.mark.turns(4, "histories on Spark")
+@pytest.mark.turns(8, "histories on Spark")
 @pytest.mark.server
 @pytest.mark.parametrize("kind", ["FULL", "VIEW"])
 def test_null_in_a_map_is_not_zero(

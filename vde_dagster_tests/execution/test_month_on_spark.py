@@ -18,7 +18,7 @@ SEED = int(os.environ.get("VDE_MONTH_SEED", "2"))
 DAYS = int(os.environ.get("VDE_MONTH_DAYS", "3"))
 
 
-@pytest.mark.turns(4, "histories on Spark")
+@pytest.mark.turns(8, "histories on Spark")
 @pytest.mark.usefixtures("spark_engine")
 def test_production_shows_the_same_every_day_whether_or_not_runs_skip(tmp_path: Path) -> None:
     tally = Tally()

@@ -71,7 +71,7 @@ print(json.dumps([told, *said], default=str))
 """
 
 
-@pytest.mark.turns(3, "processes with Spark that die")
+@pytest.mark.turns(6, "processes with Spark that die")
 def test_two_days_out_of_memory_are_done_a_day_at_a_time_and_one_table_fails_with_what_to_set(
     tmp_path: Path,
 ) -> None:

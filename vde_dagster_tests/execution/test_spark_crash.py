@@ -86,7 +86,7 @@ def finish(folder: ProjectFolder) -> None:
     workspace.close()
 
 
-@pytest.mark.turns(3, "processes with Spark that die")
+@pytest.mark.turns(6, "processes with Spark that die")
 @pytest.mark.parametrize("point", POINTS)
 def test_python_is_killed_and_another_process_finishes(
     point: str, folder: ProjectFolder, spark_engine: SparkEngine
@@ -100,7 +100,7 @@ def test_python_is_killed_and_another_process_finishes(
     finish(folder)
 
 
-@pytest.mark.turns(3, "processes with Spark that die")
+@pytest.mark.turns(6, "processes with Spark that die")
 def test_the_jvm_is_killed_and_another_process_finishes(
     folder: ProjectFolder, spark_engine: SparkEngine
 ) -> None:

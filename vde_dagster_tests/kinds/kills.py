@@ -283,14 +283,22 @@ class Trial:
         """What a kill is between: by its number from 1, the step behind it and the one ahead."""
         return list(zip(self.steps, [*self.steps[1:], "the end"], strict=True))
 
-    def unmet(self, met: set[tuple[str, str]]) -> list[int]:
+    def unmet(self, met: set[tuple[str, str]], part: int = 0, parts: int = 1) -> list[int]:
         """Return where to kill to be between pairs of steps that nobody met, and note them.
 
         Where all were met, it is between Spark's last commit and what follows.
+
+        Args:
+            met: The pairs that somebody met.
+            part: From 0, which of the parts; other parts have other steps.
+            parts: In how many parts the steps are met.
         """
         pairs = self.pairs()
-        found = [n for n, pair in enumerate(pairs, 1) if pair not in met | set(pairs[: n - 1])]
-        met |= set(pairs)
+        found = []
+        for number, pair in enumerate(pairs, 1):
+            if pair not in met and pairs.index(pair) % parts == part:
+                met.add(pair)
+                found.append(number)
         commits = [n for n, step in enumerate(self.steps, 1) if step.startswith("spark.commit")]
         return found or commits[-1:]
 

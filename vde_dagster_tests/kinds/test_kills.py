@@ -1,7 +1,8 @@
 """Each kind on Spark: one process dies between two steps, another finishes: nothing is lost.
 
 Here each pair of steps that follow each other is met once, whichever kind takes them, and each kind
-dies at least once; `python -m benchmarks.kills_on_spark` goes through all steps of all kinds.
+dies at least once in each part; `python -m benchmarks.kills_on_spark` goes through all steps of all
+kinds.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ CASES = [
     for life in LIVES
     if operation.lived_by(life) and life.name in MORE.get(operation.name, (life.name,))
 ]
+PARTS = 4
+"""In how many parts the steps of a kind are met: each has some ten kills, which take minutes."""
 _met: set[tuple[str, str]] = set()
 
 
@@ -84,17 +87,18 @@ def test_a_life_can_be_read_before_and_after_its_definition_changes(
         assert workspace.project.models[NAME] != before
 
 
-@pytest.mark.turns(16)
+@pytest.mark.turns(44)
 @pytest.mark.spark
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("life", "operation"), CASES, ids=lambda value: getattr(value, "name", "").replace(" ", "_")
 )
 def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
-    life: Life, operation: Operation, folder: Path, spark_engine: SparkEngine
+    life: Life, operation: Operation, part: int, folder: Path, spark_engine: SparkEngine
 ) -> None:
     trial = Trial(World(folder, life), operation)
     trial.check_from_scratch()
-    for number in trial.unmet(_met):
+    for number in trial.unmet(_met, part, PARTS):
         trial.kill(number, again=number % 2 == 0)
 
 

@@ -123,7 +123,7 @@ def test_runs_edits_rollbacks_and_restatements_end_as_if_computed_from_scratch(
         assert tables(workspace) == SCRATCH
 
 
-@pytest.mark.turns(3, "processes with Spark that die")
+@pytest.mark.turns(6, "processes with Spark that die")
 @pytest.mark.parametrize("passage", [3, 9])
 def test_a_process_that_dies_between_a_commit_and_its_record_loses_and_doubles_nothing(
     tmp_path: Path, empty_database: Path, spark_engine: SparkEngine, passage: int

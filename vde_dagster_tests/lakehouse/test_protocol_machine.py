@@ -252,7 +252,7 @@ def _restorable(process: Process, name: str, back: int) -> int | None:
     return old.version
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.server)])
+@pytest.mark.parametrize("examples", [6, pytest.param(30, marks=pytest.mark.server)])
 def test_no_history_leads_to_an_impossible_state(examples: int, empty_database: Path) -> None:
     EMPTY[:] = [empty_database]
     run_state_machine_as_test(
