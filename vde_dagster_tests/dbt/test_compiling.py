@@ -1,0 +1,74 @@
+"""A real dbt, in an environment of its own, compiles when files changed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.dbt.conftest import PROJECTS
+from vde_dagster_tests.dbt.test_manifest import FILES, described
+
+pytestmark = pytest.mark.server
+
+SETTINGS = """
+[tool.vde]
+name = "table"
+start = "2024-01-01"
+
+[tool.vde.dbt]
+executable = "{dbt}"
+"""
+
+
+@pytest.fixture(scope="module")
+def dbt() -> Path:
+    """Install dbt beside the environment of the tests, once, as the two exclude each other."""
+    folder = Path(sys.prefix) / "dbt"
+    executable = folder / "bin" / "dbt"
+    if not (folder / "done").is_file():
+        uv, python = [sys.executable, "-m", "uv"], str(folder / "bin" / "python")
+        wanted = ["dbt-core>=1.9,<1.12", "dbt-spark>=1.9,<1.12"]
+        made = (
+            [*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
+            [*uv, "pip", "install", "--quiet", "--python", python, *wanted],
+        )
+        for command in made:
+            subprocess.run(command, check=True)
+        # dbt-spark's sessions ask for PySpark, though none begins.
+        packages = next(folder.glob("lib/python*/site-packages"))
+        (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        (folder / "done").touch()
+    return executable
+
+
+def test_a_project_is_compiled_twice_when_files_changed_and_then_not_again(
+    dbt: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "table"
+    shutil.copytree(PROJECTS / "table", root, ignore=shutil.ignore_patterns("target"))
+    (root / "pyproject.toml").write_text(SETTINGS.format(dbt=dbt))
+    files = sorted(path.name for path in root.iterdir())
+    expected = yaml.safe_load((FILES / "table.yaml").read_text())
+
+    project = load_project(root)
+
+    assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
+    told = [problem.message for problem in project.warnings]
+    assert told[:1] == expected["warnings"]
+    assert told[1].startswith("dbt compile ")
+    assert [problem.message for problem in load_project(root).warnings] == expected["warnings"]
+    assert sorted(path.name for path in root.iterdir()) == sorted([*files, ".vde"])
+
+    (root / "models" / "wrong.sql").write_text("select 1\nfrom {{ ref('nothing'")
+    for _ in range(2):  # What dbt said is kept, too.
+        with pytest.raises(ProjectError) as raised:
+            load_project(root)
+        assert str(raised.value).startswith("models/wrong.sql:2: dbt cannot compile the project: ")
