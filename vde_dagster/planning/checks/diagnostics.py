@@ -16,6 +16,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import Fix, Hint, ProjectError, Replacement, SourceLocation
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.pinned_reads import Input
+from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.errors import Finding, offset_of
 from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
@@ -178,6 +179,17 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
         elif name:
             found[name] |= {word}
     return found
+
+
+def kind_in_header(model: Model) -> type[Kind]:
+    """Return the kind that a SQL model's header names, else the model's own.
+
+    It is another one where a kind put several models in the place of one.
+    """
+    sql = model.location.path.suffix == ".sql"
+    header = _header(model.source, model.location.line or 1) if sql else []
+    words = (name.text for word, name in pairwise(header) if word.is_word("KIND"))
+    return KINDS.named(next(words, "").upper()) or type(model.kind)
 
 
 def repeated_properties(model: Model) -> list[str]:

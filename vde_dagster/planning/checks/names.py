@@ -15,6 +15,7 @@ from vde_dagster.planning.checks.diagnostics import (
     Known,
     behind_header,
     compared_with,
+    kind_in_header,
     place_in_header,
     properties_in_header,
     repeated_properties,
@@ -297,12 +298,13 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         place = place_in_header(model, name, name)
         hint = without_property(model, name, "remove the other one")
         yield Problem(message, hint, place, certain=False)
-    lacking = ({} if kind.owns_table else _OF_TABLES) | ({} if kind.is_shown else _OF_VIEWS)
+    written = kind_in_header(model)
+    lacking = ({} if written.owns_table else _OF_TABLES) | ({} if written.is_shown else _OF_VIEWS)
     for name, why in lacking.items():
         if name in given:
             yield _idle(model, name, f"property '{name}' does nothing: a {kind.name} model {why}")
     # How the kind's own SQL is written is read with it.
-    read = {item.name for item in kind.properties} | {"name", "dialect"}
+    read = {item.name for item in written.properties} | {"name", "dialect"}
     for name in sorted(given.get("kind", frozenset()) - read):
         why = f": {_OF_KINDS[name]}" if name in _OF_KINDS else ""
         yield _idle(model, name, f"property '{name}' does nothing for a {kind.name} model{why}")

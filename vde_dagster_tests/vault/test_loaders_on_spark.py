@@ -1,0 +1,148 @@
+"""Loaders of one hub that begin at the same instant: no key twice, none lost, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.conftest import SMALL_SPARK
+from vde_dagster_tests.faults import VARIABLE
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+
+SOURCES = {
+    "crm": (0, 200, "2024-01-02"),
+    "erp": (100, 300, "2024-01-01"),
+    "web": (0, 50, "2024-01-02"),
+}
+"""The first key of each, the one behind its last, and its load date."""
+HUB = """
+    MODEL (name vault.hub, start '2024-01-01', end '2024-01-02',
+      kind HUB (key hk, batch_size 1, loaders BY_SOURCE),
+      audits (unique_values(columns := (hk))));
+"""
+SELECT = (
+    "SELECT @HASH_KEY(id) AS hk, id, DATE '{day}' AS ldts, '{source}' AS rsrc FROM src.{source}"
+)
+WINNERS = {"crm": 100, "erp": 200}
+"""erp was first; crm has the keys below its, before web by name."""
+
+
+def _project(root: Path) -> ProjectFolder:
+    files = {
+        f"models/{source}.sql": f"MODEL (name src.{source}, kind VIEW); "
+        f"SELECT EXPLODE(SEQUENCE({first}, {end - 1})) AS id"
+        for source, (first, end, _) in SOURCES.items()
+    }
+    selects = (SELECT.format(source=one, day=day) for one, (_, _, day) in SOURCES.items())
+    return ProjectFolder(root, {**files, "models/hub.sql": HUB + " UNION ALL ".join(selects)})
+
+
+def _check(workspace: Workspace, environment: str = "prod") -> None:
+    """The view has each key once, of the source that was first; each source has all its keys."""
+    found = workspace.query(
+        environment, "SELECT rsrc, COUNT(*), COUNT(DISTINCT hk) FROM vault.hub GROUP BY rsrc"
+    )
+    assert {row[0]: row[1:] for row in map(tuple, found.rows)} == {
+        source: (keys, keys) for source, keys in WINNERS.items()
+    }
+    for source, (first, end, _) in SOURCES.items():
+        query = f"SELECT COUNT(*), COUNT(DISTINCT hk), MIN(id), MAX(id) FROM vault.hub__{source}"
+        (row,) = workspace.query(environment, query).rows
+        assert tuple(row) == (end - first, end - first, first, end - 1)
+
+
+def _at_once(root: Path, loads: list[tuple[str, tuple[str, ...]]]) -> list[Event]:
+    """Load in one thread each, all of which begin at the same instant.
+
+    Args:
+        loads: An environment, and the models that it loads.
+    """
+    barrier, told = Barrier(len(loads)), list[Event]()
+
+    def load(environment: str, models: tuple[str, ...]) -> None:
+        with Workspace.open(root) as workspace:
+            plan = workspace.plan(environment, select=models)
+            barrier.wait(60)
+            workspace.apply(plan, on_event=told.append)
+
+    with ThreadPoolExecutor(len(loads)) as pool:
+        for done in [pool.submit(load, *one) for one in loads]:
+            done.result(200)
+    return told
+
+
+def _filled(told: list[Event]) -> list[str]:
+    return sorted(str(one.snapshot.name) for one in told if isinstance(one, IntervalFilled))
+
+
+def test_sources_that_load_at_once_in_several_environments_make_one_hub(tmp_path: Path) -> None:
+    root = _project(tmp_path).root
+    told = _at_once(root, [(f"load_{one}", (f"vault.hub__{one}",)) for one in SOURCES])
+    days = sorted(f"vault.hub__{one}" for one in SOURCES for _ in range(2))
+    assert _filled(told) == days
+    # Two environments want all of it, and production shows it: nobody loads anything again.
+    told = _at_once(root, [("one", ("vault.*",)), ("two", ("vault.*",))])
+    assert _filled(told) == []
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"), on_event=told.append)
+        assert _filled(told) == []
+        _check(workspace)
+        _check(workspace, "one")
+        assert workspace.plan("prod").is_empty
+
+        # A reload adds none.
+        sources = tuple(f"vault.hub__{one}" for one in SOURCES)
+        workspace.apply(workspace.plan("prod", restate=sources), on_event=told.append)
+        assert _filled(told) == days
+        _check(workspace)
+
+
+def test_two_loaders_of_one_source_take_turns_and_the_second_finds_it_loaded(
+    tmp_path: Path,
+) -> None:
+    root = _project(tmp_path).root
+    told = _at_once(root, [("one", ("vault.hub__crm",)), ("two", ("vault.hub__crm",))])
+    assert _filled(told) == ["vault.hub__crm"] * 2
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _check(workspace)
+
+
+def test_a_process_that_is_killed_beside_another_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    root = _project(tmp_path / "project").root
+    config = "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in SMALL_SPARK.items())
+    (root / "pyproject.toml").write_text(
+        f'[tool.vde.spark]\nmaster = "local[1]"\n[tool.vde.spark.config]\n{config}\n'
+    )
+    fault = {"point": "fill.advance.file", "mode": "kill_before", "occurrence": 2}
+    ready = [str(tmp_path / source) for source in ("crm", "erp")]
+    loaders = [
+        subprocess.Popen(
+            [sys.executable, "-m", "vde_dagster_tests.vault.loader", str(root), *arguments],
+            env={**os.environ, VARIABLE: json.dumps(fault)} if dies else dict(os.environ),
+            cwd=Path(__file__).parents[2],
+        )
+        for dies, arguments in (
+            (True, ("load_crm", "vault.hub__crm", *ready)),
+            (False, ("load_erp", "vault.hub__erp", *reversed(ready))),
+        )
+    ]
+    assert [one.wait(240) for one in loaders] == [-9, 0]
+    with Workspace.open(root) as workspace:
+        told: list[Event] = []
+        workspace.apply(workspace.plan("prod"), on_event=told.append, lease_wait_seconds=90)
+        # What the dead one had committed is taken over; of erp nothing is loaded again.
+        assert set(_filled(told)) == {"vault.hub__crm", "vault.hub__web"}
+        _check(workspace)
+        assert workspace.plan("prod").is_empty
