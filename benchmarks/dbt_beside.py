@@ -2,10 +2,10 @@
 
     python -m benchmarks.dbt_beside PROJECT … --dbt PYTHON [--vars JSON] [--rows]
 
-PYTHON is the interpreter of an environment with dbt-core and dbt-duckdb; a project's packages lie
-in its `dbt_packages`, and its data are its seeds. Each project is copied first. dbt builds it, and
-compiles it for its own empty past; then `prod` is applied here. Numbers are equal when their first
-12 digits are. Exits with the number of tables that differ.
+PYTHON is the interpreter of an environment with dbt-core, dbt-duckdb and this one's DuckDB; a
+project's packages lie in its `dbt_packages`, and its data are its seeds. Each project is copied
+first. dbt builds it, and compiles it for its own empty past; then `prod` is applied here. Numbers
+are equal when their first 12 digits are. Exits with the number of tables that differ.
 """
 
 from __future__ import annotations

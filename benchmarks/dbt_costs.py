@@ -2,14 +2,14 @@
 
     python -m benchmarks.dbt_costs PROJECT --dbt PYTHON [--edits FILE] [--vars JSON]
 
-PYTHON is the interpreter of an environment with dbt-core and dbt-duckdb. Each edit of FILE (by
-default `dbt_edits.yaml` beside this, for dbt-labs/jaffle-shop) is made in a copy of the project,
-selected by dbt against the manifest before it, planned here against production as it was then, and
-built by dbt into a database of its own; Spark runs once, before the edits. There every table that
-was skipped, here or by dbt, is compared with the one before the edit: columns of the same names, or
-of the same places where one was renamed. Tables are models that have rows of their own, seeds and
-snapshots among them; dbt counts views, too. Exits with the number of tables that were
-skipped here although they changed.
+PYTHON is that of an environment with dbt-core, dbt-duckdb and the DuckDB of this one. Each edit of
+FILE (by default `dbt_edits.yaml` beside this, for dbt-labs/jaffle-shop) is made in a copy of the
+project, selected by dbt against the manifest before it, planned here against production as it was
+then, and built by dbt into a database of its own; Spark runs once, before the edits. There every
+table that was skipped, here or by dbt, is compared with the one before the edit: columns of the
+same names, or of the same places where one was renamed. Tables are models that have rows of their
+own, seeds and snapshots among them; dbt counts views, too. Exits with the number of tables that
+were skipped here although they changed.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _ENDINGS = (".sql", ".yml", ".yaml", ".md", ".py", ".csv", ".lock")
 _OWN_MACRO = re.compile(r"\{%-?\s*macro\s+is_incremental\s*\(")
 _VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
 _FLAGS = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check")
-_COMPILE = ("compile", "--no-introspect", "--no-populate-cache")
+_COMPILE = ("compile", "--no-populate-cache")
 _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.MULTILINE)
 _STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
@@ -196,6 +196,7 @@ class Compiler:
 
         settings, cache = self.settings, project.parent
         command = [str(self.executable), *_FLAGS, *_COMPILE, *more]
+        command += [] if settings.introspect else ["--no-introspect"]
         command += ["--target-path", str(cache / target), "--log-path", str(cache / "logs")]
         command += ["--target", settings.target] if settings.target else []
         command += ["--vars", json.dumps(settings.vars)] if settings.vars else []
@@ -241,6 +242,11 @@ class Compiler:
             hint = (
                 "a macro may ask the warehouse, which is not read: run `dbt compile`, and set "
                 "compile = false under [tool.vde.dbt]"
+            )
+        elif "connection never acquired" in said:
+            hint = (
+                "its macros ask the warehouse: introspect = true under [tool.vde.dbt] lets dbt "
+                "connect while it compiles"
             )
         elif "Could not find profile" in said or "profiles" in said:
             hint = "say where profiles.yml is: profiles_dir = '…' under [tool.vde.dbt]"

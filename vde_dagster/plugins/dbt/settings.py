@@ -19,6 +19,7 @@ class DbtSettings(PluginSettings):
         target: The target of its profile; empty for the profile's own.
         profiles_dir: The folder of `profiles.yml`, from the project's folder; empty for dbt's own.
         vars: Variables, as `--vars` has them.
+        introspect: Whether dbt may connect to its warehouse meanwhile, for macros that ask it.
     """
 
     compile: bool = True
@@ -26,3 +27,4 @@ class DbtSettings(PluginSettings):
     target: str = ""
     profiles_dir: str = ""
     vars: dict[str, Any] = field(default_factory=dict)
+    introspect: bool = False
