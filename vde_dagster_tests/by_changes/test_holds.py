@@ -136,3 +136,15 @@ def test_of_a_parent_in_another_table_whose_earlier_one_is_gone_all_is_computed(
         _days(workspace, clock, 2)
         workspace.maintenance.janitor()
     assert why_all() == "m.base is another table now, and the one that was read is gone"
+
+
+def test_a_plan_is_made_though_a_readers_file_is_gone(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    _days(workspace, clock, 2)
+    entry = workspace.store.environments.get("prod").entries[SUMS]
+    location = workspace.lakehouse.metadata_location(
+        workspace.store.tables.get(entry.table_id or "").ref
+    )
+    Path((location or "").removeprefix("file:")).unlink()
+    assert {one.name: one.backlog for one in workspace.plan("prod").models}[SUMS] is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
 from vde_dagster.execution.apply.skipping import Skipping, input_states
 from vde_dagster.execution.changes.changed_keys import (
@@ -49,7 +50,10 @@ def with_backlogs(workspace: Workspace, plan: Plan, state: WarehouseState) -> Pl
             return model
         snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
         filler = choose_filler(table, snapshot, definition, plan.target) or snapshot
-        found = _backlog(tasks, filler, table, last[table.id], filled)
+        try:
+            found = _backlog(tasks, filler, table, last[table.id], filled)
+        except (VdeError, OSError):
+            return model  # What cannot be read is told by who needs it: `vde fsck`, or the fill.
         if model.restate and found is not None:
             found = replace(found, why_all="it is computed again")
         return replace(model, backlog=found)
