@@ -26,6 +26,7 @@ class Size:
 # What has no line here runs with its own defaults, with --quick too.
 SIZES = {
     "apply_pins": Size("--models 20 --days 2"),
+    "changed_keys_on_spark": Size("--rows 10000 --keys 1000 --rounds 1", spark=True),
     "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),

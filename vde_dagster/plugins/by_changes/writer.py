@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
-from vde_dagster.spark.strategies.base import Write, write_staged
+from vde_dagster.spark.strategies.base import Layout, Write, write_staged
 from vde_dagster.spark.strategies.overwrites import WholeTable
 from vde_dagster.spark.tables.digests import Digester
 
@@ -20,6 +22,10 @@ class ByChangesWriter(WholeTable):
     """Replaces the rows of the keys that changed, or all rows where that is not known."""
 
     own_session = True
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Delete by files of deletes: keys lie anywhere, and their files would be written anew."""
+        return Layout(properties={"write.delete.mode": "merge-on-read"})
 
     def digester(self, write: Write) -> Digester | None:
         """Take digests of what is written only where that is all rows."""
