@@ -1,0 +1,34 @@
+"""A sync is an asset behind its model, with what it sent as metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from vde_dagster.orchestration.definitions import vde_definitions
+from vde_dagster_tests.sync.receiver import receiving
+from vde_dagster_tests.sync.world import Shop
+
+pytestmark = pytest.mark.server
+
+
+def test_it_runs_after_its_model_and_tells_what_it_sent(tmp_path: Path) -> None:
+    key = dg.AssetKey(["sync", "latest"])
+    shop = Shop(tmp_path / "shop")
+    shop.publish()
+    assert not vde_definitions(shop.folder.root).resolve_asset_graph().has(key)
+    with receiving() as receiver:
+        shop.define(sink="http", to={"prod": {"url": receiver.url}})
+        definitions = vde_definitions(shop.folder.root)
+        parents = definitions.resolve_asset_graph().get(key).parent_keys
+        assert parents == {dg.AssetKey(["marts", "latest"]), dg.AssetKey(["vde", "environment"])}
+        with dg.DagsterInstance.ephemeral() as instance:
+            job = definitions.resolve_implicit_global_asset_job_def()
+            for sent in (4, 0):
+                run = job.execute_in_process(asset_selection=[key], instance=instance)
+                (event,) = run.asset_materializations_for_node("sync__latest")
+                told = {name: one.value for name, one in event.metadata.items()}
+                assert (told["sent"], told["refused"], told["until"]) == (sent, 0, 1)
+        assert len(receiver.rows) == 4
