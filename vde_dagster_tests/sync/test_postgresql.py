@@ -123,6 +123,18 @@ def test_rows_that_the_table_refuses_wait_while_others_go(shop: Shop, url: str) 
     assert in_postgres(url) == shop.shown()
 
 
+def test_a_refused_row_stays_as_it_was_and_a_dry_run_leaves_nothing(shop: Shop, url: str) -> None:
+    execute(url, "CREATE TABLE latest (customer INT PRIMARY KEY, orders BIGINT CHECK (orders < 2))")
+    execute(url, "INSERT INTO latest VALUES (1, 1), (9, 1)")
+    assert shop.sync(how="plan").sent == 4
+    with psycopg.connect(url) as conn:
+        assert conn.execute("SELECT to_regclass('vde_sync_cursors')").fetchone() == (None,)
+    done = shop.sync()
+    assert (done.sent, done.refused) == (4, 1), "three come, and one goes"
+    kept = [(row["customer"], row["orders"]) for row in in_postgres(url)]
+    assert kept == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
 def test_what_cannot_be_sent_is_told_and_nothing_is_changed(shop: Shop, url: str) -> None:
     define(shop, url, key=["word"])
     with pytest.raises(UsageError, match=r"the key is NULL in a row: word = None"):

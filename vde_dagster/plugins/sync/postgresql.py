@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -61,10 +61,10 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 if not sa.inspect(conn).has_table("vde_sync_letters"):
                     conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                     metadata.create_all(conn)
-                    # The transaction of the rows waits for nobody who makes tables.
-                    _end(conn, effects, "tables", dry=False)
-                lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
+                    if not dry:  # The transaction of the rows waits for nobody who makes tables.
+                        _end(conn, effects, "tables", dry=False)
                 if not dry:
+                    lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
                     conn.execute(sa.select(lock))
                 project = workspace.settings.identity
                 name, _, environment = sync.partition("/")
@@ -214,6 +214,10 @@ class Rows:
                     changed += self._many(sa.delete(self.table).where(*self._by_key()), batch.gone)
                 return changed
         except (IntegrityError, DataError) as error:
+            if self._shown is not None and len(batch) == 1:
+                # The view shows it, so that what the table has of it stays.
+                with suppress(IntegrityError, DataError), self.conn.begin_nested():
+                    self._note(batch)
             raise RowsRefused(str(error.orig).partition("\n")[0]) from error
 
     def _put(self, batch: Batch) -> int:
@@ -235,10 +239,14 @@ class Rows:
                 if others
                 else statement.on_conflict_do_nothing(index_elements=list(key))
             )
-        if self._shown is not None:
-            keys = [{name: row[name] for name in key} for row in batch.rows]
-            self.conn.execute(sa.insert(self._shown), keys)
+        self._note(batch)
         return self._many(statement, batch.rows)
+
+    def _note(self, batch: Batch) -> None:
+        """Note the keys that are shown, where others are to be deleted."""
+        if self._shown is not None and batch.rows:
+            keys = [{name: row[name] for name in self.step.key} for row in batch.rows]
+            self.conn.execute(sa.insert(self._shown), keys)
 
     def _many(self, statement: Any, rows: Any) -> int:
         counted = {"preserve_rowcount": True}
