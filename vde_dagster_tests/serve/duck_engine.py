@@ -63,6 +63,11 @@ class DuckEngine(FakeSpark):
         assert head is not None
         return FillResult(made.num_rows, head.snapshot_id, 0.0, None)
 
+    def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
+        """Return the rows of a query."""
+        with duckdb.connect() as connection:
+            return self._relation(sql, connection).fetch_arrow_table()
+
     def _relation(self, sql: str, connection: duckdb.DuckDBPyConnection) -> Any:
         connection.execute("SET TimeZone = 'UTC'")
         tree = sqlglot.parse_one(sql, read="spark")
@@ -73,7 +78,9 @@ class DuckEngine(FakeSpark):
             loaded = self.lakehouse.load_table(TableRef(table.db, table.name))
             head = loaded.current_snapshot()
             if version is not None:
-                head = loaded.snapshot_by_name(version.expression.name)
+                named = version.expression.name
+                at = loaded.snapshot_by_id if named.isdigit() else loaded.snapshot_by_name
+                head = at(int(named) if named.isdigit() else named)
             scan = loaded.scan(snapshot_id=head.snapshot_id if head is not None else None)
             connection.register(f"t{number}", scan.to_arrow())
             table.replace(exp.to_table(f"t{number}", alias=table.alias or table.name))

@@ -65,6 +65,26 @@ def test_batches_come_once_and_later_runs_send_what_changed(
     assert shop.sync().sent == 0
 
 
+def test_a_view_without_a_table_is_compared_by_the_engine(shop: Shop, receiver: Receiver) -> None:
+    shop.folder.write(
+        "models/now.sql",
+        """
+        MODEL (name marts.now, kind VIEW, grain customer);
+        SELECT customer, orders FROM marts.latest WHERE customer > 1
+        """,
+    )
+    shop.publish()
+    to = {"prod": {"url": receiver.url}}
+    shop.define(source="marts.now", sink="http", to=to)
+    assert shop.sync().sent == 3
+    shop.run_day()
+    done = shop.sync()
+    assert (done.since, done.sent) == (2, 2), "a customer is new, and one came again"
+    orders = {place: row["orders"] for place, row in receiver.rows.items()}
+    assert orders == {"2": 2, "3": 1, "4": 1, "5": 1}
+    assert shop.sync().sent == 0
+
+
 def test_a_busy_server_is_asked_later_and_as_it_says(shop: Shop, receiver: Receiver) -> None:
     receiver.fail((503, {}), (429, {"Retry-After": "1"}), DIES)
     define(shop, receiver, attempts=5)

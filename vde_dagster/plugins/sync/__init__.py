@@ -4,3 +4,36 @@
 `syncs` takes that to a sink in batches and remembers in the sink's `ledger` how far it is. A sink
 (`sink` has the protocol) is found on entry points; `postgresql` and `http` are here.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vde_dagster.orchestration.models.catalog import AssetCatalog
+    from vde_dagster.project.model import LoadedFile
+    from vde_dagster.project.reading.file_context import FileContext
+    from vde_dagster.project.settings import Settings
+    from vde_dagster.project.sources.source import Folder
+
+
+def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read `syncs.yaml` as readers of models, see `definitions`.
+
+    Raises:
+        ProjectError: The file has another form.
+    """
+    from vde_dagster.plugins.sync.definitions import load_file
+
+    return load_file(path, text, context.names)
+
+
+def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
+    """Return an asset for each sync of a project; none where its files have mistakes."""
+    if catalog.live.errors or not any(settings.root.glob("syncs.y*ml")):
+        return ()
+    from vde_dagster.plugins.sync.assets import assets_of
+
+    return assets_of(catalog, settings)

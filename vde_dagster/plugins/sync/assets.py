@@ -10,7 +10,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.applying import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.plugins.sync.definitions import FILES, SyncDefinition, read_syncs
+from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
 from vde_dagster.project.settings import Settings
 
@@ -22,10 +22,8 @@ class SyncConfig(dg.Config):
     full: bool = False
 
 
-def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
-    """Yield an asset for each sync of a project; none where its files have mistakes."""
-    if not any((settings.root / file).is_file() for file in FILES) or catalog.live.errors:
-        return
+def assets_of(catalog: AssetCatalog, settings: Settings) -> Iterator[Any]:
+    """Yield an asset for each sync of a project."""
     with Workspace.open(settings.root) as workspace:
         definitions = read_syncs(workspace)
     for definition in definitions.values():

@@ -21,8 +21,6 @@ from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.project.reading.file_context import FileContext
-    from vde_dagster.project.sources.source import Folder
     from vde_dagster.project.table_names import TableNames
 
 FILES = ("syncs.yaml", "syncs.yml")
@@ -75,13 +73,13 @@ class SyncDefinition:
         return _sink(self.sink, _expanded(self.to[environment]))
 
 
-def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
+def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
     """Read `syncs.yaml` as readers of models.
 
     Raises:
         ProjectError: The file has another form.
     """
-    found = list(_read(path, text, context.names))
+    found = list(_read(path, text, names))
     return LoadedFile(
         path,
         exposures=tuple(

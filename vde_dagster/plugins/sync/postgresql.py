@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
@@ -21,6 +20,8 @@ from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from vde_dagster.execution.workspace import Workspace
 
 _MAKING = 0x7664655F  # "vde_", the lock under which tables are made
@@ -290,5 +291,7 @@ _TYPES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 
 def _type(type_: pa.DataType) -> Any:
-    found = (make for name, make in _TYPES if getattr(pa.types, f"is_{name}")(type_))
+    from pyarrow import types
+
+    found = (make for name, make in _TYPES if getattr(types, f"is_{name}")(type_))
     return next(found, lambda _: sa.Text())(type_)
