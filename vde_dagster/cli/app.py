@@ -16,6 +16,7 @@ from vde_dagster.cli.commands import (
     engine,
     environments,
     inspecting,
+    lineage,
     maintenance,
     planning,
     project,
@@ -103,7 +104,7 @@ app.command("table-diff")(inspecting.table_diff)
 app.command("lint")(project.lint)
 app.command("format")(project.format_sql)
 app.command("dag")(inspecting.dag)
-app.command("lineage")(inspecting.lineage)
+app.command("lineage")(lineage.lineage)
 app.command("table-name")(inspecting.table_name)
 app.command("check-intervals")(planning.check_intervals)
 app.command("create-external-models")(project.create_external_models)

@@ -1,4 +1,4 @@
-"""A project for people and as JSON: what it has, the graph of its models, and column lineage."""
+"""A project for people and as JSON: what it has, and the graph of its models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.snapshots.snapshot import Flow
 from vde_dagster.project.dag import Models, children, parents
 
 if TYPE_CHECKING:
@@ -148,10 +147,10 @@ def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
         for name in models
         if name in among and not any(parent in among for parent in parents(models, name))
     )
-    return _trees(tops, edges)
+    return trees(tops, edges)
 
 
-def _trees(
+def trees(
     tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
 ) -> Iterator[str]:
     """Yield the lines of trees; the edges of a node are followed once.
@@ -191,38 +190,3 @@ def dag_mermaid(models: Models, among: Collection[ModelName]) -> Iterator[str]:
         for parent in parents(models, name):
             if parent in ids:
                 yield f"  {ids[parent]} --> {own}"
-
-
-def lineage_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[str, Any]:
-    """Return the documented JSON form."""
-    return {
-        "model": model,
-        "column": column,
-        "flows": [
-            {
-                "model": flow.model,
-                "column": flow.column,
-                "from_model": flow.parent,
-                "from_column": flow.source,
-                "how": flow.how,
-            }
-            for flow in flows
-        ],
-    }
-
-
-def lineage_lines(
-    model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
-) -> Iterator[str]:
-    """Return a tree for each column; what was shown before is named and not followed again."""
-    edges: dict[str, list[tuple[str, str]]] = {}
-    for flow in flows:
-        upper, lower = _text(flow.parent, flow.source), _text(flow.model, flow.column)
-        start, end = (upper, lower) if down else (lower, upper)
-        edges.setdefault(start.lower(), []).append((end.lower(), f"{end}  {flow.how}"))
-    texts = (_text(model, column) for column in columns)
-    return _trees(((text.lower(), text) for text in texts), edges)
-
-
-def _text(model: str, column: str | None) -> str:
-    return f"{model}.{column}" if column is not None else f"{model} (its rows)"

@@ -169,13 +169,15 @@ def _in_session(
 
 
 def _reads(lineage: ColumnLineage) -> tuple[Read, ...]:
-    direct = [
-        Read(source.table, source.column, output, source.kind)
-        for output, sources in lineage.columns.items()
-        for source in sources
-    ]
-    indirect = [Read(source.table, source.column, None, source.kind) for source in lineage.indirect]
-    return (*direct, *indirect)
+    return (
+        *(
+            Read(source.table, source.column, output, source.kind)
+            for made in (lineage.columns, lineage.conditions)
+            for output, sources in made.items()
+            for source in sources
+        ),
+        *(Read(source.table, source.column, None, source.kind) for source in lineage.rows),
+    )
 
 
 def _python_text(python: PythonSource) -> str:

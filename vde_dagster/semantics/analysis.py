@@ -18,7 +18,7 @@ from vde_dagster.semantics.checks import find, is_written
 from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
-from vde_dagster.semantics.versions.lineage import ColumnLineage, lineage_of
+from vde_dagster.semantics.versions.lineage import ColumnLineage, IndirectSource, lineage_of
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
@@ -193,5 +193,7 @@ def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: s
     told = [s.output_name.lower() for s in selects if not s.is_star]
     names = list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(told)))
     version = _opaque_over(query, reading, names, why)
-    lineage = ColumnLineage(dict.fromkeys(names, ()), ())
+    read = {(leaf.table, column) for leaf in reading.leaves for column in leaf.columns}
+    unknown = tuple(IndirectSource(*one, "unknown") for one in sorted(read))
+    lineage = ColumnLineage(dict.fromkeys(names, ()), dict.fromkeys(names, ()), unknown)
     return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"))

@@ -94,8 +94,33 @@ def test_what_is_made_of_a_column_is_followed_down(shop: ProjectFolder, vde: Vde
         ("marts.daily", "revenue"),
         ("marts.customers", "revenue"),
         ("marts.top", "revenue"),
-        ("marts.top", None),
+        ("marts.top", "place"),
     }
+
+
+def test_what_would_follow_from_a_column_is_told_of_models_and_those_who_read_them(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    shop.write("exposures.yaml", "- {name: Sales, reads: [marts.top]}")
+    words = ("lineage", "raw.orders.amount", "--impact", "--project", shop.root)
+    assert vde(*words).out == (
+        "staging.orders (a view): amount\n"
+        "marts.customers: revenue\n"
+        "marts.daily: revenue\n"
+        "marts.top: revenue, place\n"
+        "Sales: reads what would be other values\n"
+    )
+    found = vde(*words, "--json").json
+    assert found["exposures"] == ["Sales"]
+    assert found["models"][0] == {
+        "model": "staging.orders",
+        "columns": ["amount"],
+        "rows": False,
+        "has_table": False,
+    }
+    said = vde("lineage", "raw.orders", "--impact", "--project", shop.root)
+    assert said.code == 2
+    assert "vde lineage raw.orders.id --impact" in said.err
 
 
 @pytest.mark.parametrize(

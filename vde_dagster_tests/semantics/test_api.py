@@ -175,16 +175,17 @@ def test_lineage() -> None:
         "w": [("orders", "k", "transformation")],
         "r": [],
     }
-    assert {(s.table, s.column, s.kind) for s in lineage.indirect} == {
+    assert {name: set(decided) for name, decided in lineage.conditions.items() if decided} == {
+        "w": {("orders", "status", "conditional")},
+        "r": {("orders", "k", "window"), ("orders", "amount", "window")},
+    }
+    assert set(lineage.rows) == {
         ("orders", "k", "join"),
         ("orders", "id", "join"),
         ("raw.customers", "k", "join"),
         ("orders", "id", "filter"),
         ("orders", "k", "group"),
         ("raw.customers", "name", "sort"),
-        ("orders", "k", "window"),
-        ("orders", "amount", "window"),
-        ("orders", "status", "conditional"),
     }
 
 

@@ -73,8 +73,10 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def reads(lineage: ColumnLineage, outputs: set[str]) -> set[Column]:
     """The columns that outputs are made of, and those that decide which rows there are."""
-    direct = {(s.table, s.column) for name in outputs for s in lineage.columns[name]}
-    return direct | {(s.table, s.column) for s in lineage.indirect}
+    made = [*lineage.rows]
+    for name in outputs:
+        made += (*lineage.columns[name], *lineage.conditions[name])
+    return {(source.table, source.column) for source in made}
 
 
 def check(db: duckdb.DuckDBPyConnection, text: str, rng: random.Random) -> bool:
@@ -122,7 +124,7 @@ def test_columns_that_decide_rows_are_read_whichever_outputs_are_asked_for(
 def test_lineage_that_overlooks_what_decides_rows_is_noticed(
     db: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Tracer, "_source", lambda *_: None)
+    monkeypatch.setattr(Tracer, "_source", lambda *_: iter(()))
     rng = random.Random(1)
     with pytest.raises(AssertionError, match="does not read"):
         _check_all(db, rng)

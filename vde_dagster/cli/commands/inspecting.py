@@ -1,4 +1,4 @@
-"""`vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff`, `dag` and `lineage`."""
+"""`vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff` and `dag`."""
 
 from __future__ import annotations
 
@@ -217,10 +217,6 @@ def table_diff(
 
 
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for Mermaid.")]
-Column = Annotated[
-    str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
-]
-Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
 
 
 @on_project
@@ -238,33 +234,3 @@ def dag(
     among = select(every, models or (), workspace.changed_files)
     lines = dag_mermaid if mermaid else dag_lines
     output.result(dag_json(every, among), "\n".join(lines(every, among)))
-
-
-@on_project
-def lineage(workspace: Workspace, output: Output, of: Column, down: Down = False) -> None:
-    """Show which columns a column is made of, up to the tables that others write.
-
-    Of a whole model also what decides its rows. Examples: vde lineage marts.daily.revenue;
-    vde lineage marts.daily; vde lineage raw.orders.amount --down
-    """
-    from vde_dagster.cli.project_view import lineage_json, lineage_lines
-    from vde_dagster.planning.snapshots.snapshot import require_column, trace, trace_down
-    from vde_dagster.project.selection import model_and_column, no_model
-
-    models = workspace.project.models
-    name, column = model_and_column(models, of, workspace.settings.default_namespace)
-    if name not in models:
-        raise no_model(name, models)
-    snapshots = workspace.snapshots()
-    snapshot = snapshots[name]
-    column = None if column is None else require_column(snapshot, column)
-    flows = (trace_down if down else trace)(snapshots, name, column)
-    columns = [column] if column else [item.name for item in snapshot.columns]
-    # What decides the rows is nobody's column, so nothing is made of it.
-    tops = [*columns, *([] if column or down else [None])]
-    output.result(
-        {**lineage_json(str(name), column, flows), "opaque": snapshot.version.opaque},
-        "\n".join(lineage_lines(str(name), tops, flows, down=down)),
-    )
-    if snapshot.version.opaque and not down:
-        output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")

@@ -222,6 +222,7 @@ def _reached(new: Snapshot, pair: Pair) -> list[str]:
             f"{new.name}.{one.output}" if one.output else f"the rows of {new.name} ({one.how})"
             for one in new.reads
             if one.parent == str(parent) and one.column.lower() == column.name.lower()
+            if one.how != "unknown"  # That is said above.
         ]
         if targets:
             columns.append(column.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -21,7 +21,9 @@ from vde_dagster.semantics.algebra.nodes import (
 )
 
 DirectKind: TypeAlias = Literal["identity", "transformation", "aggregation"]
-IndirectKind: TypeAlias = Literal["join", "filter", "group", "sort", "window", "conditional"]
+IndirectKind: TypeAlias = Literal[
+    "join", "filter", "group", "sort", "window", "conditional", "unknown"
+]
 
 _KINDS: tuple[DirectKind, ...] = ("identity", "transformation", "aggregation")
 _STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS for other in _KINDS}
@@ -36,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that decides which rows there are, or which value is taken."""
+    """A column that decides which rows there are, or which value is taken, or might."""
 
     table: str
     column: str
@@ -45,35 +47,46 @@ class IndirectSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Column-level lineage of a query (the kinds are those of OpenLineage)."""
+    """Column-level lineage of a query (the kinds are those of OpenLineage).
+
+    Args:
+        columns: What flows into each output.
+        conditions: What decides the value of an output.
+        rows: What decides which rows there are, or their order.
+    """
 
     columns: dict[str, tuple[Source, ...]]
-    indirect: tuple[IndirectSource, ...]
+    conditions: dict[str, tuple[IndirectSource, ...]]
+    rows: tuple[IndirectSource, ...]
 
 
 Read: TypeAlias = tuple[str, str]
 Flows: TypeAlias = dict[Read, DirectKind]
+Deciding: TypeAlias = frozenset[IndirectSource]
 
 
 def lineage_of(rel: Rel) -> ColumnLineage:
     """The lineage of a query's outputs."""
     tracer = Tracer()
-    tracer.group(rel.group)
+    rows = tracer.group(rel.group)
+    # A window knows the rows that it is over; what decides them is said once.
+    around = {one for one in rows if one.kind not in ("conditional", "window")}
     columns: dict[str, tuple[Source, ...]] = {}
+    conditions: dict[str, tuple[IndirectSource, ...]] = {}
     for output in rel.outputs:
         flows = tracer.direct(output.node)
         columns[output.name] = tuple(sorted(Source(*read, kind) for read, kind in flows.items()))
-        tracer.conditions_in(output.node)
-    return ColumnLineage(columns, tuple(sorted(tracer.found)))
+        conditions[output.name] = tuple(sorted(tracer.conditions(output.node) - around))
+    return ColumnLineage(columns, conditions, tuple(sorted(rows)))
 
 
 class Tracer:
     """Follows references of one query down to tables."""
 
     def __init__(self) -> None:
-        self.found: set[IndirectSource] = set()
-        self._seen: set[Any] = set()
         self._direct: dict[Node, Flows] = {}
+        self._conditions: dict[Node, Deciding] = {}
+        self._groups: dict[Group, Deciding] = {}
 
     def direct(self, node: Node) -> Flows:
         known = self._direct.get(node)
@@ -91,6 +104,8 @@ class Tracer:
             return _merge([self.direct(parts[0])], "aggregation")
         if tag == "window":
             return _merge([self.direct(parts[2])], "transformation")
+        if tag == "Filter":
+            return self.direct(parts[0])
         if tag == "exists":
             return {}
         flows: list[Flows] = []
@@ -107,7 +122,9 @@ class Tracer:
         if isinstance(source, (Derived, FullJoin)):
             return self.direct(source.columns[key])
         if isinstance(source, SetOperation):
-            return _merge([self.direct(b.outputs[key].node) for b in source.branches], "identity")
+            # EXCEPT and INTERSECT choose among the rows of the first.
+            branches = source.branches if source.op == "union" else source.branches[:1]
+            return _merge([self.direct(b.outputs[key].node) for b in branches], "identity")
         if isinstance(source, Generator):
             return _merge([self.direct(a) for a in source.args], "transformation")
         if isinstance(source, Constant):
@@ -116,80 +133,89 @@ class Tracer:
             return _merge(cells, "transformation")
         return {}
 
-    def _add(self, node: Node, kind: IndirectKind) -> None:
+    def _used(self, node: Node, kind: IndirectKind) -> Iterator[IndirectSource]:
         for table, column in self.direct(node):
-            self.found.add(IndirectSource(table, column, kind))
-        self.conditions_in(node)
+            yield IndirectSource(table, column, kind)
+        yield from self.conditions(node)
 
-    def conditions_in(self, node: Node) -> None:
+    def conditions(self, node: Node) -> Deciding:
         """Indirect sources inside an expression: CASE conditions, windows, subqueries."""
-        if node in self._seen:
-            return
-        self._seen.add(node)
+        known = self._conditions.get(node)
+        if known is None:
+            known = self._conditions[node] = frozenset(self._conditions_in(node))
+        return known
+
+    def _conditions_in(self, node: Node) -> Iterator[IndirectSource]:
         tag, parts = node.tag, node.parts
         if tag == "case":
             for condition in parts[: len(parts) - len(parts) % 2 : 2]:
-                self._add(condition, "conditional")
+                yield from self._used(condition, "conditional")
+        elif tag == "Filter":
+            yield from self._used(parts[-1], "conditional")
         elif tag == "window":
             for key in (*parts[3].parts, *parts[4].parts):
-                self._add(key, "window")
-            self.group(parts[0])
+                yield from self._used(key, "window")
+            yield from self.group(parts[0])
         elif tag == "ref":
             source, key = parts
             if isinstance(source, (Derived, FullJoin)):
-                self.conditions_in(source.columns[key])
+                yield from self.conditions(source.columns[key])
             elif isinstance(source, SetOperation):
                 for branch in source.branches:
-                    self.conditions_in(branch.outputs[key].node)
+                    yield from self.conditions(branch.outputs[key].node)
         for part in parts:
             if part.__class__ is Node:
-                if part not in self._seen:
-                    self.conditions_in(part)
+                yield from self.conditions(part)
             elif part.__class__ is Rel:
-                self.group(part.group)
+                yield from self.group(part.group)
                 for output in part.outputs:
-                    self.conditions_in(output.node)
+                    yield from self.conditions(output.node)
 
-    def group(self, group: Group) -> None:
-        if group in self._seen:
-            return
-        self._seen.add(group)
+    def group(self, group: Group) -> Deciding:
+        """What decides which rows a group has."""
+        known = self._groups.get(group)
+        if known is None:
+            self._groups[group] = frozenset()  # A window in a condition is over its own group.
+            known = self._groups[group] = frozenset(self._in_group(group))
+        return known
+
+    def _in_group(self, group: Group) -> Iterator[IndirectSource]:
         for condition in group.conditions:
             kind: IndirectKind = "join" if condition in group.joins else "filter"
-            self._add(condition, kind)
+            yield from self._used(condition, kind)
             asked = condition.parts[0] if condition.tag == "not" else condition
             if asked.tag == "exists":
                 inner: Group = asked.parts[0].group
                 for one in inner.conditions:
-                    self._add(one, "join" if one in inner.joins else kind)
+                    yield from self._used(one, "join" if one in inner.joins else kind)
         for sort in group.sorts:
-            self._add(sort, "sort")
+            yield from self._used(sort, "sort")
         for source in group.sources:
-            self._source(source)
+            yield from self._source(source)
 
-    def _source(self, source: Any) -> None:
+    def _source(self, source: Any) -> Iterator[IndirectSource]:
         if isinstance(source, Derived):
-            self.group(source.group)
+            yield from self.group(source.group)
             for key in source.keys:
-                self._add(key, "group")
+                yield from self._used(key, "group")
             for arg in source.args:
-                self._add(arg, "sort")
+                yield from self._used(arg, "sort")
         elif isinstance(source, SetOperation):
             for branch in source.branches:
-                self.group(branch.group)
+                yield from self.group(branch.group)
                 if source.op != "union":
                     # Whole rows are compared, whichever of their columns are asked for.
                     for output in branch.outputs:
-                        self._add(output.node, "filter")
+                        yield from self._used(output.node, "filter")
         elif isinstance(source, Generator):
             # How many rows there are is decided by what is taken apart.
             for arg in source.args:
-                self._add(arg, "filter")
+                yield from self._used(arg, "filter")
         elif isinstance(source, FullJoin):
-            self.group(source.left)
-            self.group(source.right)
+            yield from self.group(source.left)
+            yield from self.group(source.right)
             for condition in source.conditions:
-                self._add(condition, "join")
+                yield from self._used(condition, "join")
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:

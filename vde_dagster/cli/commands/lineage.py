@@ -1,0 +1,150 @@
+"""`vde lineage`: what columns are made of, what is made of them, and what would follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vde_dagster.cli.options import on_project
+from vde_dagster.cli.output import Output
+from vde_dagster.cli.project_view import trees
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.snapshots.lineage import Flow, Touched
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.project.model import Exposure
+
+Column = Annotated[
+    str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
+]
+Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
+Impact = Annotated[
+    bool, typer.Option("--impact", help="What would hold other values if the column did.")
+]
+
+
+@on_project
+def lineage(
+    workspace: Workspace, output: Output, of: Column, down: Down = False, impact: Impact = False
+) -> None:
+    """Show which columns a column is made of and decided by, up to the tables that others write.
+
+    Below it stands what decides the rows. Examples: vde lineage marts.daily.revenue; vde lineage
+    marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact
+    """
+    from vde_dagster.planning.snapshots.lineage import trace, trace_down
+    from vde_dagster.planning.snapshots.snapshot import require_column
+    from vde_dagster.project.selection import model_and_column, no_model
+
+    models = workspace.project.models
+    name, column = model_and_column(models, of, workspace.settings.default_namespace)
+    if name not in models:
+        raise no_model(name, models)
+    snapshots = workspace.snapshots()
+    snapshot = snapshots[name]
+    column = None if column is None else require_column(snapshot, column)
+    if impact:
+        if column is None:
+            raise UsageError(
+                f"'{of}' is a model, and --impact is of a column",
+                hint=f"for instance: vde lineage {name}.{snapshot.columns[0].name} --impact"
+                if snapshot.columns
+                else None,
+            )
+        _show_impact(output, snapshots, workspace.project.exposures, name, column)
+        return
+    flows = (trace_down if down else trace)(snapshots, name, column)
+    columns = [column] if column else [item.name for item in snapshot.columns]
+    has_rows = any((flow.model, flow.column) == (str(name), None) for flow in flows)
+    tops = [*columns, *([None] if has_rows and not down else [])]
+    output.result(
+        {**_flows_json(str(name), column, flows), "opaque": snapshot.version.opaque},
+        "\n".join(_flow_lines(str(name), tops, flows, down=down)),
+    )
+    if snapshot.version.opaque and not down:
+        output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")
+
+
+def _show_impact(
+    output: Output,
+    snapshots: Mapping[ModelName, Snapshot],
+    exposures: Sequence[Exposure],
+    name: ModelName,
+    column: str,
+) -> None:
+    from vde_dagster.planning.snapshots.lineage import Touched, impact
+    from vde_dagster.planning.snapshots.snapshot import in_order
+
+    found = impact(in_order(snapshots), name, column)
+    touched = {name: Touched((column,), rows=False), **found}
+    shown = [one.name for one in exposures if any(_is_read(one, *item) for item in touched.items())]
+    lines = [_impact_line(one, snapshots[one], item) for one, item in found.items()]
+    lines += [f"{one}: reads what would be other values" for one in shown]
+    output.result(
+        {
+            "model": str(name),
+            "column": column,
+            "models": [
+                {
+                    "model": str(one),
+                    "columns": list(item.columns),
+                    "rows": item.rows,
+                    "has_table": snapshots[one].has_table,
+                }
+                for one, item in found.items()
+            ],
+            "exposures": shown,
+        },
+        "\n".join(lines) or f"nothing is made of {name}.{column}",
+    )
+
+
+def _is_read(exposure: Exposure, name: ModelName, item: Touched) -> bool:
+    return any(exposure.reads_of(name, column) for column in item.columns)
+
+
+def _impact_line(name: ModelName, snapshot: Snapshot, item: Touched) -> str:
+    how = "" if snapshot.has_table else " (a view)"
+    if item.rows:
+        return f"{name}{how}: its rows, and so all {len(item.columns)} columns"
+    return f"{name}{how}: {', '.join(item.columns)}"
+
+
+def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "model": model,
+        "column": column,
+        "flows": [
+            {
+                "model": flow.model,
+                "column": flow.column,
+                "from_model": flow.parent,
+                "from_column": flow.source,
+                "how": flow.how,
+            }
+            for flow in flows
+        ],
+    }
+
+
+def _flow_lines(
+    model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
+) -> Iterator[str]:
+    """Return a tree for each column; what was shown before is named and not followed again."""
+    edges: dict[str, list[tuple[str, str]]] = {}
+    for flow in flows:
+        upper, lower = _text(flow.parent, flow.source), _text(flow.model, flow.column)
+        start, end = (upper, lower) if down else (lower, upper)
+        edges.setdefault(start.lower(), []).append((end.lower(), f"{end}  {flow.how}"))
+    texts = (_text(model, column) for column in columns)
+    return trees(((text.lower(), text) for text in texts), edges)
+
+
+def _text(model: str, column: str | None) -> str:
+    return f"{model}.{column}" if column is not None else f"{model} (its rows)"

@@ -1,0 +1,129 @@
+"""The lineage of columns through models: what they are made of, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+
+
+class Flow(NamedTuple):
+    """The flow of a column of one model into a column of another.
+
+    Args:
+        column: Its column; None where all its rows depend on what is read.
+        how: See `Read`.
+    """
+
+    model: str
+    column: str | None
+    parent: str
+    source: str
+    how: str
+
+
+def own_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
+    """Yield the sources of one column; None for those of the rows."""
+    wanted = column.lower() if column is not None else None
+    for read in snapshot.reads:
+        if (read.output.lower() if read.output is not None else None) == wanted:
+            yield Flow(str(snapshot.name), column, read.parent, read.column, read.how)
+
+
+def trace(
+    snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
+) -> list[Flow]:
+    """Follow columns of a model, and what decides its rows, up to where they come from.
+
+    Args:
+        column: One of its columns; by default all.
+
+    Returns:
+        Each flow once, nearest first.
+    """
+    by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
+    columns = [column] if column else [item.name for item in snapshots[name].columns]
+    return _walk(
+        [(str(name), one) for one in (*columns, None)],
+        lambda at: own_flows(by_name[at[0]], at[1]) if at[0] in by_name else (),
+        lambda flow: (flow.parent, flow.source),
+    )
+
+
+def trace_down(
+    snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
+) -> list[Flow]:
+    """Follow columns of a model down to all that is made of them, each once, nearest first."""
+    readers: dict[_Place, list[Flow]] = {}
+    for snapshot in snapshots.values():
+        for read in snapshot.reads:
+            flow = Flow(str(snapshot.name), read.output, read.parent, read.column, read.how)
+            readers.setdefault((read.parent, read.column.lower()), []).append(flow)
+    columns = [item.name for item in snapshots[name].columns] if column is None else [column]
+    return _walk(
+        [(str(name), one.lower()) for one in columns],
+        lambda at: readers.get(at, ()),
+        # What only decides the rows is in no column of its reader's.
+        lambda flow: (flow.model, flow.column.lower()) if flow.column else None,
+    )
+
+
+_Place = tuple[str, str | None]
+
+
+def _walk(
+    begin: list[_Place],
+    flows: Callable[[_Place], Iterable[Flow]],
+    following: Callable[[Flow], _Place | None],
+) -> list[Flow]:
+    waiting, seen, found = begin, {*begin, None}, list[Flow]()
+    for place in waiting:  # It grows while it is walked through.
+        for flow in flows(place):
+            found.append(flow)
+            if (at := following(flow)) not in seen and at is not None:
+                seen.add(at)
+                waiting.append(at)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What of a model would be other than it is.
+
+    Args:
+        columns: Names of columns whose values would be, in the model's order.
+        rows: Whether there might be other rows, so that every column counts.
+    """
+
+    columns: tuple[str, ...]
+    rows: bool
+
+
+def impact(
+    snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str
+) -> dict[ModelName, Touched]:
+    """Return what would be other values if one column's were, parents first, at most.
+
+    Args:
+        snapshots: Parents before children, as `in_order` has them.
+    """
+    touched = {str(name): Touched((column,), rows=False)}
+    for snapshot in snapshots.values():
+        reads = [read for read in snapshot.reads if _reaches(read, touched)]
+        if not reads or snapshot.name == name:
+            continue
+        outputs = {read.output.lower() for read in reads if read.output is not None}
+        rows = any(read.output is None or touched[read.parent].rows for read in reads)
+        columns = (one.name for one in snapshot.columns if rows or one.name.lower() in outputs)
+        touched[str(snapshot.name)] = Touched(tuple(columns), rows)
+    return {one: touched[str(one)] for one in snapshots if str(one) in touched and one != name}
+
+
+def _reaches(read: Read, touched: Mapping[str, Touched]) -> bool:
+    parent = touched.get(read.parent)
+    return parent is not None and (
+        parent.rows or read.column.lower() in map(str.lower, parent.columns)
+    )
