@@ -14,9 +14,13 @@ import pytest
 
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.vault.first_seen import Earliest
+from vde_dagster.plugins.vault.kinds import FirstSeen
+from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.spark.tasks import Warehouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 
@@ -119,6 +123,23 @@ def test_two_loaders_of_one_source_take_turns_and_the_second_finds_it_loaded(
         _check(workspace)
 
 
+def test_a_merge_is_planned_row_by_row_and_so_looks_for_conflicts(
+    spark_engine: SparkEngine,
+) -> None:
+    types = {"hk": "string", "ldts": "date", "rsrc": "string"}
+    held = Warehouse(spark_engine, FirstSeen(("hk",), "ldts", "rsrc"), types)
+    rows = "SELECT 'a' AS hk, DATE '2024-01-01' AS ldts, 'crm' AS rsrc"
+    merge = Earliest(types, ("hk",), ("ldts", "rsrc")).merge(held.name, rows)
+    matched, insert = merge.index("WHEN MATCHED"), merge.index("WHEN NOT MATCHED")
+
+    def plan(statement: str) -> str:
+        return str(spark_engine.session.sql(f"EXPLAIN {statement}").first()[0])
+
+    assert "WriteDelta" in plan(merge)
+    # Without a branch for what matches it is an append, which checks nothing.
+    assert "AppendData" in plan(merge[:matched] + merge[insert:])
+
+
 def test_a_process_that_is_killed_beside_another_loses_and_doubles_nothing(tmp_path: Path) -> None:
     root = _project(tmp_path / "project").root
     config = "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in SMALL_SPARK.items())
@@ -141,7 +162,7 @@ def test_a_process_that_is_killed_beside_another_loses_and_doubles_nothing(tmp_p
     assert [one.wait(240) for one in loaders] == [-9, 0]
     with Workspace.open(root) as workspace:
         told: list[Event] = []
-        workspace.apply(workspace.plan("prod"), on_event=told.append, lease_wait_seconds=90)
+        workspace.apply(workspace.plan("prod"), on_event=told.append)
         # What the dead one had committed is taken over; of erp nothing is loaded again.
         assert set(_filled(told)) == {"vault.hub__crm", "vault.hub__web"}
         _check(workspace)
