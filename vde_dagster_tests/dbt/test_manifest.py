@@ -178,6 +178,35 @@ def test_a_manifest_older_than_a_file_is_said(shop: DbtCopy, path: str) -> None:
     assert told[1:] == [f"{MANIFEST}: the manifest is older than {path} Hint: run `dbt compile`"]
 
 
+def test_files_with_the_lines_ends_of_windows_are_not_newer(shop: DbtCopy) -> None:
+    path = shop.root / "macros/at_least.sql"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+    def change(manifest: dict[str, Any]) -> None:
+        macro = manifest["macros"]["macro.shop.test_at_least"]
+        macro["macro_sql"] = macro["macro_sql"].replace("\n", "\r\n")
+
+    shop.edit(change)
+
+    assert len(shop.load().warnings) == 1
+
+
+def test_an_exposure_of_a_metric_reads_what_the_metric_is_made_of(shop: DbtCopy) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        between = {"depends_on": {"nodes": ["semantic_model.shop.orders"]}}
+        manifest["metrics"] = {"metric.shop.revenue": between}
+        below = {"depends_on": {"nodes": ["model.shop.stg_orders"]}}
+        manifest["semantic_models"] = {"semantic_model.shop.orders": below}
+        board = manifest["exposures"]["exposure.shop.board"]
+        board["depends_on"]["nodes"] = ["metric.shop.revenue"]
+
+    shop.edit(change)
+    project = shop.load()
+
+    assert [str(name) for name, _, _ in project.exposures[0].reads] == ["main_staging.stg_orders"]
+    assert "metrics (1); semantic models (1)" in project.warnings[0].message
+
+
 def test_tables_that_dbt_does_not_know_are_external(shop: DbtCopy) -> None:
     def change(manifest: dict[str, Any]) -> None:
         node = manifest["nodes"]["model.shop.big_spenders"]
@@ -298,6 +327,10 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         (
             _set(*CUSTOMERS, "language", value="python"),
             "models/marts/customers.sql:1: 'customers' is a model in Python",
+        ),
+        (
+            _set("functions", value={"f": {"name": "f", "original_file_path": "functions/f.sql"}}),
+            "functions/f.sql: 'f' is a function, which dbt creates in the warehouse",
         ),
         (
             _set("metadata", "adapter_type", value="teradata"),

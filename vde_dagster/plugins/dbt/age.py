@@ -71,7 +71,7 @@ def _seen(folder: Folder, path: str, texts: list[str]) -> str:
 
 def _text(folder: Folder, path: str) -> str:
     try:
-        return (folder.root / path).read_text(encoding="utf-8")
+        return (folder.root / path).read_bytes().decode()  # dbt leaves the ends of lines alone.
     except (OSError, UnicodeDecodeError):
         return ""
 
