@@ -47,6 +47,7 @@ def main() -> int:
 def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
     dbt = Dbt(said.dbt, project, folder, said.vars)
     try:
+        dbt.run("seed", "--full-refresh")  # Sources may be seeds, which dbt does not know.
         dbt.run("build", "--full-refresh", fails=True)
         dbt.run("compile", "--full-refresh")
         _tolerate_failing_tests(dbt.root / "target/manifest.json")

@@ -65,6 +65,7 @@ class _Costs:
 
     def of(self, edits: list[dict[str, str]]) -> int:
         dbt = self._dbt
+        dbt.run("seed", "--full-refresh")  # Sources may be seeds, which dbt does not know.
         dbt.run("build", "--full-refresh", fails=True)
         dbt.run("compile", "--full-refresh")
         (dbt.root / "pyproject.toml").write_text(_SETTINGS)
@@ -93,15 +94,14 @@ class _Costs:
         dbt = self._dbt
         modified = ("--select", "state:modified+", "--state", str(state))
         selected = dbt.run("ls", *modified, *_TYPES, "--output", "name")
-        dbt.run("compile", "--full-refresh")
+        shutil.copy(dbt.path("dbt"), dbt.path("edited"))
+        dbt.run("build", "--full-refresh", *_without_tests(), database="edited", fails=True)
         nodes = json.loads(self._manifest.read_text())["nodes"].values()
         relations = {n["name"]: _relation(n) for n in nodes if n["resource_type"] in _KINDS}
         with Workspace.open(dbt.root) as workspace:
             plan = workspace.plan("prod")
             owned = {n for n, m in workspace.project.models.items() if m.kind.owns_table}
             built = {model.name for model in plan.computed} & owned
-        shutil.copy(dbt.path("dbt"), dbt.path("edited"))
-        dbt.run("build", "--full-refresh", *_without_tests(), database="edited", fails=True)
         by_dbt = {relations[name] for name in selected if name in relations}
         changed = {name for name in owned if self._differs(name)}
         wrong, stale = changed - built, changed - by_dbt
