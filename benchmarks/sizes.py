@@ -26,7 +26,6 @@ class Size:
 # What has no line here runs with its own defaults, with --quick too.
 SIZES = {
     "apply_pins": Size("--models 20 --days 2"),
-    "changed_keys_on_spark": Size("--rows 10000 --keys 1000 --rounds 1", spark=True),
     "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
@@ -44,7 +43,6 @@ SIZES = {
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
-    "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution, unpacked"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
@@ -65,6 +63,7 @@ SIZES = {
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
     "spark_overhead": Size(spark=True),
+    "vault_loaders": Size("--keys 1000 --loaders 1 2", spark=True),
     "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
