@@ -8,6 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.environments.contracts import ContractBreak, Reader
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -198,7 +199,7 @@ _EMPTY = {
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "catches_up": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
-    "in_place": None, "batches": None,
+    "in_place": None, "batches": None, "backlog": None,
 }  # fmt: skip
 
 
@@ -223,6 +224,7 @@ def several_plans() -> Plan:
         skippable=True,
         skips=Skipped(T0, 1.5, 7, 8),
         always="reads now()",
+        backlog=Backlog(T0, (TableBacklog("raw.orders", 2, 5, 1),), "a table was made again"),
         batches=Batches(12, 3_500_000),
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
