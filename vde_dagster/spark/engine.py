@@ -35,6 +35,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
+from vde_dagster.spark.session.connect import is_remote
 from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
@@ -351,6 +352,15 @@ class SparkEngine:
             Whether nothing of the plan was running any more after the time.
         """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
+
+    def interrupt(self) -> None:
+        """Stop what runs in this engine's session, whoever asked for it; any thread may call."""
+        session = self._sessions.started
+        if session is not None:
+            if is_remote(session):
+                session.interruptAll()
+            else:
+                session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
         """Give the session back; the JVM's Spark stops when no engine uses it any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -333,6 +334,19 @@ def test_what_stands_at_the_cursor_is_run_as_it_is_typed(shop: ProjectFolder) ->
         editor.type(CUSTOMERS, text.replace("id * 1.5D", "raise_error('no')"))
         with pytest.raises(JsonRpcException, match="no"):
             await editor.run("vde.run", editor.uri(CUSTOMERS), 1, 20)
+        long = "range(0, 1000000000000, 1, 1) AS r (id) WHERE sqrt(id) * rand() < 0"
+        editor.type(CUSTOMERS, text.replace("range(3) AS r (id)", long))
+        asked = [
+            asyncio.ensure_future(editor.run("vde.run", editor.uri(CUSTOMERS), 1, 20))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(4)
+        await editor.run("vde.stop")
+        for one in asked:
+            with pytest.raises(JsonRpcException, match="the query was stopped"):
+                await one
+        editor.type(CUSTOMERS, text)
+        assert await editor.run("vde.run", *runs[1].arguments) == few  # Its thread is free again.
 
     state = (shop.root / ".vde" / "vde.db").read_bytes()
     try:

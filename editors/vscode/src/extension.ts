@@ -51,7 +51,7 @@ async function start(folder: vscode.WorkspaceFolder): Promise<void> {
     },
     initializationOptions: { environment: settings.get<string>("environment") },
     middleware: {
-      executeCommand: async (command, args, next) => show(command, await next(command, args)),
+      executeCommand: async (command, args) => show(command, await request(client, command, args)),
     },
   };
   const run = { command: program(folder), args: ["lsp"], options: { cwd: folder.uri.fsPath } };
@@ -93,8 +93,24 @@ async function ask(command: string, title: string, ...more: number[]): Promise<v
     void vscode.window.showInformationMessage("Open a file of a vde project first.");
     return;
   }
-  const params = { command, arguments: [document.uri.toString(), ...more] };
-  await show(title, await client.sendRequest("workspace/executeCommand", params));
+  await show(title, await request(client, command, [document.uri.toString(), ...more]));
+}
+
+/** Ask a server to run a command, which a person may stop; then there is no answer. */
+async function request(client: LanguageClient, command: string, args: unknown[]): Promise<unknown> {
+  const send = (command: string, args: unknown[]): Promise<unknown> =>
+    client.sendRequest("workspace/executeCommand", { command, arguments: args });
+  const location = { location: vscode.ProgressLocation.Notification, cancellable: true };
+  const title = command.replace("vde.", "vde ");
+  return vscode.window.withProgress({ ...location, title }, async (_, token) => {
+    token.onCancellationRequested(() => void send("vde.stop", []));
+    try {
+      return await send(command, args);
+    } catch (error) {
+      if (token.isCancellationRequested) return undefined;
+      throw error;
+    }
+  });
 }
 
 /** Run the query that the cursor stands in. */

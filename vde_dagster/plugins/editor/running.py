@@ -84,7 +84,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
 
 
 class Runner:
-    """Runs queries of readings; one thread at a time may ask."""
+    """Runs queries of readings; one thread at a time may ask, and any may interrupt it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -116,6 +116,13 @@ class Runner:
             str(what.model.name), shown, limit=limit, query=what.query
         )
         return _table(what, environment, found, limit)
+
+    def interrupt(self) -> None:
+        """Stop the query that runs."""
+        if "_workspace" in self.__dict__:
+            engine = self._workspace.started_engine
+            if engine is not None:
+                engine.interrupt()
 
     def close(self) -> None:
         """End the session, and close the state."""

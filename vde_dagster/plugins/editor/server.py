@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -40,6 +40,8 @@ REFUSED = -32803
 
 QUIET_SECONDS = 0.08
 """How long nobody types before the texts are looked at."""
+STOP_SECONDS = 0.2
+"""How long a query that is to stop may take to do so, until it is told again."""
 WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
 
 
@@ -52,6 +54,7 @@ class VdeServer(LanguageServer):
         self.runner = Runner(self.desk.root)
         self._one = ThreadPoolExecutor(1, "desk")
         self._spark = ThreadPoolExecutor(1, "spark")
+        self._queries: set[Future[str]] = set()
         self._reported: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
 
@@ -206,7 +209,28 @@ class VdeServer(LanguageServer):
         position, codec = lsp.Position(line, character), self.workspace.position_codec
         what = at_cursor(reading, path, lines_of(reading.text(path)).offset_at(position, codec))
         work = partial(self.runner.run, reading, self.desk.environment, what, limit)
-        return await asyncio.get_running_loop().run_in_executor(self._spark, work)
+        query = self._spark.submit(work)
+        self._queries.add(query)
+        try:
+            return await asyncio.wrap_future(query)
+        except (asyncio.CancelledError, VdeError) as error:
+            if query in self._queries:
+                raise
+            raise UsageError("the query was stopped") from error
+        finally:
+            self._queries.discard(query)
+
+    async def stop(self) -> None:
+        """Stop the queries that run or wait.
+
+        LSP's own cancellation does not reach commands: pygls cancels only what waits for them.
+        """
+        stopped, self._queries = self._queries, set()
+        waiting = {query for query in stopped if not query.cancel()}
+        while waiting:  # They may be on their way to Spark.
+            self.runner.interrupt()
+            loop, ended = asyncio.get_running_loop(), partial(wait, waiting, STOP_SECONDS)
+            waiting = (await loop.run_in_executor(None, ended)).not_done
 
     async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
         """Return a document laid out as `vde format` does; None where it is left alone."""
@@ -332,5 +356,9 @@ def make_server(root: Path | None = None) -> VdeServer:
             return await server.run(uri, line, character, *most)
         except VdeError as error:
             raise JsonRpcException(error.text(". "), REFUSED) from error
+
+    @server.command("vde.stop")
+    async def stop(*_: Any) -> None:
+        await server.stop()
 
     return server
