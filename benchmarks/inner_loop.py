@@ -32,7 +32,7 @@ STEPS = {
     "promote": "promotion of both edits",
 }
 EDITS = ("edit", "again")
-VDE = "import sys; from vde_dagster.cli.app import main; main(sys.argv[1:])"
+VDE = "from vde_dagster.cli.entry import main; main()"
 CONFIG = """
 gateways:
   local:

@@ -43,7 +43,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
     shop.edit("models/marts/customers.sql", "AS revenue", "AS turnover")
     shop.edit(TOP, "customer, revenue,", "customer, turnover AS revenue,")
     shop.edit(TOP, "ORDER BY revenue", "ORDER BY turnover")
-    told = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue)"
+    told = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue, place)"
     shown = vde("plan", "prod", "--project", shop.root).out.splitlines()
     assert "breaks what is published" in shown[1]
     assert told in shown[2]
@@ -59,7 +59,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
             "syncs": [],
             "from": "STRING",
             "to": None,
-            "readers": [{"model": "marts.top", "columns": ["revenue"]}],
+            "readers": [{"model": "marts.top", "columns": ["revenue", "place"]}],
         }
     ]
 

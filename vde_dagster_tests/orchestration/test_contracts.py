@@ -110,7 +110,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
     )
     check = evaluated(result)
     assert not check.passed
-    broken = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue)"
+    broken = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue, place)"
     assert broken in str(check.metadata["vde/risks"].value)
     (event,) = result.asset_materializations_for_node("vde__plan")
     assert event.asset_key == SHORT.plan_key
@@ -129,7 +129,7 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
         plan = workspace.plan("prod")
     repository = vde_definitions(shop.root, assets=[letters]).get_repository_def()
     readers = asset_readers(repository, load_catalog(shop), plan)
-    said = "is renamed to turnover; read by marts.top (revenue), asset office/letters\n"
+    said = "is renamed to turnover; read by marts.top (revenue, place), asset office/letters\n"
     text = report_markdown(plan_report(plan, {}, readers=readers), SHORT)
     assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"
     assert "- column revenue is renamed to turnover\n" in text

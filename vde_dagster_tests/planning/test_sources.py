@@ -81,7 +81,12 @@ def test_columns_that_may_decide_rows_are_read(
         (
             "SELECT x, (SELECT max(w) FROM db.t AS o WHERE o.y = t.y) AS s FROM db.t",
             "SELECT x FROM db.v",
-            ("x", "y"),
+            ("x",),
+        ),
+        (
+            "SELECT x, (SELECT max(w) FROM db.t AS o WHERE o.y = t.y) AS s FROM db.t",
+            "SELECT s FROM db.v",
+            ("w", "y"),
         ),
         (
             "SELECT x, row_number() OVER (PARTITION BY y ORDER BY w) AS s FROM db.t",

@@ -129,11 +129,11 @@ def rich_snapshot() -> Snapshot:
 
 
 def _named(model: PlannedModel) -> PlannedModel:
-    """Give a model's table the id and the name that the kept ones have."""
+    """Give a model's table the id and the name that the kept ones have, and no later field."""
     ref = TableRef("db", "t1")
     table = None if model.table is None else replace(model.table, id="t1", ref=ref)
     change = None if model.in_place is None else replace(model.in_place, table=ref)
-    return replace(model, table=table, in_place=change)
+    return replace(model, table=table, in_place=change, backlog=None)
 
 
 def rich_plan() -> Plan:
