@@ -26,9 +26,13 @@ class Size:
 # What has no line here runs with its own defaults, with --quick too.
 SIZES = {
     "apply_pins": Size("--models 20 --days 2"),
+    "changed_keys_on_spark": Size("--rows 2000 --keys 200 --changed 10 --rounds 1", spark=True),
     "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
+    "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
+    "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
+    "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
     "editor_speed": Size("--models 50"),
     "editor_stdio": Size("--models 50 --times 2"),
     "environment_histories": Size("--seconds 10 --steps 5", "--seconds 900"),
@@ -63,8 +67,7 @@ SIZES = {
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
     "spark_overhead": Size(spark=True),
-    "vault_loaders": Size("--keys 1000 --loaders 1 2", spark=True),
-    "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
+    "vault_loaders": Size("--keys 1000 --loaders 1 2", spark=True),
 }
