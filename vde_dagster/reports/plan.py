@@ -126,7 +126,7 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, `whole table`."""
+    """Say what is computed: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or keys."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
     by_keys = model.backlog is not None and not model.backlog.why_all
     parts = ["keys of rows that changed" if by_keys else "whole table"]

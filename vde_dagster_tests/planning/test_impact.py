@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.snapshots.lineage import impact
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster_tests.projects import ProjectFolder
 
 COLUMNS = ("id", "day", "kind", "amount", "rate")
@@ -45,7 +45,7 @@ FILES = {
 
 def _snapshots(folder: ProjectFolder) -> dict[ModelName, Snapshot]:
     with Workspace.open(folder.root) as workspace:
-        return in_order(workspace.snapshots())
+        return workspace.snapshots()
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,8 @@ def _show_impact(
     column: str,
 ) -> None:
     from vde_dagster.planning.snapshots.lineage import Touched, impact
-    from vde_dagster.planning.snapshots.snapshot import in_order
 
-    found = impact(in_order(snapshots), name, column)
+    found = impact(snapshots, name, column)
     touched = {name: Touched((column,), rows=False), **found}
     shown = [one.name for one in exposures if any(_is_read(one, *item) for item in touched.items())]
     lines = [_impact_line(one, snapshots[one], item) for one, item in found.items()]

@@ -108,7 +108,7 @@ def impact(
     """Return what would be other values if one column's were, parents first, at most.
 
     Args:
-        snapshots: Parents before children, as `in_order` has them.
+        snapshots: Parents before children, as a workspace has them.
     """
     touched = {str(name): Touched((column,), rows=False)}
     for snapshot in snapshots.values():
