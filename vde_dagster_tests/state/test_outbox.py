@@ -125,10 +125,14 @@ def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateS
         ("plan", "me"),
         ("failed", "me"),
         ("fill", "me"),
+        ("waiting", "me"),
         ("fill", "me"),
         ("published", ""),
     ]
-    assert told[4].subject == {"environment": "prod", "version": 1, "plan": None}
+    assert told[4].subject == {**told[3].subject, "waited": True}
+    assert store.outbox.of_plan(made.id, told[4].number) == told[:5]
+    assert store.outbox.of_plan(made.id[:-1], told[4].number) == []
+    assert told[5].subject == {"environment": "prod", "version": 1, "plan": None}
     assert store.outbox.by("me", 1, told[1].number) == told[:2]
     newest, oldest = store.fills.log(known.id)
     assert (oldest.rows, oldest.bytes, oldest.seconds) == (3, 10, 1.5)

@@ -97,6 +97,7 @@ class RangeFiller:
     Args:
         filler: The definition that fills the table.
         table: The table, which has more columns and ranges after each fill.
+        stop: Set when somebody stops the work.
         left: How many ranges are to be filled.
     """
 
@@ -105,6 +106,7 @@ class RangeFiller:
     filler: Snapshot
     target: Target
     table: PhysicalTable
+    stop: threading.Event
     left: int = 0
     _landing: threading.Lock = field(default_factory=threading.Lock)
     _unsure: bool = False
@@ -187,6 +189,10 @@ class RangeFiller:
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
         """Fill a range on the attempt's branch; `anew` replaces everything that the table holds."""
+        with self._followed(interval):
+            self._fill(interval, anew=anew)
+
+    def _fill(self, interval: Interval, *, anew: bool = False) -> None:
         skipping = self._skipping
         looked = skipping.look(self.filler, self.table, anew=anew)
         anew = anew or looked.anew
@@ -199,6 +205,7 @@ class RangeFiller:
         facts = skipping.facts(looked, result.output, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._show()
+        self._computed(interval, result)
         self.auditor.audit(self.snapshot, self.table, interval, self.target.branch)
         self.left -= 1
         self.target.record(interval, result, facts, last=not self.left)
@@ -206,7 +213,7 @@ class RangeFiller:
 
     def fill_aside(self, interval: Interval) -> None:
         """Fill a range of a table that was made, at the same time as other threads fill others."""
-        with self._scratch() as branch:
+        with self._followed(interval), self._scratch() as branch:
             skipping = self._skipping
             looked = skipping.look(self.filler, self.table)
             # The branch lacks what others land meanwhile: it does not say what the table holds.
@@ -215,17 +222,39 @@ class RangeFiller:
             )
             result = self.auditor.workspace.engine().fill(task)
             facts = skipping.facts(looked, result.output, self.table, interval)
+            self._computed(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
             with self._landed(interval):
                 landed = self.auditor.workspace.engine().cherry_pick(task, result)
                 if landed is None:
                     # Files with rows of both this range and others: alone it can have them.
-                    self.fill(interval)
+                    self._fill(interval)
                     return
                 self.auditor.tasks.written.note_filled(self.table.id)
                 self.left -= 1
                 self.target.record(interval, landed, facts, last=not self.left)
                 self._recorded(interval, landed)
+
+    @contextmanager
+    def _followed(self, interval: Interval) -> Iterator[None]:
+        """Tell when the work on a range begins, and how it failed if it did."""
+        self.target.note("begun", interval)
+        try:
+            yield
+        except BaseException as error:
+            said = getattr(error, "message", "") or str(error) or type(error).__name__
+            # Where the state cannot be had, what failed is what is to be raised.
+            with suppress(VdeError):
+                self.target.note("broken", interval, error=said, stopped=self._is_stopped(error))
+            raise
+
+    def _is_stopped(self, error: BaseException) -> bool:
+        return self.stop.is_set() or not isinstance(error, Exception)
+
+    def _computed(self, interval: Interval, result: FillResult) -> None:
+        """Tell that audits look at a range, where there are some."""
+        if self.snapshot.model.audits:
+            self.target.note("computed", interval, rows=result.rows, bytes=result.bytes)
 
     @contextmanager
     def _scratch(self) -> Iterator[str]:

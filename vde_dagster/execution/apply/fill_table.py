@@ -193,7 +193,7 @@ class TableFiller(Auditor):
     ) -> PhysicalTable:
         filler = self._definition(snapshot, table)
         target = self._target(filler, table, lease)
-        ranges = RangeFiller(self, snapshot, filler, target, table)
+        ranges = RangeFiller(self, snapshot, filler, target, table, self.stop)
         filled = self.tasks.written.filled
         # What this apply itself has filled, before memory lacked, is made of what is there.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)

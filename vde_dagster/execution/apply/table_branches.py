@@ -34,7 +34,7 @@ from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import Lease, table_lease
-from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.fills.fills import FillRecord, Progress
 from vde_dagster.state.fills.table_commits import TableCommit, TableShownError
 
 Commits = dict[int, CommittedFill | None]
@@ -228,6 +228,11 @@ class Target:
             return fast_forward(now, self.branch, ref, into=into, to=commit, ends=last)
 
         self._change(change, "fill.advance", filled)
+
+    def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
+        """Tell how the attempt to fill a range goes on."""
+        attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
+        self.lakehouse.store.fills.note(kind, attempt, **more)
 
     def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
         """Record for the publication that a slot counts as filled, though nothing was computed."""

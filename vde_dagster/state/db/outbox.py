@@ -23,7 +23,20 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 
-RecordKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit", "test"]
+RecordKind = Literal[
+    "store",
+    "plan",
+    "failed",
+    "rejected",
+    "begun",
+    "computed",
+    "broken",
+    "waiting",
+    "fill",
+    "published",
+    "audit",
+    "test",
+]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
 _POSTGRES_LOCK = 7_033_221_702
@@ -41,8 +54,10 @@ class OutboxRecord:
 
     Args:
         kind: `plan`: a plan was stored; `failed`: applying one failed;
-            `rejected`: it never will be applied; `fill`: a range counts as
-            filled; `published`: an environment has a new version; `audit`: audits of an
+            `rejected`: it never will be applied; `begun`: an attempt to fill a range of a table
+            began; `computed`: its rows are on a branch, where audits look at them; `broken`: it
+            failed or was stopped; `waiting`: what it wrote waits for a publication; `fill`: a range
+            counts as filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `test`: a unit test ran with a plan.
     """
 
@@ -96,6 +111,12 @@ class Outbox:
         if until is not None:
             query = query.where(_ROW.number <= until)
         return self._read(query.order_by(_ROW.seq))
+
+    def of_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
+        """Return the records of a plan that are kept, up to a number, in order."""
+        named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
+        query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
+        return self._read(query.order_by(_ROW.number))
 
     def of_kind(self, kind: RecordKind) -> list[OutboxRecord]:
         """Return all records of a kind that are kept, oldest first."""

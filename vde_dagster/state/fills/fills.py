@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
@@ -132,16 +132,38 @@ def fill_of(row: Row[Any]) -> FillRecord:
     )
 
 
+Progress = Literal["begun", "computed", "broken"]
+
+
+def tell_fill(
+    database: Database,
+    connection: Connection,
+    kind: Progress | Literal["waiting", "fill"],
+    fill: FillRecord,
+    **more: Any,
+) -> None:
+    """Tell of a range of a table, with the branch of the attempt where it has one."""
+    interval, known = fill.interval, {"branch": fill.branch} if fill.branch else {}
+    ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
+    of = {"table": fill.table_id, "plan": fill.plan_id}
+    tell(database, connection, kind, **of, **ends, **known, **more)
+
+
 @dataclass(frozen=True, slots=True)
 class FillStore:
     """Reading and writing what is filled in tables."""
 
     database: Database
 
-    def record(self, fill: FillRecord, connection: Connection | None = None) -> None:
+    def record(
+        self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
+    ) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
         What became outdated after the plan was begun to be applied stays to be filled again.
+
+        Args:
+            waited: Whether that was told before, as something that waits for a publication.
         """
         table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
@@ -151,14 +173,19 @@ class FillStore:
                 raise not_live(table_id)
             conn.execute(_DELETE_FILL, {**span(table_id, interval), "of_plan": plan_id})
             conn.execute(insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
-            ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
-            tell(self.database, conn, "fill", table=table_id, plan=plan_id, **ends)
+            tell_fill(self.database, conn, "fill", fill, **({"waited": True} if waited else {}))
             settle_ranges(conn, schema.parts, table_id, interval, plan_id)
             late = settle_ranges(conn, schema.outdated, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
                 _change_intervals(conn, table_id, part, add=True)
 
         self.database.run(connection, work, name="state.record_intervals")
+
+    def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
+        """Tell how an attempt to fill a range goes on, of which nothing else is recorded."""
+        self.database.run_transaction(
+            lambda conn: tell_fill(self.database, conn, kind, fill, **more), name="state.note_fill"
+        )
 
     def remove(
         self, table_id: str, interval: Interval, connection: Connection | None = None

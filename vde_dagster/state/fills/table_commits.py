@@ -17,7 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments.pins import Head
-from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of
+from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of, tell_fill
 from vde_dagster.state.tables.tables import is_shown
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class TableCommit:
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
     """Note what is to be recorded, for a catalog that changes before the state does."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
-        store.pending.record(commit.filled, commit.lease)
+        store.pending.record(commit.filled, commit.lease, announced=True)
 
 
 def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
@@ -102,8 +102,13 @@ class PendingStore:
     fills: FillStore
     leases: LeaseStore
 
-    def record(self, fill: FillRecord, lease: Lease | None = None) -> None:
+    def record(
+        self, fill: FillRecord, lease: Lease | None = None, *, announced: bool = False
+    ) -> None:
         """Record that a range is written and audited on a branch; twice is harmless.
+
+        Args:
+            announced: Whether it waits for a commit that follows at once, not for a publication.
 
         Raises:
             LeaseLostError: Somebody else works on the table than the lease's owner.
@@ -118,6 +123,8 @@ class PendingStore:
             conn.execute(delete(schema.pending).where(*this))
             row = fill.row(schema.pending, self.database.clock.now())
             conn.execute(insert(schema.pending), row)
+            if not announced and fill.facts.skipped is None:
+                tell_fill(self.database, conn, "waiting", fill)
 
         self.database.run_transaction(work, name="state.record_pending")
 
@@ -176,5 +183,6 @@ class PendingStore:
         for pending in map(fill_of, connection.execute(query).all()):
             skipped = pending.facts.skipped
             commit = skipped.commit if skipped is not None else pending.iceberg_snapshot_id
-            self.fills.record(replace(pending, iceberg_snapshot_id=commit), connection)
+            counts = replace(pending, iceberg_snapshot_id=commit)
+            self.fills.record(counts, connection, waited=skipped is None)
         connection.execute(delete(schema.pending).where(own))
