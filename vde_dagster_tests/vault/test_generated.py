@@ -129,6 +129,7 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
     [
         ("@PIT(vault.hub_customer, customer_hk, crm.days)", "@PIT has no satellite"),
         ("@PIT(vault.hub, hk, crm.days, a.sat, b.sat)", "@PIT has two satellites 'sat'"),
+        ("@PIT(vault.hub, hk, crm.days, (a.sat, n, m))", "@PIT cannot read the satellite"),
         ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE walks from one key"),
         ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
         ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type is not 'day'"),

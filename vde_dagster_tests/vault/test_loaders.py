@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ConflictError, ProjectError, UsageError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.vault.tables import Table, run, values_of
 from vde_dagster_tests.vault.test_first_seen import loaded
@@ -99,6 +100,56 @@ def test_a_source_may_have_a_schedule_of_its_own_and_several_queries(tmp_path: P
     assert crons == {"vault.hub__crm": "0 0 * * 0", "vault.hub__erp": "0 * * * *"}
     read = [str(name) for name in found["vault.hub__erp"].model.depends_on]
     assert read == ["crm.rows", "erp.rows"]
+
+
+@pytest.mark.parametrize("kind", ["{'name': 'HUB', 'key': ['hk'], 'loaders': 'BY_SOURCE'}", "KIND"])
+def test_sql_that_python_writes_has_sources_too_and_no_property_of_it_is_idle(
+    tmp_path: Path, kind: str
+) -> None:
+    code = f"""
+        from vde_dagster import model
+
+        KIND = {{"name": "HUB", "key": ["hk"], "loaders": "BY_SOURCE"}}
+
+        @model("vault.hub", is_sql=True, start="2024-01-01", partitioned_by=["ldts"], kind={kind})
+        def entrypoint(evaluator):
+            select = "SELECT 'a' AS hk, DATE '2024-01-01' AS ldts, '%s' AS rsrc"
+            return " UNION ALL ".join(select % one for one in ("crm", "erp"))
+    """
+    found = _snapshots(ProjectFolder(tmp_path, {"models/hub.py": code}))
+    assert set(found) == {"vault.hub__crm", "vault.hub__erp", "vault.hub"}
+    assert found["vault.hub__crm"].model.partitioned_by == ("ldts",)
+
+
+def test_a_source_and_an_environment_of_one_name_never_show_one_view(tmp_path: Path) -> None:
+    together = "kind HUB (key hk), start '2024-01-01', end '2024-01-01'"
+    select = "SELECT 'a' AS hk, DATE '2024-01-01' AS ldts, '{}' AS rsrc"
+    selects = " UNION ALL ".join(map(select.format, ("crm", "erp")))
+    folder = ProjectFolder(
+        tmp_path,
+        {
+            "pyproject.toml": '[tool.vde]\nenvironment_suffix_target = "table"',
+            "models/hub.sql": f"MODEL (name vault.hub, {together});\n{selects}",
+        },
+    )
+    with open_fake(folder.root) as workspace:
+        for environment in ("prod", "crm"):
+            workspace.apply(workspace.plan(environment))
+    # The view of the hub in 'crm' is vault.hub__crm, and so would be that of its source.
+    folder.edit("models/hub.sql", "(key hk)", "(key hk, loaders BY_SOURCE)")
+    with open_fake(folder.root) as workspace:
+        with pytest.raises(
+            ConflictError, match=r"the view vault\.hub__crm is that of another model"
+        ):
+            workspace.apply(workspace.plan("prod"))
+        with pytest.raises(UsageError, match=r"would have the name of vault\.hub__crm") as raised:
+            workspace.plan("crm")
+        assert raised.value.hint == "give the environment another name"
+        workspace.apply(workspace.plan("dev"))
+        views = workspace.lakehouse.published_views("dev")
+        assert {str(ref) for ref in views} == {
+            "vault.hub__dev", "vault.hub__crm__dev", "vault.hub__erp__dev"
+        }  # fmt: skip
 
 
 SOURCES = ("crm", "erp", "web")

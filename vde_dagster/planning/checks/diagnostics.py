@@ -168,8 +168,14 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     Names are in lower case; `kind` has the properties of the kind. Of a Python model they are those
     of its decorator.
     """
-    if model.python is not None or model.location.path.suffix == ".py":
-        return _in_decorators(model.source, model.location.line or 1)
+    if _is_python(model):
+        given = _in_decorators(model.source, model.location.line or 1)
+        return {
+            name: frozenset(filter(None, map(_text, value.keys)))
+            if isinstance(value, ast.Dict)
+            else frozenset()
+            for name, value in given.items()
+        }
     found: dict[str, frozenset[str]] = {}
     name = ""
     for depth, word in _words_in_header(model):
@@ -181,15 +187,35 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def kind_in_header(model: Model) -> type[Kind]:
-    """Return the kind that a SQL model's header names, else the model's own.
+def kind_in_header(model: Model) -> type[Kind] | None:
+    """Return the kind that a model's file names; None where a decorator does not tell it.
 
-    It is another one where a kind put several models in the place of one.
+    It is another one than the model's where a kind put several models in the place of one.
     """
+    if _is_python(model):
+        told = _in_decorators(model.source, model.location.line or 1).get("kind")
+        if told is None:
+            return type(model.kind)
+        if isinstance(told, ast.Dict):
+            named = zip(told.keys, told.values, strict=True)
+            told = next((v for k, v in named if k is not None and _text(k) == "name"), None)
+        return KINDS.named((_text(told) or "").upper())
     sql = model.location.path.suffix == ".sql"
     header = _header(model.source, model.location.line or 1) if sql else []
     words = (name.text for word, name in pairwise(header) if word.is_word("KIND"))
     return KINDS.named(next(words, "").upper()) or type(model.kind)
+
+
+def _is_python(model: Model) -> bool:
+    return model.python is not None or model.location.path.suffix == ".py"
+
+
+def _text(node: ast.expr | None) -> str | None:
+    """Return the text that code writes, or the last name of `ModelKindName.FULL`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    found = node.value if isinstance(node, ast.Constant) else None
+    return found if isinstance(found, str) else None
 
 
 def repeated_properties(model: Model) -> list[str]:
@@ -213,7 +239,8 @@ def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
 
 
-def _in_decorators(text: str, line: int) -> Mapping[str, frozenset[str]]:
+def _in_decorators(text: str, line: int) -> Mapping[str, ast.expr]:
+    """Return what the decorator of a function gives by name."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -223,17 +250,8 @@ def _in_decorators(text: str, line: int) -> Mapping[str, frozenset[str]]:
             continue
         first = min((one.lineno for one in node.decorator_list), default=node.lineno)
         for call in node.decorator_list:
-            if not (isinstance(call, ast.Call) and first <= line <= node.lineno):
-                continue
-            given = {one.arg: one.value for one in call.keywords if one.arg}
-            return {
-                name: frozenset(
-                    key.value
-                    for key in (value.keys if isinstance(value, ast.Dict) else ())
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
-                )
-                for name, value in given.items()
-            }
+            if isinstance(call, ast.Call) and first <= line <= node.lineno:
+                return {one.arg: one.value for one in call.keywords if one.arg}
     return {}
 
 

@@ -299,6 +299,8 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         hint = without_property(model, name, "remove the other one")
         yield Problem(message, hint, place, certain=False)
     written = kind_in_header(model)
+    if written is None:
+        return
     lacking = ({} if written.owns_table else _OF_TABLES) | ({} if written.is_shown else _OF_VIEWS)
     for name, why in lacking.items():
         if name in given:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AS_OF = "as_of"
 """The column of the times that a PIT or a bridge is made for."""
+_FIRST = "0"
+"""The sequence of a ghost."""
 
 
 def end_dated(
@@ -70,12 +72,14 @@ def with_ghost(
     algorithm: str = "",
     form: str = "",
     time_type: str = "",
+    sequence: str = "",
 ) -> str:
     """`@WITH_GHOST(satellite, key)`: its rows, and one of the zero key at the beginning of time.
 
     Its source is `SYSTEM`; all else in it is NULL.
 
     Args:
+        sequence: A number that orders the states of one time; the ghost's is 0.
         algorithm, form, time_type: As of `@GHOST`.
     """
     names = _columns(evaluator, satellite)
@@ -83,6 +87,8 @@ def with_ghost(
     made: dict[str, str] = dict.fromkeys(map(str.lower, key), zero)
     made[time.lower()] = ghost(evaluator, "time", time_type=time_type)
     made.setdefault(source.lower(), "'SYSTEM'")
+    if sequence:
+        made[sequence.lower()] = _FIRST
     values = ", ".join(f"{made.get(name.lower(), 'NULL')} AS {quote(name)}" for name in names)
     return f"SELECT {_names(names)} FROM {satellite} UNION ALL SELECT {values}"
 
@@ -109,7 +115,7 @@ def pit(
     hub: SQL,
     key: list[str],
     as_of: SQL,
-    *satellites: SQL,
+    *satellites: list[str],
     time: str = "ldts",
     algorithm: str = "",
     form: str = "",
@@ -121,6 +127,8 @@ def pit(
     begin with. Before its first row they are those of its ghost.
 
     Args:
+        satellites: One with a sequence stands in brackets with it, `(satellite, number)`: of the
+            states of one time the last one holds, and its number is beside its time.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
         algorithm, form, time_type: As of `@GHOST`.
     """
@@ -128,12 +136,18 @@ def pit(
         raise evaluator.error(
             "@PIT has no satellite", "write @PIT(hub, key, as_of, satellite, satellite)"
         )
+    for one in satellites:
+        if len(one) not in (1, 2):
+            raise evaluator.error(
+                f"@PIT cannot read the satellite ({', '.join(one)})",
+                "write the table, or (table, column of its sequence)",
+            )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
     beginning = ghost(evaluator, "time", time_type=time_type)
     columns = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in key)]
     names: set[str] = set()
     joins = ""
-    for number, satellite in enumerate(satellites, 1):
+    for number, (satellite, *sequence) in enumerate(satellites, 1):
         name, alias = split_identifier(satellite)[-1], f"s{number}"
         if name.lower() in names:
             raise evaluator.error(
@@ -145,7 +159,16 @@ def pit(
             f"COALESCE({alias}.{quote(one)}, {zero}) AS {quote(f'{name}_{one}')}" for one in key
         ]
         columns.append(f"COALESCE({begun}, {beginning}) AS {quote(f'{name}_{time}')}")
-        times = f"(SELECT DISTINCT {_names((*key, time))} FROM {satellite})"
+        columns += [
+            f"COALESCE({alias}.{quote(one)}, {_FIRST}) AS {quote(f'{name}_{one}')}"
+            for one in sequence
+        ]
+        moments = f"SELECT DISTINCT {_names((*key, time))} FROM {satellite}"
+        if sequence:
+            last = f"MAX({quote(sequence[0])}) AS {quote(sequence[0])}"
+            by = _names((*key, time))
+            moments = f"SELECT {by}, {last} FROM {satellite} GROUP BY {by}"
+        times = f"({moments})"
         joins += (
             f" LEFT JOIN ({_ended(times, key, time)}) AS {alias} ON {_same(key, alias, 'h')} "
             f"AND {begun} <= a.{AS_OF} AND ({end} IS NULL OR {end} > a.{AS_OF})"
