@@ -12,15 +12,17 @@ from threading import Barrier
 
 import pytest
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.vault.first_seen import Earliest
 from vde_dagster.plugins.vault.kinds import FirstSeen
 from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.strategies import base
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.spark.tasks import Warehouse
+from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 
@@ -123,21 +125,37 @@ def test_two_loaders_of_one_source_take_turns_and_the_second_finds_it_loaded(
         _check(workspace)
 
 
-def test_a_merge_is_planned_row_by_row_and_so_looks_for_conflicts(
-    spark_engine: SparkEngine,
+def test_a_merge_that_is_not_planned_row_by_row_is_refused_before_it_writes(
+    spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     types = {"hk": "string", "ldts": "date", "rsrc": "string"}
     held = Warehouse(spark_engine, FirstSeen(("hk",), "ldts", "rsrc"), types)
-    rows = "SELECT 'a' AS hk, DATE '2024-01-01' AS ldts, 'crm' AS rsrc"
-    merge = Earliest(types, ("hk",), ("ldts", "rsrc")).merge(held.name, rows)
-    matched, insert = merge.index("WHEN MATCHED"), merge.index("WHEN NOT MATCHED")
+    rows = "SELECT '{}' AS hk, DATE '2024-01-01' AS ldts, 'crm' AS rsrc"
+    asked: list[str] = []
+    ask = base.require_row_level
+    monkeypatch.setattr(
+        base, "require_row_level", lambda write, merge: (asked.append(merge), ask(write, merge))
+    )
+    for day, key in enumerate("abc", 1):
+        before = len(base._looked_at)
+        held.fill(rows.format(key), days(day, day + 1))
+        assert len(base._looked_at) - before == (day == 1), "each statement is looked at once"
+    assert "WHEN MATCHED" in asked[0]
 
-    def plan(statement: str) -> str:
-        return str(spark_engine.session.sql(f"EXPLAIN {statement}").first()[0])
-
-    assert "WriteDelta" in plan(merge)
     # Without a branch for what matches it is an append, which checks nothing.
-    assert "AppendData" in plan(merge[:matched] + merge[insert:])
+    merge = Earliest.merge
+    monkeypatch.setattr(
+        Earliest,
+        "merge",
+        lambda self, target, rows: (
+            (text := merge(self, target, rows))[: text.index("WHEN MATCHED")]
+            + text[text.index("WHEN NOT MATCHED") :]
+        ),
+    )
+    with pytest.raises(ExecutionError, match=r"but run 'AppendData.*finds no conflict") as raised:
+        held.fill(rows.format("d"), days(4, 5))
+    assert raised.value.hint
+    assert held.rows("hk") == [("a",), ("b",), ("c",)]
 
 
 def test_a_process_that_is_killed_beside_another_loses_and_doubles_nothing(tmp_path: Path) -> None:

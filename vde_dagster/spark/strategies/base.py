@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -277,8 +278,44 @@ def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = 
     return ", ".join(f"{sortable(quote(c), types[c])} DESC NULLS LAST" for c in ordered)
 
 
+_ROW_LEVEL = re.compile(r"\b(?:WriteDelta|ReplaceData)\b")
+_looked_at: set[tuple[str, str]] = set()
+
+
+def require_row_level(write: Write, merge: str) -> None:
+    """Make sure, once per table and statement, that Spark plans a MERGE by rows.
+
+    Iceberg adds the rows of a MERGE that is planned as an append, and looks for no conflict: two
+    that run at once leave a key twice, without an error.
+
+    Raises:
+        ExecutionError: It is planned as something else.
+    """
+    own = merge.replace(write.target(write.task.branch), "")
+    known = write.task.table.id, re.sub(r"vde_source_[0-9a-f]{32}", "", own)
+    if known in _looked_at:
+        return
+    plan = str(write.session.sql(f"EXPLAIN {merge}").collect()[0][0])
+    if not _ROW_LEVEL.search(plan):
+        steps = [line for line in plan.splitlines() if line and not line.startswith("==")]
+        raise ExecutionError(
+            f"Spark would not merge rows into {write.task.table.ref} but run "
+            f"'{(steps or ['nothing'])[0].strip()[:80]}', which finds no conflict with another "
+            "writer; nothing was written",
+            hint="look at the extensions in the session's settings: Iceberg's have to be the "
+            "last to plan a MERGE",
+            location=write.task.snapshot.model.location,
+        )
+    _looked_at.add(known)
+
+
 def merge_again(write: Write, merge: str, *, attempts: int = 10) -> None:
-    """Run a MERGE, and again each time that its commit met another one."""
+    """Run a MERGE, and again each time that its commit met another one.
+
+    Raises:
+        ExecutionError: Its commit would meet none, see `require_row_level`.
+    """
+    require_row_level(write, merge)
     for attempt in range(1, attempts + 1):
         try:
             write.session.sql(merge)
