@@ -69,5 +69,5 @@ SIZES = {
     "spark_overhead": Size(spark=True),
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
-    "vault_loaders": Size("--keys 1000 --loaders 1 2", spark=True),
+    "vault_loaders": Size("--keys 1000 --loaders 1 2 --processes --known 3000", spark=True),
 }

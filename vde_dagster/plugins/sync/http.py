@@ -12,7 +12,7 @@ import msgspec
 
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.errors import ExecutionError
-from vde_dagster.plugins.sync.ledger import Ledger, metadata
+from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
 from vde_dagster.state.db.effects import Effects
 
@@ -58,8 +58,6 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
 
-        database = workspace.store.database
-        database.run_transaction(metadata.create_all, name="sync.tables")
         retry = Retry(
             total=self.attempts - 1,
             backoff_factor=self.backoff,
@@ -69,19 +67,11 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             redirect=False,
             raise_on_status=False,
         )
-        project = workspace.settings.identity
-        name, _, environment = sync.partition("/")
-        ledger = Ledger(
-            lambda work, name: database.run_transaction(work, name=name),
-            project.id or project.name,
-            environment,
-            name,
-            database.clock.now,
-        )
+        ledger = ledger_in_state(workspace, sync)
         with requests.Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=retry))
-            yield Posts(self, session, ledger, database.effects)
+            yield Posts(self, session, ledger, workspace.store.database.effects)
 
 
 @dataclass

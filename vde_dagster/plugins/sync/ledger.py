@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -28,6 +28,9 @@ from sqlalchemy import (
     select,
     update,
 )
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
 
 metadata = MetaData()
 
@@ -177,3 +180,22 @@ class Ledger:
                 conn.execute(insert(cursors).values(**self._place, **first, **values))
 
         self.transact(work, name)
+
+
+def ledger_in_state(workspace: Workspace, sync: str) -> Ledger:
+    """Return the ledger of a sink that has no transactions, in the state's database.
+
+    Args:
+        sync: The sync and its environment: `customers/prod`.
+    """
+    database = workspace.store.database
+    database.run_transaction(metadata.create_all, name="sync.tables")
+    project = workspace.settings.identity
+    name, _, environment = sync.partition("/")
+    return Ledger(
+        lambda work, name: database.run_transaction(work, name=name),
+        project.id or project.name,
+        environment,
+        name,
+        database.clock.now,
+    )

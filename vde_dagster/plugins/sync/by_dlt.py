@@ -1,0 +1,205 @@
+"""The sink `dlt`: a table of whatever dlt has a destination for, one load package a version."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
+from vde_dagster.plugins.sync.sink import Batch, Step
+from vde_dagster.semantics.versions.version import how_to_install
+from vde_dagster.state.db.effects import Effects
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from vde_dagster.execution.workspace import Workspace
+
+GONE = "vde_gone"
+"""Of a mirror's rows, whether the key is to be taken away; FALSE in all that stay."""
+
+
+class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a destination of dlt's.
+
+    Args:
+        destination: As dlt names it: `duckdb`, `snowflake`, `filesystem`, …
+        options: What the destination takes, `credentials` or `bucket_url` for instance.
+        dataset: The schema or folder that the table is in.
+    """
+
+    destination: str
+    dataset: str
+    table: str
+    options: dict[str, Any] = {}
+
+    @property
+    def place(self) -> str:
+        """The destination and the table, without what may be secret."""
+        return f"{self.destination} {_where(self.options)} {self.dataset}.{self.table}"
+
+    @contextmanager
+    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Packages]:
+        """Lend a folder for what is on its way; the ledger is in the state's database."""
+        effects = workspace.store.database.effects
+        with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
+            yield Packages(self, ledger_in_state(workspace, sync), effects, Path(folder))
+
+
+_PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http_path")
+
+
+def _where(options: Mapping[str, Any]) -> str:
+    """Write which server and database options mean, without who is asked in."""
+    found = []
+    for value in options.values():
+        if isinstance(value, str):
+            found.append(value.partition("?")[0].rpartition("@")[2])
+        elif isinstance(value, Mapping):
+            found += [str(value[name]) for name in _PLACES if name in value]
+    return " ".join(found)
+
+
+@dataclass
+class Packages:
+    """Batches that wait in a file for the end of their step, and go as one package then.
+
+    Args:
+        folder: For the file, and for what dlt keeps of a package.
+    """
+
+    sink: DltSink
+    ledger: Ledger
+    effects: Effects
+    folder: Path
+    _step: Step | None = None
+    _schema: pa.Schema | None = None
+    _file: Any = field(default=None)
+
+    def begin(self, step: Step) -> None:
+        """Open the file.
+
+        Raises:
+            UsageError: dlt is not installed, there is no such destination, or it cannot do that.
+        """
+        import pyarrow as pa
+
+        self._step, self._schema = step, step.schema
+        if step.mode == "mirror":
+            self._schema = step.schema.append(pa.field(GONE, pa.bool_()))
+        self._require(step)
+        self._file = pa.ipc.new_stream(str(self._rows), self._schema)
+
+    def send(self, batch: Batch) -> int:
+        """Put a batch into the file."""
+        import pyarrow as pa
+
+        marks = {GONE: False} if self._marked else {}
+        rows = [{**row, **marks} for row in batch.rows]
+        rows += [{**key, GONE: True} for key in batch.gone]
+        self._file.write_table(pa.Table.from_pylist(rows, schema=self._schema))
+        return len(batch)
+
+    def end(self) -> int:
+        """Load all of it."""
+        from dlt.common.exceptions import DltException
+
+        assert self._step is not None, "begun before it ends"
+        self._file.close()
+        try:
+            with self.effects.at("sync.dlt", self.sink.place):
+                self._load(self._step)
+        except (DltException, OSError) as error:
+            told = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+            raise ExecutionError(
+                f"{self.sink.place} failed: {told[:500]}",
+                hint="run it again: it goes on with the version that it was at",
+            ) from error
+        return 0
+
+    @property
+    def _rows(self) -> Path:
+        return self.folder / "rows.arrow"
+
+    @property
+    def _marked(self) -> bool:
+        return self._schema is not None and GONE in self._schema.names
+
+    def _load(self, step: Step) -> None:
+        dlt = _dlt()
+        # A package whose rows are all that there are takes the place of what is there.
+        anew = step.mode == "mirror" and not step.since
+        how = "replace" if anew else "merge" if step.key else "append"
+        pipeline = dlt.pipeline(
+            f"vde_{step.sync}_{step.environment}",
+            pipelines_dir=str(self.folder / "dlt"),
+            destination=self._destination(),
+            dataset_name=self.sink.dataset,
+        )
+        columns: dict[str, Any] = {GONE: {"hard_delete": True}} if self._marked else {}
+        rows = dlt.resource(
+            self._read(),
+            name=self.sink.table,
+            write_disposition=how,
+            primary_key=list(step.key) or None,
+            columns=columns,
+        )
+        pipeline.run(rows)
+
+    def _read(self) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(str(self._rows)) as file:
+            empty = True
+            for batch in file:
+                empty = False
+                yield pa.Table.from_batches([batch])
+            if empty:
+                yield file.schema.empty_table()
+
+    def _destination(self) -> Any:
+        sink = self.sink
+        try:
+            return _dlt().common.destination.Destination.from_reference(
+                sink.destination, **sink.options
+            )
+        except Exception as error:
+            raise UsageError(
+                f"dlt cannot open the destination '{sink.destination}': {error}",
+                hint="its names and options are in dlt's documentation of destinations",
+            ) from error
+
+    def _require(self, step: Step) -> None:
+        known = self._destination().capabilities()
+        merges = known.supported_merge_strategies or ()
+        if known.merge_strategies_selector is not None:
+            merges = known.merge_strategies_selector(merges, table_schema={})
+        if step.key and not merges:
+            raise UsageError(
+                f"dlt's destination '{self.sink.destination}' adds rows only, and the mode of "
+                f"'{step.sync}' is {step.mode}",
+                hint="use mode: append, without a key",
+            )
+
+
+def _dlt() -> Any:
+    # It would tell its makers of each run, and the user of hints that are as they should be.
+    os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
+    os.environ.setdefault("RUNTIME__LOG_LEVEL", "ERROR")
+    try:
+        import dlt
+        import dlt.common.destination
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the sink dlt needs a package that is not installed: {error.name}",
+            hint=how_to_install("dlt"),
+        ) from error
+    return dlt
