@@ -6,7 +6,8 @@
 Orders of customers are counted by models that differ in nothing but how their tables are written.
 Each round adds an order for some customers, taken at random, and runs the day. Told are the seconds
 of a fill, what a reader of the table's own changes takes, and after all rounds what a read of all
-rows takes.
+rows takes. Last, in each round the parent of two models gets another physical table: one of them
+computes the difference between the tables, the other all rows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,38 @@ def main() -> None:
         for name in WAYS:
             took = [_read(world.workspace, name) for _ in range(5)]
             print(f"{name:27} {statistics.median(took):8.2f}")
+        _swaps(world, args.keys, args.rounds)
         engine.close()
+
+
+def _base(number: int) -> str:
+    more = f", amount + {number} AS more" if number else ""
+    return f"MODEL (name m.base, kind FULL); SELECT customer, amount{more} FROM raw.orders"
+
+
+def _swaps(world: DailyRuns, keys: int, rounds: int) -> None:
+    query = "SELECT customer, count(*) AS n, sum(amount) AS total FROM m.base GROUP BY customer"
+    world.folder.write("models/base.sql", _base(0))
+    for name, kind in (("by_changes", _BY_KEY), ("whole", "FULL")):
+        text = f"MODEL (name m.{name}, kind {kind}); {query}"
+        world.folder.write(
+            f"models/{name}.sql", text.replace(" FROM", f", '{name}' AS way FROM", 1)
+        )
+    world.publish()
+    seconds: dict[str, list[float]] = {}
+    for number in range(1, rounds + 1):
+        world.folder.write("models/base.sql", _base(number))
+        world.sql(
+            f"INSERT INTO lakehouse.raw.orders SELECT CAST(rand() * {keys} AS INT), 1, uuid() "
+            "FROM range(10)"
+        )
+        world.publish()
+        events = world.tick()
+        for name in ("by_changes", "whole"):
+            seconds.setdefault(name, []).extend(_seconds(events, name))
+    print("\na parent in another table, 10 orders more    seconds")
+    for name, took in seconds.items():
+        print(f"{name:42} {statistics.median(took):8.2f} ({len(took)} fills)", flush=True)
 
 
 def _rounds(world: DailyRuns, changed: int, keys: int, rounds: int) -> None:

@@ -43,6 +43,7 @@ SEAMS = {
     "python_modules": "module that stands in",
     "assets": "maker of assets",
     "sinks": "sink",
+    "state_tables": "group of tables in the state's database",
 }
 """Every seam, with the noun for one of its parts."""
 

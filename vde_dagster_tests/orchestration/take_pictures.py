@@ -1,4 +1,4 @@
-"""The docs' pictures, taken of the example project: `make pictures`.
+"""The docs' pictures, taken of the example project: `make pictures`; with `vault`, of the vault.
 
 It builds a copy of the example, opens Dagster on it, edits a model, and waits for the plan.
 """
@@ -57,6 +57,37 @@ def main() -> None:
             take_plan(page, dagster, plan)
             publish_without_computing(project, dagster)
             take_missing(page, dagster)
+
+
+def take_vault() -> None:
+    """What a PIT of the vault's example is made of."""
+    with tempfile.TemporaryDirectory(prefix="vde-pictures-") as folder:
+        project = Path(folder) / "vault"
+        shutil.copytree(REPOSITORY / "examples" / "vault", project)
+        subprocess.run(
+            [sys.executable, "-m", "vde_dagster.cli", "apply", "prod", "--yes"],
+            cwd=project,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        )
+        with (
+            running_dagster(project, project / ".dagster_home") as dagster,
+            sync_playwright() as playwright,
+        ):
+            wait_for(lambda: dagster.asset("vault/pit_aircraft"), "the code location")
+            page = open_page(playwright, Path(folder) / "profile")
+            page.goto(
+                f"{dagster.url}/assets/vault/pit_aircraft"
+                "?view=lineage&lineageScope=upstream&lineageDepth=3"
+            )
+            page.set_viewport_size({"width": WIDTH, "height": TALL})
+            page.wait_for_timeout(8_000)
+            page.get_by_text("Hide navigation").click()
+            expect(page.get_by_text("sat_whereabouts").first).to_be_visible(timeout=SECONDS)
+            page.get_by_role("button", name="zoom_in").click()
+            page.wait_for_timeout(5_000)
+            centre(page)
+            page.screenshot(path=PICTURES / "vault.png")
 
 
 def edited(text: str) -> str:
@@ -150,4 +181,4 @@ def take_plan(page: Page, dagster: Dagster, plan: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    take_vault() if sys.argv[1:] == ["vault"] else main()

@@ -10,10 +10,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import func, insert, select
 
 from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.plugins.sync.ledger import cursors, letters
+from vde_dagster.plugins.sync.syncs import Syncs
+from vde_dagster.state import StateStore
+from vde_dagster.state.db.transfer import import_state
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
+from vde_dagster_tests.serve.duck_engine import open_duck
 from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.state.postgres_server import PostgresServer
 from vde_dagster_tests.sync.receiver import DIES, Receiver, receiving
 from vde_dagster_tests.sync.world import Shop
 
@@ -138,6 +145,35 @@ def test_a_refused_row_is_kept_and_replayed_as_it_is_by_then(
     assert (done.sent, done.refused) == (1, 0)
     equal(shop, receiver)
     assert shop.sync(how="replay").sent == 0
+
+
+def test_an_imported_state_goes_on_where_it_was_and_has_the_refused_rows(
+    shop: Shop, receiver: Receiver, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    receiver.answers = [lambda body: (422, {}) if "2" in str(body["changes"]) else None]
+    assert shop.sync().refused
+    known, exported = shop.cursor(), tmp_path / "state.gz"
+    with open_duck(shop.folder.root) as workspace:
+        waiting = Syncs(workspace).status()[0].waiting
+        counts = workspace.maintenance.export_state(exported)
+    assert (counts["vde_sync_cursors"], counts["vde_sync_letters"]) == (1, waiting)
+    name = postgres.create_database()
+    for url in (f"sqlite:///{tmp_path / 'other' / 'vde.db'}", postgres.url(name)):
+        store = StateStore.open(url)
+        assert import_state(store.database, exported) == counts
+        with store.database.transaction() as conn:
+            moved = conn.execute(select(cursors.c.version, cursors.c.pending)).all()
+            assert [tuple(row) for row in moved] == known
+            conn.execute(insert(letters).from_select(*_copied()))
+            assert conn.execute(select(func.count()).select_from(letters)).scalar() == 2 * waiting
+        store.close()
+    postgres.drop_database(name)
+
+
+def _copied() -> tuple[list[str], Any]:
+    """The letters, to be put in once more under numbers of their own."""
+    names = [column.name for column in letters.c if column.name != "number"]
+    return names, select(*(letters.c[name] for name in names))
 
 
 def test_an_answer_that_is_no_matter_of_rows_ends_the_run(shop: Shop, receiver: Receiver) -> None:

@@ -114,15 +114,27 @@ def test_sources_that_load_at_once_in_several_environments_make_one_hub(tmp_path
         _check(workspace)
 
 
-def test_two_loaders_of_one_source_take_turns_and_the_second_finds_it_loaded(
+UNIQUE = """
+    MODEL (name vault.links, start '2024-01-01', end '2024-01-02',
+      kind INCREMENTAL_BY_UNIQUE_KEY (unique_key id, batch_size 1));
+    SELECT id, @start_date AS loaded FROM src.crm WHERE id >= 100 OR @start_date > DATE '2024-01-01'
+"""
+
+
+def test_two_loaders_of_one_source_or_unique_key_take_turns_and_the_second_finds_it_loaded(
     tmp_path: Path,
 ) -> None:
-    root = _project(tmp_path).root
-    told = _at_once(root, [("one", ("vault.hub__crm",)), ("two", ("vault.hub__crm",))])
-    assert _filled(told) == ["vault.hub__crm"] * 2
-    with Workspace.open(root) as workspace:
+    folder = _project(tmp_path)
+    folder.write("models/links.sql", UNIQUE)
+    loads = ("vault.hub__crm", "vault.links")
+    told = _at_once(folder.root, [("one", loads), ("two", loads)])
+    assert _filled(told) == sorted(loads * 2)
+    with Workspace.open(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         _check(workspace)
+        query = "SELECT COUNT(*), COUNT(DISTINCT id), MIN(loaded) FROM vault.links"
+        (row,) = workspace.query("prod", query).rows
+        assert tuple(map(str, row)) == ("200", "200", "2024-01-02")
 
 
 def test_a_merge_that_is_not_planned_row_by_row_is_refused_before_it_writes(

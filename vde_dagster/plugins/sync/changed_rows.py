@@ -6,7 +6,6 @@ read, by PyIceberg. Views without a table are compared by Spark, see `vde change
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.query.read_rows import ShownRows, opened_rows
 from vde_dagster.planning.changes.query import MARKS
+from vde_dagster.plugins.sync.held_keys import held_keys
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -55,21 +55,20 @@ class ChangedRows:
     def net(self, key: Sequence[str]) -> Iterator[Change]:
         """Return the changes; without a key, the rows that are there more often than before."""
         names = self.schema.names
-        if not key:
-            before = Counter(_hash(row, names) for row in _rows(self.went, names))
-            for row in _rows(self.came, names):
-                known = _hash(row, names)
-                before[known] -= 1
-                yield ("same" if before[known] >= 0 else "row"), row
-            return
-        had = {tuple(map(row.get, key)): _hash(row, names) for row in _rows(self.went, names)}
-        for row in _rows(self.came, names):
-            yield (
-                "same" if had.pop(tuple(map(row.get, key)), None) == _hash(row, names) else "row",
-                row,
+        with held_keys() as held:
+            if not key:
+                held.count(_hash(row, names) for row in _rows(self.went, names))
+                for row in _rows(self.came, names):
+                    yield ("same" if held.take_one(_hash(row, names)) else "row"), row
+                return
+            held.put(
+                (_hash(row, key), _hash(row, names), [row[name] for name in key])
+                for row in _rows(self.went, names)
             )
-        for gone in had:
-            yield "gone", dict(zip(key, gone, strict=True))
+            for row in _rows(self.came, names):
+                yield ("same" if held.take(_hash(row, key)) == _hash(row, names) else "row"), row
+            for gone in held.rest():
+                yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
         """Make sure, before anything is sent, that a key tells the rows apart that came.
@@ -77,18 +76,20 @@ class ChangedRows:
         Raises:
             UsageError: It does not.
         """
-        seen: set[tuple[Any, ...]] = set()
-        for row in _rows(self.came, key) if key else ():
-            value = tuple(row.values())
-            if value in seen or None in value:
+        if not key:
+            return
+        with held_keys() as held:
+            for row in _rows(self.came, key):
+                is_null = None in row.values()
+                if not is_null and held.is_new(_hash(row, key)):
+                    continue
                 told = ", ".join(f"{name} = {one!r}" for name, one in row.items())
-                what = "is NULL in a row" if None in value else "is not unique"
+                what = "is NULL in a row" if is_null else "is not unique"
                 raise UsageError(
                     f"the key {what}: {told}; nothing was sent",
                     hint="choose another key, or give the model audits: "
                     f"unique_combination_of_columns(columns := ({', '.join(key)})), not_null(…)",
                 )
-            seen.add(value)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """`vde state export` and `import`: the whole store as one file, independent of the database.
 
 The file is gzipped JSON lines: a header, then one line per row, table by table. The catalog's
-tables go along, because views and tables are nothing without their pointers.
+tables go along, because views and tables are nothing without their pointers, and so do those that
+plug-ins have in the database, where they made them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, Table, insert, select, text
+from sqlalchemy import (
+    Connection,
+    DateTime,
+    LargeBinary,
+    MetaData,
+    Table,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
@@ -35,13 +48,22 @@ def transferred_tables() -> list[Table]:
     return [*ours, *schema.iceberg_metadata.sorted_tables]
 
 
+_PLUGINS: Seam[MetaData] = Seam("state_tables")
+
+
+def _of_plugins() -> list[Table]:
+    return [table for made in _PLUGINS.working().values() for table in made.sorted_tables]
+
+
 def export_state(database: Database, path: Path) -> dict[str, int]:
     """Write everything in the store to a file; return the rows by table."""
     counts: dict[str, int] = {}
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
-        for table in transferred_tables():
+        there = set(inspect(conn).get_table_names())
+        own = [table for table in _of_plugins() if table.name in there]
+        for table in [*transferred_tables(), *own]:
             counts[table.name] = 0
             for row in conn.execute(select(table)).mappings():
                 file.write(json.dumps([table.name, _with_forms(table, row, False)]) + "\n")
@@ -65,9 +87,13 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
         counts = {table.name: 0 for table in transferred_tables()}
         # What was exported brings its own name and news along.
         conn.execute(schema.outbox.delete())
+        made: set[str] = set()
         for table, rows in _batches(path):
+            if table.name not in counts and table.name not in made:
+                table.create(conn, checkfirst=True)
+                made.add(table.name)
             conn.execute(insert(table), rows)
-            counts[table.name] += len(rows)
+            counts[table.name] = counts.get(table.name, 0) + len(rows)
         _continue_sequences(conn)
         return counts
 
@@ -92,10 +118,15 @@ def _check_header(path: Path) -> None:
 
 
 def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
-    tables = {table.name: table for table in transferred_tables()}
+    tables = {table.name: table for table in [*transferred_tables(), *_of_plugins()]}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         next(file)
         for name, lines in groupby(map(json.loads, file), key=itemgetter(0)):
+            if name not in tables:
+                raise UsageError(
+                    f"{path} has rows of the table '{name}', which nothing that is installed knows",
+                    hint="install the plug-in that wrote it: `vde info` lists those installed",
+                )
             table = tables[name]
             while rows := [_with_forms(table, row, True) for _, row in islice(lines, _BATCH)]:
                 yield table, rows
@@ -103,6 +134,10 @@ def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
 
 _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     Instant: (to_micros, from_micros),
+    DateTime: (
+        lambda at: (at if at.tzinfo else at.replace(tzinfo=timezone.utc)).isoformat(),
+        datetime.fromisoformat,
+    ),
     LargeBinary: (lambda content: base64.b64encode(content).decode(), base64.b64decode),
 }
 """By type of column, how JSON has its values, and how they are read from that."""
@@ -121,10 +156,15 @@ def _continue_sequences(conn: Connection) -> None:
     """Let PostgreSQL count on after the imported numbers; SQLite does so by itself."""
     if conn.dialect.name != "postgresql":
         return
-    for name in ("vde_journal", "vde_audit_results", "vde_news"):
+    counted = [(name, "seq") for name in ("vde_journal", "vde_audit_results", "vde_news")]
+    there = set(inspect(conn).get_table_names())
+    for table in _of_plugins():
+        if table.name in there and (number := table.autoincrement_column) is not None:
+            counted.append((table.name, number.name))
+    for name, column in counted:
         conn.execute(
             text(
-                f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), "
-                f"(SELECT coalesce(max(seq), 0) + 1 FROM {name}), false)"
+                f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), "
+                f"(SELECT coalesce(max({column}), 0) + 1 FROM {name}), false)"
             )
         )
