@@ -47,6 +47,7 @@ SIZES = {
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
+    "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
