@@ -398,6 +398,30 @@ class VersionStore:
         )
         return {ModelName(row[0], row[1]) for row in self.database.rows(query)}
 
+    def entry_changes(
+        self, name: str, first: int, last: int
+    ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
+        """Return by version the entries that it changed: (what it shows, what was shown before).
+
+        Args:
+            first: The first version, and `last` the last one, that are looked at.
+        """
+        entry = schema.entries.c
+        query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
+            entry.environment == name,
+            entry.valid_from.between(first, last) | entry.valid_to.between(first, last),
+        )
+        found: dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]] = {}
+        for row in self.database.rows(query):
+            one = entry_of(row)
+            if first <= row.valid_from <= last:
+                changed = found.setdefault(row.valid_from, {})
+                changed[one.name] = (one, changed.get(one.name, (None, None))[1])
+            if row.valid_to is not None and first <= row.valid_to <= last:
+                changed = found.setdefault(row.valid_to, {})
+                changed[one.name] = (changed.get(one.name, (None, None))[0], one)
+        return found
+
     def first_change(
         self, name: str, version: int, model: ModelName
     ) -> tuple[datetime, str | None] | None:

@@ -283,6 +283,31 @@ class FillStore:
             query = query.where(_FILL.start_at == interval.start, _FILL.end_at == interval.end)
         return [fill_of(row) for row in self.database.rows(query)]
 
+    def recent(
+        self, table_ids: Iterable[str], most: int, until: datetime | None = None
+    ) -> dict[str, list[FillRecord]]:
+        """Return by table the newest fills that count, newest first, with skips as only facts.
+
+        Args:
+            most: How many of each table.
+            until: Only what was recorded by then (UTC).
+        """
+        age = func.row_number().over(
+            partition_by=_FILL.table_id,
+            order_by=(_FILL.recorded_at.desc(), _FILL.start_at.desc()),
+        )
+        counted = select(*_WITHOUT_FACTS, age.label("age")).where(COUNTS)
+        if until is not None:
+            counted = counted.where(_FILL.recorded_at <= until)
+        found: dict[str, list[FillRecord]] = {}
+        with self.database.reading() as conn:
+            for part in chunks(list(dict.fromkeys(table_ids))):
+                aged = counted.where(_FILL.table_id.in_(part)).subquery()
+                query = select(aged).where(aged.c.age <= most).order_by(aged.c.table_id, aged.c.age)
+                for row in conn.execute(query):
+                    found.setdefault(row.table_id, []).append(fill_of(row))
+        return found
+
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
         newer = schema.fills.alias("newer")

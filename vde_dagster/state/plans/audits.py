@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Row, func, insert, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
@@ -16,7 +17,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, is_model, made_of
+from vde_dagster.state.db.rows import among, chunks, is_model, made_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,29 @@ class AuditStore:
             covered[record.audit] = ranges | IntervalSet((record.interval,))
         return found[::-1]
 
+    def newest(
+        self, table_ids: Collection[str], until: datetime | None = None
+    ) -> dict[str, list[AuditRecord]]:
+        """Return by table the newest result of each audit of each model, without samples.
+
+        Args:
+            until: Only what was recorded by then (UTC).
+        """
+        table = schema.audit_results.c
+        newest = select(func.max(table.seq)).group_by(
+            table.table_id, table.model_namespace, table.model_name, table.audit
+        )
+        if until is not None:
+            newest = newest.where(table.recorded_at <= until)
+        found: dict[str, list[AuditRecord]] = {}
+        with self.database.reading() as conn:
+            for part in chunks(sorted(table_ids)):
+                numbers = newest.where(table.table_id.in_(part))
+                query = select(schema.audit_results).where(table.seq.in_(numbers))
+                for row in conn.execute(query.order_by(table.seq)):
+                    found.setdefault(row.table_id, []).append(_record(row, ()))
+        return found
+
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
         """Return by audit of a model's table the plan (or run) that its newest result is of."""
         table = schema.audit_results.c
@@ -190,14 +214,15 @@ class AuditStore:
             query = query.where(table.c.failed_rows > 0)
         if after is not None:
             query = query.where(table.c.seq > after)
-        return [
-            made_of(
-                AuditRecord,
-                row,
-                number=row.seq,
-                model=ModelName(row.model_namespace, row.model_name),
-                interval=Interval(row.start_at, row.end_at),
-                result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
-            )
-            for row in self.database.rows(query)
-        ]
+        return [_record(row, tuple(json.loads(row.sample))) for row in self.database.rows(query)]
+
+
+def _record(row: Row[Any], sample: tuple[dict[str, str | None], ...]) -> AuditRecord:
+    return made_of(
+        AuditRecord,
+        row,
+        number=row.seq,
+        model=ModelName(row.model_namespace, row.model_name),
+        interval=Interval(row.start_at, row.end_at),
+        result=AuditResult(row.failed_rows, sample, row.seconds),
+    )

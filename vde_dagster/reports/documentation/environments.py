@@ -1,0 +1,355 @@
+"""What environments show, publish and differ in, as values of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.environments.compare import Difference, VersionChange, changes_until
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    production_first,
+)
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.documentation.values import (
+    AuditOutcome,
+    DefinitionDifference,
+    DocumentedEnvironment,
+    DocumentedTable,
+    EnvironmentDifference,
+    FillCost,
+    Publication,
+    Range,
+    RowsChanged,
+    ShownModel,
+    Whose,
+)
+from vde_dagster.state.environments.pins import load_filled
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.state.environments.pins import Pin
+
+MOST_ENVIRONMENTS = 12
+"""So many environments are compared with each other; of more, each with production alone."""
+
+Pair = tuple[Entry | None, Entry | None]
+
+
+def ranges(intervals: IntervalSet) -> tuple[Range, ...]:
+    """Return ranges as plain values."""
+    return tuple(Range(one.start, one.end) for one in intervals)
+
+
+@dataclass(eq=False)
+class ShownEnvironments:
+    """What some environments show, read in a few queries.
+
+    Args:
+        shown: Current or earlier versions, each environment once.
+        as_of: The instant by which ranges are missing (UTC).
+        is_past: Whether the state of tables is that of the versions, not of now.
+        known: Snapshots that need not be read again, by id.
+        publications: How many versions of each history are told, at most.
+    """
+
+    workspace: Workspace
+    shown: Sequence[Environment]
+    as_of: datetime
+    is_past: bool
+    known: Mapping[str, Snapshot]
+    publications: int
+    snapshots: dict[str, Snapshot] = field(init=False)
+    tables: dict[str, PhysicalTable] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shown = sorted(self.shown, key=lambda one: production_first(one.name))
+        store = self.workspace.store
+        self._histories = {one.name: self._history(one) for one in self.shown}
+        self._changed = {
+            one.name: store.versions.entry_changes(
+                one.name, history[-1].version.version, history[0].version.version
+            )
+            for one in self.shown
+            if (history := self._histories[one.name])
+        }
+        ids = {entry.snapshot_id for one in self.shown for entry in one.entries.values()}
+        for name, by_version in self._changed.items():
+            told = {change.version.version: change for change in self._histories[name]}
+            for version, changed in by_version.items():
+                if version in told and not self._is_first(name, version):
+                    pairs = changed.values()
+                    ids |= {one.snapshot_id for pair in pairs for one in pair if one is not None}
+        rest = store.snapshots.load(sorted(ids - self.known.keys()), unreadable=set())
+        self.snapshots = {**self.known, **rest}
+        self.tables = store.tables.load(sorted({id_ for one in self.shown for id_ in one.tables}))
+        self._pins = {one.name: store.pins.at(one.name, one.version) for one in self.shown}
+
+    def _history(self, one: Environment) -> list[VersionChange]:
+        workspace = self.workspace
+        until = one.version if self.is_past else None
+        return changes_until(
+            workspace.store, workspace.lakehouse, one.name, until, self.publications
+        )
+
+    def _is_first(self, name: str, version: int) -> bool:
+        """Say whether a version is an environment's first, of which all models are new."""
+        pairs = self._changed[name].get(version, {}).values()
+        return version == 1 and not any(old for _, old in pairs)
+
+    def documented(self) -> Iterator[DocumentedEnvironment]:
+        """Yield what each environment shows, production first."""
+        production = next((one for one in self.shown if one.name == PRODUCTION), None)
+        since = self.workspace.store.versions.shown_since
+        for one in self.shown:
+            snapshots = in_order(self._snapshots_of(one))
+            window = Window(self.as_of, default_start=self.workspace.settings.start_time)
+            starts = infer_starts(snapshots, window)
+            begun = since(one.name, one.version)
+            pins = self._pins[one.name]
+
+            def cell(
+                entry: Entry,
+                one: Environment = one,
+                window: Window = window,
+                starts: Mapping[ModelName, datetime] = starts,
+                begun: Mapping[ModelName, datetime] = begun,
+                pins: Mapping[str, Pin] = pins,
+            ) -> ShownModel:
+                snapshot = self.snapshots[entry.snapshot_id]
+                kind = snapshot.model.kind
+                table = self.tables.get(entry.table_id or "")
+                pin = pins.get(entry.table_id or "")
+                filled = self._filled(one, entry, table, pin)
+                missing = IntervalSet()
+                if table is not None and entry.held is None:
+                    missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
+                change, category = self._against(entry, production)
+                return ShownModel(
+                    str(entry.name),
+                    entry.snapshot_id,
+                    snapshot.table_version,
+                    str(one.views.ref(entry.name)) if kind.is_shown else None,
+                    entry.table_id,
+                    _whose(one, entry, snapshot, production),
+                    change,
+                    category,
+                    ranges(filled),
+                    ranges(missing),
+                    pin.rows if pin is not None else None,
+                    pin.snapshot_id if pin is not None else None,
+                    begun.get(entry.name),
+                )
+
+            entries = (one.entries[name] for name in sorted(snapshots))
+            yield DocumentedEnvironment(
+                one.name,
+                one.version,
+                one.published_at,
+                one.published_by,
+                one.plan_id,
+                one.note,
+                one.frozen,
+                one.expires_at,
+                tuple(cell(entry) for entry in entries),
+            )
+
+    def _snapshots_of(self, one: Environment) -> dict[ModelName, Snapshot]:
+        entries = one.entries.items()
+        return {
+            name: self.snapshots[entry.snapshot_id]
+            for name, entry in entries
+            if entry.snapshot_id in self.snapshots
+        }
+
+    def _filled(
+        self, one: Environment, entry: Entry, table: PhysicalTable | None, pin: Pin | None
+    ) -> IntervalSet:
+        if self.is_past or entry.held is not None:
+            known = pin.filled if pin is not None else None
+            return load_filled(known) if known is not None else IntervalSet()
+        if table is None:
+            return IntervalSet()
+        unit = self.snapshots[entry.snapshot_id].cadence.unit
+        return table.counted_by(unit).available
+
+    def _against(
+        self, entry: Entry, production: Environment | None
+    ) -> tuple[str | None, str | None]:
+        if production is None:
+            return None, None
+        old = production.entries.get(entry.name)
+        before = self.snapshots.get(old.snapshot_id) if old is not None else None
+        if old is not None and (before is None or old.snapshot_id == entry.snapshot_id):
+            return None, None
+        change, category = classify(self.snapshots[entry.snapshot_id], before)
+        return change.value, category.value if category is not None else None
+
+    def publications_told(self) -> Iterator[Publication]:
+        """Yield the newest publications of each environment, newest first."""
+        for one in self.shown:
+            for change in self._histories[one.name]:
+                version = change.version
+                pairs = self._changed[one.name].get(version.version, {})
+                told = {} if self._is_first(one.name, version.version) else pairs
+                yield Publication(
+                    one.name,
+                    version.version,
+                    change.what,
+                    version.published_at,
+                    version.published_by,
+                    version.plan_id,
+                    version.note,
+                    version.dropped,
+                    version.added,
+                    version.changed,
+                    version.removed,
+                    tuple(self._differences(told)),
+                    tuple(_rows_changed(change)),
+                )
+
+    def differences(self) -> Iterator[EnvironmentDifference]:
+        """Yield the differences of pairs of environments that are not alike, both ways."""
+        for new, old in permutations(self.shown, 2):
+            if len(self.shown) > MOST_ENVIRONMENTS and PRODUCTION not in (new.name, old.name):
+                continue
+            names = sorted({*new.entries, *old.entries})
+            pairs = {name: (new.entries.get(name), old.entries.get(name)) for name in names}
+            found = tuple(self._differences(pairs))
+            tables = tuple(
+                str(name)
+                for name, (one, other) in pairs.items()
+                if one is not None
+                and other is not None
+                and one.snapshot_id == other.snapshot_id
+                and (one.table_id, one.held) != (other.table_id, other.held)
+            )
+            if found or tables:
+                yield EnvironmentDifference(new.name, old.name, found, tables)
+
+    def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
+        """Yield what differs in definition, with the reasons where both are known."""
+        ids = {
+            name: (new.snapshot_id if new else None, old.snapshot_id if old else None)
+            for name, (new, old) in pairs.items()
+        }
+        ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
+        found = {
+            name: (self.snapshots.get(new or ""), self.snapshots.get(old or ""))
+            for name, (new, old) in ids.items()
+        }
+        both = {
+            name: (new, old)
+            for name, (new, old) in found.items()
+            if new is not None and old is not None
+        }
+        reasons = Reasons(both)
+        said = {
+            name: reasons.of(*both[name])
+            for name in in_order({name: new for name, (new, _) in both.items()})
+        }
+        for name in sorted(ids):
+            new, old = found[name]
+            if (new is None) is not (ids[name][0] is None) or (old is None) is not (
+                ids[name][1] is None
+            ):
+                # One of them was forgotten: that they differ is all that is known.
+                yield DefinitionDifference(
+                    str(name), "modified", None, ids[name][1], ids[name][0], (), (), (), ()
+                )
+                continue
+            change, category = classify(new, old)
+            columns = Difference(name, change, category, new, old).columns if name in both else {}
+            yield DefinitionDifference(
+                str(name),
+                change.value,
+                category.value if category is not None else None,
+                ids[name][1],
+                ids[name][0],
+                tuple(columns.get("added", ())),
+                tuple(columns.get("removed", ())),
+                tuple(columns.get("changed", ())),
+                said.get(name, ()),
+            )
+
+    def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
+        """Return the tables that the environments show, with costs and results of audits."""
+        until = self.as_of if self.is_past else None
+        fills = self.workspace.store.fills.recent(self.tables, most_fills, until)
+        audits = self.workspace.store.audits.newest(self.tables, until)
+        made = [
+            DocumentedTable(
+                table.id,
+                str(table.ref),
+                table.branch,
+                table.snapshot_id,
+                ranges(self._filled_by_then(table)),
+                tuple(
+                    FillCost(
+                        Range(fill.interval.start, fill.interval.end),
+                        fill.plan_id,
+                        fill.recorded_at,
+                        fill.rows,
+                        fill.bytes,
+                        fill.seconds,
+                        fill.facts.skipped is not None,
+                        fill.iceberg_snapshot_id,
+                    )
+                    for fill in fills.get(table.id, ())
+                ),
+                tuple(
+                    AuditOutcome(
+                        str(record.model),
+                        record.audit,
+                        record.blocking,
+                        record.result.failed_rows,
+                        Range(record.interval.start, record.interval.end),
+                        record.plan_id,
+                        record.recorded_at,
+                    )
+                    for record in sorted(
+                        audits.get(table.id, ()), key=lambda one: (one.model, one.audit)
+                    )
+                ),
+            )
+            for table in self.tables.values()
+        ]
+        return sorted(made, key=lambda one: (one.name, one.branch or "", one.id))
+
+    def _filled_by_then(self, table: PhysicalTable) -> IntervalSet:
+        if not self.is_past:
+            return table.intervals
+        pins = (self._pins[one.name].get(table.id) for one in self.shown)
+        return IntervalSet.union(load_filled(pin.filled) for pin in pins if pin and pin.filled)
+
+
+def _whose(
+    environment: Environment, entry: Entry, snapshot: Snapshot, production: Environment | None
+) -> Whose:
+    if snapshot.model.kind.is_external:
+        return "external"
+    if entry.table_id is None:
+        return "view"
+    if entry.held is not None:
+        return "held"
+    shared: Collection[str] = production.tables if production is not None else ()
+    is_own = environment.name == PRODUCTION or entry.table_id not in shared
+    return "own" if is_own else "shared"
+
+
+def _rows_changed(change: VersionChange) -> Iterable[RowsChanged]:
+    for one in change.data:
+        what = "back" if one.is_back else "new" if one.is_new else "changed"
+        models = tuple(map(str, one.models))
+        yield RowsChanged(models, what, one.rows, one.added, one.removed, ranges(one.intervals))

@@ -1,0 +1,211 @@
+"""Gathering a document of an opened workspace: its files, its state, and no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.published_version import named_environment
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.reports.documentation.environments import ShownEnvironments
+from vde_dagster.reports.documentation.values import (
+    DOCUMENT_VERSION,
+    ColumnFlow,
+    Document,
+    DocumentedAudit,
+    DocumentedColumn,
+    DocumentedExposure,
+    DocumentedModel,
+)
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.project.model import Exposure, UnitTest
+
+PUBLICATIONS = 30
+"""Publications of each environment that a document has, unless more are asked for."""
+
+FILLS = 20
+"""Fills of each table that a document has, unless more are asked for."""
+
+
+def gather_document(
+    workspace: Workspace,
+    of: str | None = None,
+    *,
+    as_of: datetime | None = None,
+    publications: int = PUBLICATIONS,
+    fills: int = FILLS,
+) -> Document:
+    """Gather the document of a project, or of what an environment shows.
+
+    Args:
+        of: An environment, or a version of one (`prod@41`), whose stored definitions are
+            documented, with that environment alone, and of a version with the state of then; by
+            default the project's files, with all environments.
+        as_of: The instant by which ranges are missing (UTC); by default now, or that of the
+            version's publication.
+
+    Raises:
+        ProjectError: The project's files have mistakes.
+        UsageError: There is no such environment or version.
+    """
+    store, settings = workspace.store, workspace.settings
+    is_past = of is not None and "@" in of
+    tests: Sequence[UnitTest] = ()
+    if of is None:
+        snapshots = workspace.snapshots()
+        exposures: Sequence[Exposure] = workspace.project.exposures
+        tests = workspace.project.tests
+        named, shown = "files", store.environments.all()
+    else:
+        environment = named_environment(workspace, of)
+        snapshots = _stored(workspace, environment)
+        exposures = () if is_past else _exposures_of_files(workspace)
+        named = f"{environment.name}@{environment.version}" if is_past else environment.name
+        shown = [environment]
+        if is_past:
+            as_of = as_of or environment.published_at
+    as_of = as_of or store.database.clock.now()
+    known = {one.id: one for one in snapshots.values()}
+    environments = ShownEnvironments(workspace, shown, as_of, is_past, known, publications)
+    return Document(
+        DOCUMENT_VERSION,
+        settings.name,
+        named,
+        as_of,
+        settings.catalog,
+        tuple(document_models(snapshots, exposures, tests)),
+        tuple(_exposure(one) for one in sorted(exposures, key=lambda one: one.name)),
+        tuple(environments.documented_tables(fills)),
+        tuple(environments.documented()),
+        tuple(environments.publications_told()),
+        tuple(environments.differences()),
+    )
+
+
+def _stored(workspace: Workspace, environment: Environment) -> dict[ModelName, Snapshot]:
+    ids = {entry.snapshot_id for entry in environment.entries.values()}
+    found = workspace.store.snapshots.load(sorted(ids))
+    return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
+
+
+def _exposures_of_files(workspace: Workspace) -> Sequence[Exposure]:
+    """Return the readers that the files name, or none where there are no files to read."""
+    try:
+        return workspace.readable_project.exposures
+    except VdeError:
+        return ()
+
+
+def document_models(
+    snapshots: Mapping[ModelName, Snapshot],
+    exposures: Sequence[Exposure] = (),
+    tests: Iterable[UnitTest] = (),
+) -> list[DocumentedModel]:
+    """Return snapshots as documented models, in their order.
+
+    Args:
+        snapshots: Parents before children.
+    """
+    readers: dict[str, list[str]] = {}
+    for name, snapshot in snapshots.items():
+        for parent in snapshot.model.depends_on:
+            readers.setdefault(str(parent), []).append(str(name))
+    outside: dict[str, set[str]] = {}
+    for exposure in exposures:
+        for model, _, _ in exposure.reads:
+            outside.setdefault(str(model), set()).add(exposure.name)
+    tested: dict[str, list[str]] = {}
+    for test in tests:
+        tested.setdefault(str(test.model), []).append(test.name)
+    described: dict[str, dict[str, DocumentedColumn]] = {}
+    found = []
+    for name, snapshot in snapshots.items():
+        columns = _columns(snapshot, described)
+        described[str(name)] = {column.name.lower(): column for column in columns}
+        own = str(name)
+        said = (readers.get(own, ()), outside.get(own, ()), tested.get(own, ()))
+        found.append(_model(snapshot, columns, said))
+    return found
+
+
+def _columns(
+    snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
+) -> tuple[DocumentedColumn, ...]:
+    """Return a snapshot's columns; copies without a description have that of their original."""
+    copied: dict[str, list[tuple[str, str]]] = {}
+    made: set[str] = set()
+    for read in snapshot.reads:
+        if read.output is None:
+            continue
+        if read.how == "identity":
+            copied.setdefault(read.output.lower(), []).append((read.parent, read.column.lower()))
+        elif read.how in ("transformation", "aggregation", "python", "unknown"):
+            made.add(read.output.lower())
+    columns = []
+    for column in snapshot.columns:
+        origins = copied.get(column.name.lower(), ())
+        text, inherited = column.description, None
+        if not text and len(origins) == 1 and column.name.lower() not in made:
+            parent, source = origins[0]
+            origin = described.get(parent, {}).get(source)
+            if origin is not None and origin.description:
+                text = origin.description
+                inherited = origin.inherited_from or f"{parent}.{origin.name}"
+        columns.append(
+            DocumentedColumn(column.name, column.type, column.version, text or None, inherited)
+        )
+    return tuple(columns)
+
+
+def _model(
+    snapshot: Snapshot,
+    columns: tuple[DocumentedColumn, ...],
+    said: tuple[Iterable[str], Iterable[str], Iterable[str]],
+) -> DocumentedModel:
+    model = snapshot.model
+    readers, exposures, tests = said
+    path, line = model.location.path, model.location.line
+    return DocumentedModel(
+        name=str(snapshot.name),
+        snapshot=snapshot.id,
+        version=snapshot.table_version,
+        kind=model.kind.name,
+        kind_text=model.kind.text,
+        is_shown=model.kind.is_shown,
+        has_table=snapshot.has_table,
+        cron=model.cron,
+        cron_tz=model.cron_tz,
+        unit=snapshot.cadence.unit.text if snapshot.is_incremental else None,
+        owner=model.owner,
+        tags=model.tags,
+        grains=model.grains,
+        partitioned_by=model.partitioned_by,
+        description=model.description,
+        path=path.as_posix() if path is not None else "",
+        line=line,
+        source=model.source,
+        query=model.query,
+        opaque=snapshot.version.opaque,
+        columns=columns,
+        flows=tuple(
+            ColumnFlow(read.output, read.parent, read.column, read.how) for read in snapshot.reads
+        ),
+        audits=tuple(
+            DocumentedAudit(audit.label, audit.blocking, audit.query) for audit in model.audits
+        ),
+        tests=tuple(sorted(tests)),
+        parents=tuple(map(str, model.depends_on)),
+        readers=tuple(sorted(readers)),
+        exposures=tuple(sorted(exposures)),
+    )
+
+
+def _exposure(one: Exposure) -> DocumentedExposure:
+    reads = tuple((str(model), column) for model, column, _ in one.reads)
+    return DocumentedExposure(one.name, one.what, one.owner, one.url, reads)
