@@ -45,6 +45,7 @@ SIZES = {
     "grammar_on_spark": Size("--queries 300", spark=True),
     "inner_loop": Size("--models 10 --sides cold", spark=True),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
+    "launchpad": Size("--models 10 --times 1", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
     "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from vde_dagster.cli.ready.client import run_ready
+from vde_dagster.spark.ready.client import run_ready
 
 
 def main() -> None:

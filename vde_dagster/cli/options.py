@@ -14,8 +14,10 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from vde_dagster.cli.output import Output
-from vde_dagster.cli.ready.keep import keep_ready
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
+from vde_dagster.spark.ready.keep import imported, keep_ready
+
+_WARM = "vde_dagster.spark.session.warm"
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
@@ -115,7 +117,8 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
             try:
                 command(workspace=workspace, output=Output(as_json), **given)
             finally:
-                keep_ready(workspace.settings)
+                if _WARM in sys.modules:
+                    keep_ready(workspace.settings, imported())
 
     # What Typer asks of a function.
     run.__name__, run.__doc__ = command.__name__, command.__doc__

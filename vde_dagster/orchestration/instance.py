@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 HOME_VARIABLE = "DAGSTER_HOME"
+PROJECT_VARIABLE = "VDE_PROJECT"
 HOME_FOLDER = ".dagster_home"
 INSTANCE_CONFIG = Path(__file__).parent / "dagster.yaml"
 """The configuration of instances whose project has none of its own."""

@@ -21,6 +21,7 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.orchestration.instance import (
     HOME_VARIABLE,
+    PROJECT_VARIABLE,
     URL_VARIABLE,
     ask_webserver,
     dagster_home,
@@ -97,7 +98,7 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
                     **os.environ,
                     HOME_VARIABLE: str(home),
                     URL_VARIABLE: url,
-                    "VDE_PROJECT": str(root),
+                    PROJECT_VARIABLE: str(root),
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=written,

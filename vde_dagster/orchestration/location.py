@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 
 from vde_dagster.orchestration.definitions import vde_definitions
-
-PROJECT_VARIABLE = "VDE_PROJECT"
+from vde_dagster.orchestration.instance import PROJECT_VARIABLE
 
 defs = vde_definitions(Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()))

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.cli.ready.protocol import SOCKET
+from vde_dagster.spark.ready.client import COMMANDS
+from vde_dagster.spark.ready.protocol import SOCKET
 from vde_dagster.spark.session.warm import WarmEngine
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -88,12 +89,18 @@ class Ready:
 
     def start(self) -> None:
         """Start the process and wait until it takes commands."""
-        words = [sys.executable, "-m", "vde_dagster.cli.ready_process", str(self.folder)]
+        words = [sys.executable, "-m", "vde_dagster.spark.ready.process", str(self.folder)]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, env=self.environment)
         assert self.process.stdin is not None
-        modules = ["pandas", "pyspark.sql.connect.session", "of_the_user", "there_is_none"]
+        modules = [
+            "pandas",
+            "pyspark.sql.connect.session",
+            "of_the_user",
+            "there_is_none",
+            f"{COMMANDS}:prepare",
+        ]
         with self.process.stdin as file:
-            file.write(json.dumps(modules).encode())
+            file.write(json.dumps([*modules, f"{COMMANDS}:prepare"]).encode())
         _until(lambda: (self.folder / SOCKET).exists())
 
     def end_engine(self) -> None:
@@ -240,7 +247,7 @@ def test_a_module_that_changed_ends_it(ready: Ready) -> None:
 
 
 def test_no_two_of_them(ready: Ready) -> None:
-    words = [sys.executable, "-m", "vde_dagster.cli.ready_process", str(ready.folder)]
+    words = [sys.executable, "-m", "vde_dagster.spark.ready.process", str(ready.folder)]
     assert subprocess.run(words, input=b"[]", env=ready.environment, timeout=60).returncode == 0
     assert ready.run("render", "m.probed")[0] == 0
     assert ready.was_used

@@ -29,12 +29,13 @@ def start(workspace: Workspace, output: Output) -> None:
     """
     from vde_dagster.spark.session.connect import require_client
     from vde_dagster.spark.session.session import require_spark
-    from vde_dagster.spark.session.warm import join_engine
+    from vde_dagster.spark.session.warm import find_engine, join_engine
 
     settings, warm = _settings(workspace)
     require_client(settings.master)
     require_spark(settings)
-    output.note("starting Spark")
+    if find_engine(warm.folder) is None:
+        output.note("starting Spark")
     _tell(output, join_engine(settings, warm, start=True))
 
 

@@ -1,4 +1,4 @@
-"""What a command and the ready process say to each other over a Unix socket."""
+"""What those who ask and the ready process say to each other over a Unix socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the ready process to run a command: it imports little, as every command waits for it."""
+"""Asking the ready process for work: it imports little, as every command waits for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from vde_dagster.cli.ready.protocol import SOCKET, folder_of, identity, receive, send
+from vde_dagster.spark.ready.protocol import SOCKET, folder_of, identity, receive, send
 
+COMMANDS = "vde_dagster.cli.app"
+"""The module whose `call` runs a command."""
 _OF_THEIR_OWN = frozenset({"engine", "init", "lsp", "serve", "ui"})
 """Commands that last, or that end what would run them."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -27,32 +28,55 @@ def run_ready(arguments: Sequence[str]) -> int | None:
     """
     if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
         return None
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        try:
-            files = tuple(stream.fileno() for stream in streams)
-            connection.connect(str(folder_of(_project(arguments)) / SOCKET))
-            send(connection, _request(arguments), files)
-            pid = receive(connection)[0]
-        except (
-            AttributeError,
-            OSError,
-            EOFError,
-        ):  # None of the streams, no process, one that ended.
-            return None
-        return None if pid is None else _wait(connection, pid)
+    try:
+        streams = [(s.fileno(), s.encoding, s.errors) for s in (sys.stdin, sys.stdout, sys.stderr)]
+    except (AttributeError, OSError):  # None of the streams.
+        return None
+    found = ask(_project(arguments), COMMANDS, arguments, streams)
+    if found is None:
+        return None
+    connection, pid = found
+    with connection:
+        return _wait(connection, pid)
 
 
-def _request(arguments: Sequence[str]) -> dict[str, Any]:
+def ask(
+    root: Path,
+    module: str,
+    arguments: Sequence[str],
+    streams: Sequence[tuple[int, str, str | None]],
+) -> tuple[socket.socket, int] | None:
+    """Have a module's `call` run in a copy of a project's ready process.
+
+    Args:
+        root: The project's folder.
+        streams: Descriptor, encoding and error handler of standard input, output and errors.
+
+    Returns:
+        The connection, which says the exit code and with which the copy ends, and the copy's
+        process; None where there is no such process, it is not like this one or lacks the module.
+    """
     os.umask(mask := os.umask(0))
-    return {
+    request = {
         "identity": identity(),
+        "module": module,
         "arguments": list(arguments),
         "folder": os.getcwd(),
         "environment": dict(os.environ),
         "umask": mask,
-        "encodings": [[s.encoding, s.errors] for s in (sys.stdin, sys.stdout, sys.stderr)],
+        "encodings": [said for _, *said in streams],
     }
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(folder_of(root) / SOCKET))
+        send(connection, request, tuple(number for number, *_ in streams))
+        pid = receive(connection)[0]
+    except (OSError, EOFError):  # No process, or one that ended.
+        pid = None
+    if pid is None:
+        connection.close()
+        return None
+    return connection, int(pid)
 
 
 def _project(arguments: Sequence[str]) -> Path:

@@ -1,4 +1,4 @@
-"""Starting the ready process, after a command that used the warm engine."""
+"""Starting the ready process, by whoever used the warm engine."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.cli.ready.protocol import SOCKET
+from vde_dagster.spark.ready.protocol import SOCKET
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
 
-_WARM = "vde_dagster.spark.session.warm"
 _LOG = "commands.log"
-_DOORS = (
+DOORS = (
+    "vde_dagster.cli.app:prepare",
     "vde_dagster.execution.apply.apply",
     "vde_dagster.execution.query.query",
     "vde_dagster.execution.unit_testing.run_test",
     "vde_dagster.planning.plan.planner",
 )
-"""What the commands of an edit import; whatever the command that starts it had is added."""
+"""What an edit's commands import, whoever starts the process."""
 
 
-def keep_ready(settings: Settings) -> None:
-    """Start the ready process where the engine runs that this command used, unless it is there."""
-    if sys.platform != "linux" or _WARM not in sys.modules:
+def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
+    """Start the ready process where the project's engine runs, unless it is there.
+
+    Args:
+        modules: What it imports; of one with a colon, as in `module:function`, the function is
+            called, once.
+    """
+    if sys.platform != "linux":
         return
     from vde_dagster.spark.session.settings import WarmSettings
     from vde_dagster.spark.session.warm import environment_before, find_engine
@@ -40,7 +46,7 @@ def keep_ready(settings: Settings) -> None:
         return
     with (warm.folder / _LOG).open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "vde_dagster.cli.ready_process", str(warm.folder)],
+            [sys.executable, "-m", "vde_dagster.spark.ready.process", str(warm.folder)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -49,15 +55,14 @@ def keep_ready(settings: Settings) -> None:
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(_modules()).encode())
+        process.stdin.write(json.dumps([*modules, *DOORS]).encode())
 
 
-def _modules() -> list[str]:
+def imported() -> list[str]:
     """Return the modules of this process that are installed: a project's own are read anew."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep, str(Path(__file__).parents[2]))
-    own = [
+    return [
         name
         for name, module in list(sys.modules.items())
         if name != "__main__" and (getattr(module, "__file__", None) or "").startswith(installed)
     ]
-    return [*own, *_DOORS]

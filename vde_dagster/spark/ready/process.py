@@ -1,7 +1,8 @@
-"""The ready process: `python -m vde_dagster.cli.ready_process FOLDER`.
+"""The ready process: `python -m vde_dagster.spark.ready.process FOLDER`.
 
-It reads the names of the modules that it imports, as JSON, from standard input. It has one
-thread, holds no connection and no file of a project, and ends with the engine.
+It reads the names of the modules that it imports, as JSON, from standard input; a name with a colon
+is that of a function, which is called. The process has one thread, holds no connection and no file
+of a project, and ends with the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vde_dagster.cli.ready.protocol import SOCKET, identity, receive, send
+from vde_dagster.spark.ready.protocol import SOCKET, identity, receive, send
 from vde_dagster.spark.session.warm import find_engine
 
 _LOCK = "commands.lock"
@@ -35,6 +36,7 @@ def main(folder: Path) -> None:
     import fcntl
 
     modules: list[str] = json.load(sys.stdin)
+    like = identity()  # Modules may change variables.
     os.chdir(folder)  # Names of sockets are short.
     with open(_LOCK, "wb") as lock:
         try:
@@ -48,19 +50,19 @@ def main(folder: Path) -> None:
             listener.listen()
             listener.settimeout(_LOOK_SECONDS)
             try:
-                _serve(listener, folder, seen)
+                _serve(listener, folder, like, seen)
             finally:
                 Path(SOCKET).unlink(missing_ok=True)
 
 
 def _imported(modules: list[str]) -> dict[str, int]:
     """Import modules and parse what is parsed once; return all files with their times."""
-    for module in modules:
+    for named in modules:
+        name, _, function = named.partition(":")
         with suppress(Exception):  # Those that are gone, or need what is not there.
-            importlib.import_module(module)
-    from vde_dagster.cli.app import prepare
-
-    prepare()
+            module = importlib.import_module(name)
+            if function:
+                getattr(module, function)()
     gc.collect()
     gc.freeze()  # A collection would touch, and so copy, all memory that copies share.
     return _files()
@@ -79,7 +81,7 @@ def _changed(file: str) -> int:
         return -1
 
 
-def _serve(listener: socket.socket, folder: Path, seen: dict[str, int]) -> None:
+def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[str, int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Whoever asked is told of the end by the copy.
     while find_engine(folder) is not None:
         try:
@@ -91,8 +93,10 @@ def _serve(listener: socket.socket, folder: Path, seen: dict[str, int]) -> None:
             files: list[int] = []
             try:
                 request, files = receive(connection, 3)
-                is_current = all(_changed(file) == then for file, then in seen.items())
-                if not is_current or request["identity"] != identity():
+                is_current = request["module"] in sys.modules and all(
+                    _changed(file) == then for file, then in seen.items()
+                )
+                if not is_current or request["identity"] != like:
                     send(connection, None)
                 elif os.fork() == 0:
                     listener.close()
@@ -108,15 +112,13 @@ def _serve(listener: socket.socket, folder: Path, seen: dict[str, int]) -> None:
 
 
 def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -> NoReturn:
-    """Be the command that was asked for, and end with its exit code."""
+    """Be the work that was asked for, and end with its exit code."""
     code = 1
     try:
         _become(request, files)
         send(connection, os.getpid())
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
-        from vde_dagster.cli.app import call
-
-        code = call(request["arguments"])
+        code = importlib.import_module(request["module"]).call(request["arguments"])
     except KeyboardInterrupt:
         code = 130
     finally:
@@ -132,7 +134,7 @@ def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -
 
 
 def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Take over the command's streams, folder, environment and mask."""
+    """Take over the asker's streams, folder, environment and mask."""
     for number, file in enumerate(files):
         os.dup2(file, number)
     os.chdir(request["folder"])
@@ -159,7 +161,7 @@ def _stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End at once when whoever asked has ended: to kill a command is to kill its work."""
+    """End at once when whoever asked has ended: to kill them is to kill their work."""
     with suppress(OSError):
         connection.recv(1)
     os.kill(os.getpid(), signal.SIGKILL)

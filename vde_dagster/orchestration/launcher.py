@@ -1,0 +1,176 @@
+"""Runs of Dagster in copies of a process that has imported all that they need.
+
+Dagster's own launcher starts a Python for each run, which imports Dagster, this package and Spark's
+client for three seconds before its first step. Where the project has a warm engine, a run is a copy
+of its ready process (`vde_dagster.spark.ready`), which executes what Dagster's launchers for
+containers execute: `dagster api execute_run`. Everywhere else Dagster's own launcher launches.
+
+In `dagster.yaml`:
+
+    run_launcher:
+      module: vde_dagster.orchestration.launcher
+      class: WarmRunLauncher
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._config import UserConfigSchema
+from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
+from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+from dagster._grpc.types import ExecuteRunArgs
+from dagster._serdes import ConfigurableClassData
+
+from vde_dagster.errors import VdeError
+from vde_dagster.orchestration.instance import PROJECT_VARIABLE
+from vde_dagster.spark.ready.client import ask
+from vde_dagster.spark.ready.keep import keep_ready
+from vde_dagster.spark.ready.protocol import receive
+
+PROCESS_TAG = "vde/process"
+"""A run, its process, and when that began, in the machine's own ticks since its start."""
+_ENDED = "The run's process ended unexpectedly."
+_MODULES = (
+    "alembic.command",
+    "dagster._cli",
+    "dagster._core.executor.in_process",
+    "dagster._core.storage.local_compute_log_manager",
+    "dagster._core.storage.sqlite_storage",
+    "pyarrow.dataset",
+    "pyiceberg.catalog",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.view.metadata",
+    "pyspark.sql.connect.session",
+    "rich.traceback",
+    "sqlglot.dialects.trino",
+    "upath.implementations.local",
+    "vde_dagster.execution.plans.finish_plan",
+    "vde_dagster.execution.plans.make_plans",
+    "vde_dagster.lakehouse.commit_rows",
+    "vde_dagster.orchestration.definitions",
+    "vde_dagster.orchestration.events.applying",
+    "vde_dagster.orchestration.pages.preview",
+    "vde_dagster.spark.engine",
+)
+"""What a run imports; whatever is not here, each run imports by itself."""
+
+
+class WarmRunLauncher(DefaultRunLauncher):
+    """Launches runs as copies of the ready process of a project, where it has one.
+
+    Args:
+        project: The project's folder; without one, that of `VDE_PROJECT`, or the working directory.
+    """
+
+    def __init__(
+        self, inst_data: ConfigurableClassData | None = None, project: str | None = None
+    ) -> None:
+        super().__init__(inst_data)
+        self._root = Path(project or os.environ.get(PROJECT_VARIABLE) or Path.cwd())
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        """Return what `config` may say."""
+        return {"project": dg.Field(dg.StringSource, is_required=False)}
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
+    ) -> WarmRunLauncher:
+        """Make the launcher that an instance's configuration describes."""
+        return cls(inst_data, **config_value)
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Begin a run."""
+        if not self._launched(context.dagster_run):
+            super().launch_run(context)
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt a run, as its own launcher does."""
+        run = self._instance.get_run_by_id(run_id)
+        pid = None if run is None else _process(run)
+        if run is None or run.is_finished or pid is None:
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
+        self._instance.report_run_canceling(run)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Whether the daemon may ask for the health of runs."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Say whether a run's process lives; those of Dagster's launcher are watched by it."""
+        is_ours = run.tags.get(PROCESS_TAG, "").startswith(run.run_id)
+        if is_ours and _process(run) is None:
+            return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def _launched(self, run: dg.DagsterRun) -> bool:
+        origin = run.job_code_origin
+        if origin is None or origin.repository_origin.executable_path != sys.executable:
+            return False  # Another Python has other modules.
+        words = ExecuteRunArgs(origin, run.run_id, self._instance.get_ref()).get_command_args()
+        with open(os.devnull, "rb") as nothing:
+            streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
+            found = ask(self._root, __name__, words[words.index("api") :], streams)
+        if found is None:
+            self._keep_ready()
+            return False
+        connection, pid = found
+        tag = f"{run.run_id} {pid} {_began(pid)}"
+        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: tag})
+        self._run_ids.add(run.run_id)
+        threading.Thread(
+            target=self._attend, args=(connection, run.run_id), name=run.run_id, daemon=True
+        ).start()
+        return True
+
+    def _attend(self, connection: socket.socket, run_id: str) -> None:
+        """Hold a run's connection until it ends, and say it where the run could not."""
+        with connection, suppress(OSError, EOFError):
+            receive(connection)
+        with suppress(Exception):  # The instance may have been closed before this thread ends.
+            run = self._instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished:
+                self._instance.report_run_failed(run, _ENDED)
+
+    def _keep_ready(self) -> None:
+        from vde_dagster.project.loading.loader import read_settings
+
+        with suppress(VdeError, OSError):  # The run itself says what is wrong.
+            keep_ready(read_settings(self._root), (__name__, *_MODULES))
+
+
+def _process(run: dg.DagsterRun) -> int | None:
+    """Return a run's process, unless it ended or another launcher has it."""
+    owner, pid, began = [*run.tags.get(PROCESS_TAG, "").split(" "), "", ""][:3]
+    # Whoever runs a run again copies its tags.
+    return int(pid) if owner == run.run_id and began and _began(int(pid)) == began else None
+
+
+def _began(pid: int) -> str:
+    """Return when a process began; see proc(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Be `dagster`, with its arguments; return its exit code."""
+    from dagster._cli import cli
+
+    return int(cli(list(arguments), prog_name="dagster", standalone_mode=False) or 0)
