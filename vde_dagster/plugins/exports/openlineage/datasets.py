@@ -1,0 +1,277 @@
+"""Datasets: physical tables by their location, with the names of environments as symlinks.
+
+A dataset's fields are the columns of the model that it is a table of, by the names that people
+know. Naming of files and tables: https://openlineage.io/docs/spec/naming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from openlineage.client.event_v2 import InputDataset, OutputDataset, StaticDataset
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    column_lineage_dataset,
+    dataset_type_dataset,
+    dataset_version_dataset,
+    documentation_dataset,
+    ownership_dataset,
+    schema_dataset,
+    symlinks_dataset,
+    tags_dataset,
+)
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import (
+    Entry,
+    ViewNames,
+    production_first,
+)
+from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+
+_KINDS = {
+    "identity": ("DIRECT", "IDENTITY"),
+    "transformation": ("DIRECT", "TRANSFORMATION"),
+    "aggregation": ("DIRECT", "AGGREGATION"),
+    "join": ("INDIRECT", "JOIN"),
+    "filter": ("INDIRECT", "FILTER"),
+    "group": ("INDIRECT", "GROUP_BY"),
+    "sort": ("INDIRECT", "SORT"),
+    "window": ("INDIRECT", "WINDOW"),
+    "conditional": ("INDIRECT", "CONDITIONAL"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetName:
+    """A dataset's namespace and name, as OpenLineage splits them."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of_location(cls, location: str) -> DatasetName:
+        """Name what lies at a location: `s3://bucket` and the path, or `file` and the path."""
+        parts = urlsplit(location)
+        if parts.netloc:
+            return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
+        return cls(parts.scheme or "file", parts.path)
+
+
+@dataclass
+class Shown:
+    """Models as they are shown by a plan or a version of an environment.
+
+    Args:
+        snapshots: By id.
+        tables: By id.
+    """
+
+    workspace: Workspace
+    views: ViewNames
+    entries: Mapping[ModelName, Entry]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+    _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
+    _views: dict[str, ViewNames] = field(default_factory=dict)
+
+    def snapshot(self, name: ModelName) -> Snapshot | None:
+        """Return a model's snapshot, if it is there."""
+        entry = self.entries.get(name)
+        return self.snapshots.get(entry.snapshot_id) if entry is not None else None
+
+    def table(self, name: ModelName) -> PhysicalTable | None:
+        """Return the table that serves a model, if one does."""
+        entry = self.entries.get(name)
+        return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
+
+    @cached_property
+    def catalog(self) -> str:
+        """The namespace of names in the catalog: the warehouse."""
+        return self.workspace.lakehouse.warehouse
+
+    def name(self, model: ModelName) -> DatasetName:
+        """Name the dataset of a model: its table, its view, or a table of others."""
+        table, snapshot = self.table(model), self.snapshot(model)
+        if table is not None:
+            return self.of_table(table)
+        if snapshot is None or not snapshot.model.kind.is_shown:
+            of = snapshot.model.table if snapshot is not None else ()
+            return DatasetName(self.catalog, ".".join(of) or str(model))
+        return DatasetName(self.catalog, str(self.views.ref(model)))
+
+    def of_table(self, table: PhysicalTable) -> DatasetName:
+        """Name a physical table, by its location."""
+        return DatasetName.of_location(self.workspace.lakehouse.table_location(table.ref, table.id))
+
+    def output(self, snapshot: Snapshot, commit: int | None = None) -> OutputDataset:
+        """Return a model's dataset with all that is known of it."""
+        at = self.name(snapshot.name)
+        return OutputDataset(
+            namespace=at.namespace, name=at.name, facets=self.facets(snapshot, commit)
+        )
+
+    def static(self, snapshot: Snapshot, **more: DatasetFacet) -> StaticDataset:
+        """Return a model's dataset outside of a run."""
+        at = self.name(snapshot.name)
+        return StaticDataset(
+            namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
+        )
+
+    def inputs(self, snapshot: Snapshot) -> list[InputDataset]:
+        """Return the datasets that a model reads, each once; embedded models have none."""
+        found: dict[DatasetName, InputDataset] = {}
+        for parent in self._parents(snapshot, set()):
+            at, own = self.name(parent), self.snapshot(parent)
+            facets = self.own_facets(own) if own is not None else {}
+            found.setdefault(at, InputDataset(namespace=at.namespace, name=at.name, facets=facets))
+        return list(found.values())
+
+    def _parents(self, snapshot: Snapshot, seen: set[ModelName]) -> Iterable[ModelName]:
+        for parent in snapshot.model.depends_on:
+            own = self.snapshot(parent)
+            if parent in seen:
+                continue
+            seen.add(parent)
+            if own is not None and self._is_inlined(own):
+                yield from self._parents(own, seen)
+            else:
+                yield parent
+
+    def _is_inlined(self, snapshot: Snapshot) -> bool:
+        kind = snapshot.model.kind
+        return not (kind.is_shown or kind.is_external or snapshot.has_table)
+
+    def facets(self, snapshot: Snapshot, commit: int | None = None) -> dict[str, DatasetFacet]:
+        """Return the facets of a dataset that a model makes."""
+        found = self.own_facets(snapshot)
+        lineage = self.lineage(snapshot)
+        if lineage is not None:
+            found["columnLineage"] = lineage
+        if commit is not None:
+            found["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
+        return found
+
+    def own_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
+        """Return what a dataset is, without what it is made of."""
+        model, table = snapshot.model, self.table(snapshot.name)
+        found: dict[str, DatasetFacet] = {
+            "schema": schema_dataset.SchemaDatasetFacet(
+                [
+                    schema_dataset.SchemaDatasetFacetFields(
+                        name=one.name, type=one.type, description=one.description
+                    )
+                    for one in snapshot.columns
+                ]
+            ),
+            "datasetType": dataset_type_dataset.DatasetTypeDatasetFacet(
+                "VIEW" if snapshot.is_virtual else "TABLE"
+            ),
+        }
+        if model.description:
+            found["documentation"] = documentation_dataset.DocumentationDatasetFacet(
+                model.description
+            )
+        if model.owner:
+            owner = ownership_dataset.Owner(model.owner)
+            found["ownership"] = ownership_dataset.OwnershipDatasetFacet([owner])
+        if model.tags:
+            tags = [tags_dataset.TagsDatasetFacetFields(one, "true", "vde") for one in model.tags]
+            found["tags"] = tags_dataset.TagsDatasetFacet(tags)
+        if table is not None:
+            names = [*self._names(snapshot.name, table)]
+            found["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(
+                [
+                    symlinks_dataset.Identifier(self.catalog, name, type_)
+                    for name, type_ in dict.fromkeys(names)
+                ]
+            )
+        return found
+
+    def _names(self, own: ModelName, table: PhysicalTable) -> Iterable[tuple[str, str]]:
+        """Yield the names of a table, production's first: receivers show the first."""
+        if table.id not in self._others:
+            entries = self.workspace.store.shown.entries_of([table.id])
+            self._others[table.id] = [(env, entry.name) for env, entry in entries]
+        shown = [*self._others[table.id], (self.views.environment, own)]
+        for environment, model in sorted(shown, key=lambda one: (production_first(one[0]), one[1])):
+            yield str(self._view_names(environment).ref(model)), "VIEW"
+        yield str(table.ref), "TABLE"
+
+    def _view_names(self, environment: str) -> ViewNames:
+        if environment == self.views.environment:
+            return self.views
+        if environment not in self._views:
+            found = self.workspace.store.environments.get(environment)
+            self._views[environment] = found.views if found else ViewNames(environment)
+        return self._views[environment]
+
+    def lineage(
+        self, snapshot: Snapshot
+    ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
+        """Return what a model's columns are made of and decided by, and what decides its rows."""
+        by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
+        for read in self._reads(snapshot):
+            known = by_output.setdefault(read.output, {})
+            parent = ModelName(*read.parent.split(".", 1))
+            hows = known.setdefault((self.name(parent), read.column), [])
+            if read.how not in hows:
+                hows.append(read.how)
+        if not by_output:
+            return None
+        made = {one: _input_fields(found) for one, found in sorted(_named(by_output).items())}
+        return column_lineage_dataset.ColumnLineageDatasetFacet(
+            fields={one: column_lineage_dataset.Fields(found) for one, found in made.items()},
+            dataset=_input_fields(by_output.get(None, {})),
+        )
+
+    def _reads(self, snapshot: Snapshot) -> Iterable[Read]:
+        """Yield what is read of datasets: reads of an embedded model are those of its query."""
+        for read in snapshot.reads:
+            parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
+            if parent is None or not self._is_inlined(parent):
+                yield read
+                continue
+            for inner in self._reads(parent):
+                if inner.output is None:
+                    yield inner
+                elif inner.output.lower() == read.column.lower():
+                    how = inner.how if read.how == "identity" else _through(read.how, inner.how)
+                    yield Read(inner.parent, inner.column, read.output, how)
+
+
+def _through(outer: str, inner: str) -> str:
+    """Say how a column flows through two queries."""
+    if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
+        return inner
+    return outer
+
+
+def _named(
+    found: Mapping[str | None, dict[tuple[DatasetName, str], list[str]]],
+) -> dict[str, dict[tuple[DatasetName, str], list[str]]]:
+    return {output: reads for output, reads in found.items() if output is not None}
+
+
+def _input_fields(
+    reads: Mapping[tuple[DatasetName, str], list[str]],
+) -> list[column_lineage_dataset.InputField]:
+    return [
+        column_lineage_dataset.InputField(
+            at.namespace, at.name, column, [_transformation(how) for how in sorted(hows)]
+        )
+        for (at, column), hows in reads.items()
+    ]
+
+
+def _transformation(how: str) -> column_lineage_dataset.Transformation:
+    if how in _KINDS:
+        return column_lineage_dataset.Transformation(*_KINDS[how], masking=False)
+    # Code, or SQL that is not understood: the column is read, and may decide anything.
+    said = "read by code" if how == "python" else "not understood"
+    return column_lineage_dataset.Transformation("INDIRECT", "UNKNOWN", said, masking=False)

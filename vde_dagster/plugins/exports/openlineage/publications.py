@@ -1,0 +1,96 @@
+"""Publications, rollbacks and drops, as events of the datasets that they show, change or end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from openlineage.client.event_v2 import DatasetEvent, Job, JobEvent, StaticDataset
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    dataset_version_dataset,
+    lifecycle_state_change_dataset,
+)
+
+from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.plugins.exports.openlineage.datasets import Shown
+from vde_dagster.plugins.exports.openlineage.runs import Runs, instant, job_facets
+from vde_dagster.state.db.outbox import OutboxRecord
+
+_Change = lifecycle_state_change_dataset.LifecycleStateChange
+
+
+@dataclass
+class Publications:
+    """Makes the events of versions of environments."""
+
+    runs: Runs
+
+    def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent]:
+        """Yield what a publication changed; nothing of a version that is forgotten."""
+        name, version = record.subject["environment"], record.subject["version"]
+        versions = self.runs.workspace.store.versions
+        now, before = versions.at(name, version), versions.at(name, version - 1)
+        at = instant(record.at)
+        if now is None:
+            return
+        shown = self._shown(now)
+        pins = self.runs.workspace.store.pins
+        here, there = pins.at(name, version), pins.at(name, version - 1) if before else {}
+        for model, entry in sorted(now.entries.items()):
+            snapshot = shown.snapshot(model)
+            old = before.entries.get(model) if before is not None else None
+            if snapshot is None or not snapshot.model.kind.is_shown:
+                continue
+            pin = here.get(entry.table_id or "")
+            earlier = there.get(old.table_id or "") if old is not None else None
+            moved = pin is not None and (earlier is None or earlier.snapshot_id != pin.snapshot_id)
+            if old == entry and not moved:
+                continue
+            more: dict[str, DatasetFacet] = {}
+            if (
+                old is None
+                or old.snapshot_id != entry.snapshot_id
+                or old.table_id != entry.table_id
+            ):
+                change = _Change.CREATE if old is None else _Change.ALTER
+                more["lifecycleStateChange"] = _changed(change)
+            if pin is not None and pin.snapshot_id is not None:
+                more["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
+                    str(pin.snapshot_id)
+                )
+            dataset = shown.static(snapshot, **more)
+            yield DatasetEvent(eventTime=at, dataset=dataset)
+            if snapshot.is_virtual and old != entry:
+                # A view has no fill that would say what it is made of.
+                output = shown.output(snapshot)
+                job = Job(self.runs.namespace, output.name, facets=job_facets(snapshot))
+                yield JobEvent(
+                    eventTime=at, job=job, inputs=shown.inputs(snapshot), outputs=[output]
+                )
+        yield from self._ended(at, before, now, shown)
+
+    def _ended(
+        self, at: str, before: Environment | None, now: Environment, shown: Shown
+    ) -> Iterator[DatasetEvent]:
+        """Yield the names that nobody finds any more; the tables behind them may stay."""
+        for model in sorted(before.entries if before is not None else ()):
+            if model not in now.entries and before is not None:
+                name = str(before.views.ref(model))
+                facets: dict[str, DatasetFacet] = {"lifecycleStateChange": _changed(_Change.DROP)}
+                dataset = StaticDataset(namespace=shown.catalog, name=name, facets=facets)
+                yield DatasetEvent(eventTime=at, dataset=dataset)
+
+    def _shown(self, environment: Environment) -> Shown:
+        store = self.runs.workspace.store
+        ids = sorted({entry.snapshot_id for entry in environment.entries.values()})
+        snapshots = store.snapshots.load(ids, None, set())
+        tables = store.tables.load(sorted(environment.tables))
+        workspace = self.runs.workspace
+        return Shown(workspace, environment.views, environment.entries, snapshots, tables)
+
+
+def _changed(
+    change: lifecycle_state_change_dataset.LifecycleStateChange,
+) -> lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet:
+    return lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet(change)

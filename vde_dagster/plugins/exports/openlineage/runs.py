@@ -1,0 +1,381 @@
+"""Runs: fills of ranges, their audits, and the plans that they belong to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from typing import Any
+
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.facet_v2 import (
+    JobFacet,
+    RunFacet,
+    data_quality_assertions_dataset,
+    documentation_job,
+    error_message_run,
+    job_type_job,
+    nominal_time_run,
+    output_statistics_output_dataset,
+    ownership_job,
+    parent_run,
+    processing_engine_run,
+    source_code_job,
+    source_code_location_job,
+    sql_job,
+)
+
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import ViewNames
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.plugins.exports.openlineage.datasets import Shown
+from vde_dagster.state.db.outbox import OutboxRecord
+from vde_dagster.state.db.rows import from_micros
+from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.plans.audits import AuditRecord
+
+OWN_VERSION = version("vde-dagster")
+PRODUCER = f"https://pypi.org/project/vde-dagster/{OWN_VERSION}"
+_ENDS = ("broken", "waiting", "fill")
+_INTEGRATION = "VDE"
+
+
+def instant(at: datetime) -> str:
+    """Write an instant (UTC) as OpenLineage has them."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass
+class Runs:
+    """Makes the events of plans and fills; looks each plan up once."""
+
+    workspace: Workspace
+    _plans: dict[str, tuple[Plan, Shown] | None] = field(default_factory=dict)
+    _records: dict[str, list[OutboxRecord]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        outbox, settings = self.workspace.store.outbox, self.workspace.settings
+        known = outbox.number()
+        self.store_name, self.newest = known.store, known.newest
+        said = settings.plugins.get("openlineage") or {}
+        self.namespace = said.get("namespace") or settings.name
+
+    def id(self, *parts: object) -> str:
+        """Return the run id (UUIDv5) of what has these names in this state."""
+        name = "\x1f".join(map(str, ("vde", self.store_name, *parts)))
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+
+    def events(self, record: OutboxRecord) -> Iterator[RunEvent]:
+        """Yield what a record says of runs."""
+        subject = record.subject
+        known = self.plan(subject["plan"]) if subject.get("plan") else None
+        if record.kind in ("begun", "computed", *_ENDS):
+            if known is not None:
+                yield from self._fill(record, *known)
+        elif record.kind in ("failed", "published") and known is not None:
+            yield from self._abandoned(record, *known)
+            yield from self._plan_ended(record, known[0])
+
+    def plan(self, plan_id: str) -> tuple[Plan, Shown] | None:
+        """Return a plan with what it shows; None when it was forgotten."""
+        if plan_id not in self._plans:
+            try:
+                plan = self.workspace.store.plans.load(plan_id)
+            except VdeError:
+                self._plans[plan_id] = None
+            else:
+                self._plans[plan_id] = plan, self._shown(plan)
+        return self._plans[plan_id]
+
+    def _shown(self, plan: Plan) -> Shown:
+        store, settings = self.workspace.store, self.workspace.settings
+        current = store.environments.get(plan.environment)
+        suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
+        views = current.views if current else ViewNames(plan.environment, suffix, mode)
+        # Tables that the plan was to make may be others by now that exist.
+        wanted = {entry.table_id for entry in plan.entries.values() if entry.table_id}
+        tables = {**plan.tables, **store.tables.load(sorted(wanted))}
+        return Shown(self.workspace, views, plan.entries, plan.snapshots, tables)
+
+    def _of_plan(self, plan_id: str) -> list[OutboxRecord]:
+        if plan_id not in self._records:
+            found = self.workspace.store.outbox.of_plan(plan_id, self.newest)
+            self._records[plan_id] = found
+        return self._records[plan_id]
+
+    def _fill(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
+        subject = record.subject
+        if subject.get("waited"):
+            return  # It was told when it began to wait; what moves is the publication's to tell.
+        snapshot = self._snapshot(plan, subject["table"])
+        if snapshot is None:
+            return
+        one = _Fill(self, record, plan, shown, snapshot)
+        if record.kind == "begun":
+            yield one.event(RunState.START, record.at)
+        elif record.kind == "computed":
+            yield one.event(
+                RunState.RUNNING, record.at, rows=subject["rows"], size=subject["bytes"]
+            )
+        elif record.kind == "broken":
+            yield from one.audited(record.at)
+            state = RunState.ABORT if subject["stopped"] else RunState.FAIL
+            yield one.event(state, record.at, error=subject["error"])
+        else:
+            yield from self._complete(one, record)
+
+    def _complete(self, one: _Fill, record: OutboxRecord) -> Iterator[RunEvent]:
+        fill = one.recorded()
+        if fill is not None and fill.facts.skipped is not None:
+            return  # Nothing was computed.
+        if not any(_is_begin_of(other, record) for other in self._of_plan(one.plan.id)):
+            # Recorded by another version of this code, or taken over from a process that died.
+            seconds = fill.seconds if fill is not None and fill.seconds is not None else 0.0
+            yield one.event(RunState.START, record.at - timedelta(seconds=seconds))
+        yield from one.audited(record.at)
+        figures: dict[str, Any] = {}
+        if fill is not None:
+            figures = {"rows": fill.rows, "size": fill.bytes, "commit": fill.iceberg_snapshot_id}
+        yield one.event(RunState.COMPLETE, record.at, **figures)
+
+    def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
+        """Return the model for which a plan fills a table."""
+        for model in plan.builds:
+            if model.table is not None and model.table.id == table_id:
+                return plan.snapshot_of(model)
+        for entry in plan.entries.values():
+            if entry.table_id == table_id:
+                return plan.snapshots.get(entry.snapshot_id)
+        # Another plan made a table of the same meaning first, and this one took it over.
+        found = self.workspace.store.tables.load([table_id]).get(table_id)
+        same = (plan.snapshot_of(one) for one in plan.builds)
+        return next((s for s in same if found and s.fill_version == found.fill_version), None)
+
+    def _abandoned(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
+        """Yield the ends of fills whose process died: they began, and their plan has ended."""
+        own = [one for one in self._of_plan(plan.id) if one.number <= record.number]
+        for begun in own:
+            if begun.kind != "begun" or any(
+                one.kind in _ENDS and one.number > begun.number and _is_begin_of(begun, one)
+                for one in own
+            ):
+                continue
+            snapshot = self._snapshot(plan, begun.subject["table"])
+            if snapshot is not None:
+                one = _Fill(self, begun, plan, shown, snapshot)
+                yield one.event(RunState.ABORT, record.at, error="its process died")
+
+    def _plan_ended(self, record: OutboxRecord, plan: Plan) -> Iterator[RunEvent]:
+        known = self.workspace.store.plans.record(plan.id)
+        own = [one for one in self._of_plan(plan.id) if one.number <= record.number]
+        began = next((one.at for one in own if one.kind == "begun"), None)
+        run = Run(self.plan_run(plan.id, record), self._around(record))
+        job = Job(
+            self.namespace, f"apply.{plan.environment}", facets={"jobType": _job_type("PLAN")}
+        )
+        start = began or (known.started_at if known and known.started_at else record.at)
+        yield RunEvent(
+            eventTime=instant(min(start, record.at)), run=run, job=job, eventType=RunState.START
+        )
+        if record.kind == "published":
+            yield RunEvent(
+                eventTime=instant(record.at), run=run, job=job, eventType=RunState.COMPLETE
+            )
+            return
+        said = known.message if known and known.message else "the apply failed"
+        facets = {**self._around(record), "errorMessage": _error(said)}
+        yield RunEvent(
+            eventTime=instant(record.at),
+            run=Run(run.runId, facets),
+            job=job,
+            eventType=RunState.FAIL,
+        )
+
+    def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
+        """Return the run id of the attempt at a plan that a record is of."""
+        own = self._of_plan(plan_id)
+        failed = sum(one.kind == "failed" and one.number < record.number for one in own)
+        return self.id("plan", plan_id, failed)
+
+    def _around(self, record: OutboxRecord) -> dict[str, RunFacet]:
+        """Return the facets of a run of Dagster's that a record was written by, if one was."""
+        found = dagster_run(record.origin)
+        return {"parent": _parent(found, self.namespace, "dagster")} if found else {}
+
+    def parent(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
+        """Return the run of Dagster's that a record was written by, or else the plan's."""
+        found = dagster_run(record.origin)
+        if found is not None:
+            return _parent(found, self.namespace, "dagster")
+        of_plan = self.plan_run(plan.id, record)
+        return _parent(of_plan, self.namespace, f"apply.{plan.environment}")
+
+
+def dagster_run(origin: str) -> str | None:
+    """Return the run of Dagster's by whose work a record was written, if it was one's."""
+    try:
+        return str(uuid.UUID(origin.rpartition("/")[2])) if "/" in origin else None
+    except ValueError:
+        return None
+
+
+@dataclass
+class _Fill:
+    """One attempt to fill one range."""
+
+    runs: Runs
+    record: OutboxRecord
+    plan: Plan
+    shown: Shown
+    snapshot: Snapshot
+
+    @property
+    def interval(self) -> Interval:
+        ends = self.record.subject["start"], self.record.subject["end"]
+        return Interval(*map(from_micros, ends))
+
+    @property
+    def run_id(self) -> str:
+        named = self.record.subject
+        parts = (named["plan"], named["table"], named["start"], named["end"])
+        return self.runs.id("fill", *parts, named.get("branch", ""))
+
+    def event(
+        self,
+        state: RunState,
+        at: datetime,
+        *,
+        error: str = "",
+        rows: int | None = None,
+        size: int | None = None,
+        commit: int | None = None,
+    ) -> RunEvent:
+        facets: dict[str, RunFacet] = {
+            "nominalTime": nominal_time_run.NominalTimeRunFacet(
+                instant(self.interval.start), instant(self.interval.end)
+            ),
+            "parent": self.runs.parent(self.plan, self.record),
+            "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
+                version("pyspark"), "Spark", OWN_VERSION
+            ),
+        }
+        if error:
+            facets["errorMessage"] = _error(error)
+        output = self.output(commit)
+        if rows is not None or size is not None:
+            counted = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                rows, size
+            )
+            output.outputFacets = {"outputStatistics": counted}
+        return RunEvent(
+            eventTime=instant(at),
+            run=Run(self.run_id, facets),
+            job=Job(self.runs.namespace, str(self.snapshot.name), job_facets(self.snapshot)),
+            eventType=state,
+            inputs=self.shown.inputs(self.snapshot),
+            outputs=[output],
+        )
+
+    def output(self, commit: int | None) -> OutputDataset:
+        output = self.shown.output(self.snapshot, commit)
+        found = self.runs.workspace.store.tables.load([self.record.subject["table"]])
+        for table in found.values():
+            at = self.shown.of_table(table)
+            output.namespace, output.name = at.namespace, at.name
+        return output
+
+    def recorded(self) -> FillRecord | None:
+        """Return the fill as it is recorded, where it is."""
+        store, table_id = self.runs.workspace.store, self.record.subject["table"]
+        waiting = store.pending.of_plan(self.plan.id, table_id=table_id)
+        logged = store.fills.log(table_id, self.plan.id, self.interval)
+        return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
+
+    def audited(self, at: datetime) -> Iterator[RunEvent]:
+        """Yield a run of the audits of the range, whose input is what the fill wrote."""
+        table_id = self.record.subject["table"]
+        results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
+        own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
+        if not own:
+            return
+        output = self.output(None)
+        run = Run(
+            self.runs.id("audits", self.run_id),
+            {"parent": _parent(self.run_id, self.runs.namespace, str(self.snapshot.name))},
+        )
+        facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+            [*map(_assertion, own)]
+        )
+        facets = output.facets or {}
+        facets.pop("columnLineage", None)
+        looked = InputDataset(
+            namespace=output.namespace,
+            name=output.name,
+            facets=facets,
+            inputFacets={"dataQualityAssertions": facet},
+        )
+        name = f"{self.snapshot.name}.audits"
+        job = Job(self.runs.namespace, name, facets={"jobType": _job_type("TEST")})
+        seconds = sum(one.result.seconds for one in own)
+        ended = own[-1].recorded_at
+        start = instant(ended - timedelta(seconds=seconds))
+        yield RunEvent(eventTime=start, run=run, job=job, eventType=RunState.START, inputs=[looked])
+        stopped = any(one.blocking and one.result.failed_rows for one in own)
+        state = RunState.FAIL if stopped else RunState.COMPLETE
+        yield RunEvent(eventTime=instant(ended), run=run, job=job, eventType=state, inputs=[looked])
+
+
+def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
+    """Return the facets of the job that computes a model."""
+    model = snapshot.model
+    found: dict[str, JobFacet] = {"jobType": _job_type("MODEL")}
+    if model.query is not None:
+        found["sql"] = sql_job.SQLJobFacet(model.query, "spark")
+    elif model.python is not None:
+        code = model.python.files.get(model.python.place[0], "")
+        found["sourceCode"] = source_code_job.SourceCodeJobFacet("PYTHON", code)
+    path = model.location.path.as_posix()
+    if path != ".":
+        found["sourceCodeLocation"] = source_code_location_job.SourceCodeLocationJobFacet(
+            "file", f"file:{path}", path=path, version=snapshot.id
+        )
+    if model.description:
+        found["documentation"] = documentation_job.DocumentationJobFacet(model.description)
+    if model.owner:
+        found["ownership"] = ownership_job.OwnershipJobFacet([ownership_job.Owner(model.owner)])
+    return found
+
+
+def _is_begin_of(begun: OutboxRecord, end: OutboxRecord) -> bool:
+    """Say whether two records are of one attempt, and the first is its beginning."""
+    keys = ("table", "start", "end", "branch")
+    same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
+    return begun.kind == "begun" and same
+
+
+def _assertion(one: AuditRecord) -> data_quality_assertions_dataset.Assertion:
+    return data_quality_assertions_dataset.Assertion(
+        one.audit.partition("(")[0],
+        success=not one.result.failed_rows,
+        severity="error" if one.blocking else "warn",
+        name=one.audit,
+        expected="0 rows",
+        actual=f"{one.result.failed_rows} rows",
+    )
+
+
+def _job_type(what: str) -> job_type_job.JobTypeJobFacet:
+    return job_type_job.JobTypeJobFacet("BATCH", _INTEGRATION, what)
+
+
+def _error(said: str) -> error_message_run.ErrorMessageRunFacet:
+    return error_message_run.ErrorMessageRunFacet(said, "SQL")
+
+
+def _parent(run_id: str, namespace: str, name: str) -> parent_run.ParentRunFacet:
+    return parent_run.ParentRunFacet(parent_run.Run(run_id), parent_run.Job(namespace, name))

@@ -1,0 +1,1 @@
+"""Exports, read by receivers and judged by their own schemas."""

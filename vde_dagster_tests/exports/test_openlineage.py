@@ -1,0 +1,178 @@
+"""OpenLineage: what a receiver hears of fills and publications, judged by the published schemas."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from vde_dagster.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.execution.maintenance import export
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+SCHEMAS = {
+    path.stem: json.loads(path.read_text())
+    for path in (Path(__file__).parent.parent / "fixtures" / "openlineage").glob("*.json")
+}
+REGISTRY = Registry().with_resources(
+    (one["$id"], Resource.from_contents(one)) for one in SCHEMAS.values()
+)
+
+
+def judge(event: dict[str, Any]) -> None:
+    """Validate an event and every facet of it."""
+    Draft202012Validator(SCHEMAS["OpenLineage"], registry=REGISTRY).validate(event)
+    for facet in facets_of(event):
+        Draft202012Validator({"$ref": facet["_schemaURL"]}, registry=REGISTRY).validate(facet)
+
+
+def facets_of(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if "_schemaURL" in value:
+            yield value
+        for one in value.values():
+            yield from facets_of(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from facets_of(one)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    folder = ProjectFolder(tmp_path / "shop", SHOP)
+    to_file(folder)
+    return folder
+
+
+def to_file(folder: ProjectFolder) -> None:
+    place = folder.root.parent / "events.jsonl"
+    transport = f"{{ type = 'file', log_file_path = '{place}', append = true }}"
+    settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {transport}\n"
+    folder.write("pyproject.toml", settings)
+
+
+def heard(folder: ProjectFolder) -> list[dict[str, Any]]:
+    text = (folder.root.parent / "events.jsonl").read_text()
+    events = [json.loads(line) for line in text.splitlines() if line]
+    for event in events:
+        judge(event)
+    return events
+
+
+def states(events: list[dict[str, Any]], job: str) -> list[str]:
+    return [
+        one["eventType"] for one in events if one.get("job", {}).get("name") == job and "run" in one
+    ]
+
+
+def test_a_receiver_hears_of_fills_audits_and_publications(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+        events = heard(shop)
+    assert states(events, "marts.customers") == ["START", "RUNNING", "COMPLETE"]
+    assert states(events, "marts.customers.audits") == ["START", "COMPLETE"]
+    assert states(events, "apply.prod") == ["START", "COMPLETE"]
+    done = next(
+        one
+        for one in events
+        if one.get("eventType") == "COMPLETE" and one["job"]["name"] == "marts.customers"
+    )
+    (output,) = done["outputs"]
+    assert output["facets"]["symlinks"]["identifiers"][0]["name"] == "marts.customers"
+    assert output["facets"]["version"]["datasetVersion"].isdigit()
+    lineage = output["facets"]["columnLineage"]
+    (revenue,) = lineage["fields"]["revenue"]["inputFields"]
+    assert (revenue["name"], revenue["field"]) == ("staging.orders", "amount")
+    assert revenue["transformations"][0]["subtype"] == "AGGREGATION"
+    kinds = {t["type"] for one in lineage["dataset"] for t in one["transformations"]}
+    assert kinds == {"INDIRECT"}
+    assert [one["name"] for one in done["inputs"]] == ["staging.orders"]
+    assert "SELECT" in done["job"]["facets"]["sql"]["query"].upper()
+    assert done["job"]["facets"]["sourceCodeLocation"]["path"] == "models/marts/customers.sql"
+    shown = [one for one in events if "dataset" in one]
+    assert {
+        one["dataset"]["facets"]["lifecycleStateChange"]["lifecycleStateChange"] for one in shown
+    } == {"CREATE"}
+    top = next(one for one in events if one.get("job", {}).get("name") == "marts.top")
+    assert top["inputs"][0]["name"] == output["name"], "tables are joined by one name"
+
+
+def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
+    with open_fake(shop.root, FakeSpark(["marts.customers"])) as workspace:
+        with pytest.raises(VdeError):
+            workspace.apply(workspace.plan("dev"))
+        export(workspace, "openlineage")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        workspace.environments.drop("dev")
+        export(workspace, "openlineage")
+    events = heard(shop)
+    assert states(events, "marts.customers")[:3] == ["START", "RUNNING", "FAIL"]
+    assert states(events, "marts.customers")[-1] == "COMPLETE"
+    ids = [
+        one["run"]["runId"] for one in events if one.get("job", {}).get("name") == "marts.customers"
+    ]
+    assert len(set(ids)) == 2, "another attempt is another run"
+    ended = [one["dataset"] for one in events if "dataset" in one][-1]
+    assert ended["facets"]["lifecycleStateChange"]["lifecycleStateChange"] == "DROP"
+    assert "__dev." in ended["name"]
+
+
+def test_a_receiver_that_is_down_gets_all_of_it_later_and_the_same_ids(shop: ProjectFolder) -> None:
+    got: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            # It is up for five events, then down until it is started again.
+            self.send_response(500 if len(got) == 6 else 200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    url = f"http://127.0.0.1:{server.server_port}"
+    transport = f"{{ type = 'http', url = '{url}', timeout = 2, retry = {{ total = 0 }} }}"
+    settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {transport}\n"
+    shop.write("pyproject.toml", settings)
+    with open_fake(shop.root) as workspace:
+        server.server_close()
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match="exporter 'openlineage' failed"):
+            export(workspace, "openlineage")
+        assert not got
+        server = ThreadingHTTPServer(("127.0.0.1", server.server_port), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(ExecutionError, match="exporter 'openlineage' failed"):
+                export(workspace, "openlineage")
+            first = list(got)
+            export(workspace, "openlineage")
+            assert got[6 : 6 + 6] == first, "what comes again is the same"
+            assert export(workspace, "openlineage").records == 0
+        finally:
+            server.shutdown()
+            server.server_close()
+    for event in got:
+        judge(event)
+
+
+def test_without_a_receiver_it_is_one_message(shop: ProjectFolder) -> None:
+    shop.write("pyproject.toml", "[tool.vde]\nname = 'shop'\n")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(UsageError, match="nobody says where"):
+            export(workspace, "openlineage")
