@@ -117,6 +117,7 @@ def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev"))
         workspace.environments.drop("dev")
+        workspace.maintenance.janitor()
         export(workspace, "openlineage")
     events = heard(shop)
     assert states(events, "marts.customers")[:3] == ["START", "RUNNING", "FAIL"]

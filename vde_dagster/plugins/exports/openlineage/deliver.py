@@ -26,7 +26,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
     except ImportError:
         raise UsageError(
             "OpenLineage's client is not installed",
-            hint="pip install 'vde-dagster[openlineage]'",
+            hint="pip install 'vde-dagster[openlineage] @ git+URL'",
         ) from None
     said = workspace.settings.plugins.get("openlineage") or {}
     transport = _expanded(said.get("transport") or {})
