@@ -1,6 +1,6 @@
 """A backfill of one interval from Dagster's launchpad, from the click to the run's end.
 
-    python -m benchmarks.launchpad [--models 40] [--times 4]
+    python -m benchmarks.dagster_launchpad [--models 40] [--times 4]
 
 A webserver and a daemon of Dagster on a project with a warm Spark; each time, one day of a model
 that nobody reads is materialised again, as its page does it. Seconds by the clock: until the run's
