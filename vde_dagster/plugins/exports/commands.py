@@ -1,0 +1,99 @@
+"""`vde describe`: the project as a document for other programs, in a form of their choice."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vde_dagster.base.times import parse_time
+from vde_dagster.cli.options import Debug, Json, ProjectDir
+from vde_dagster.cli.output import Output, print_json
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.reports.documentation.values import Document
+
+FORMS = ("json",)
+
+Form = Annotated[str, typer.Argument(metavar="FORM", help="The form: json.")]
+Of = Annotated[
+    str | None,
+    typer.Argument(metavar="[ENV]", help="An environment, or dev@7; by default the files."),
+]
+To = Annotated[
+    Path | None,
+    typer.Option("--to", metavar="FILE", help="Where it is written; by default stdout."),
+]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="By when rows are missing; by default now."),
+]
+Schema = Annotated[
+    bool, typer.Option("--schema", help="Print the JSON Schema of the form json instead.")
+]
+
+
+def describe(
+    form: Form,
+    environment: Of = None,
+    to: To = None,
+    at: At = None,
+    schema: Schema = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write the project, or what an environment shows, as a document for other programs.
+
+    Nothing is computed, and no Spark started. Example: vde describe json prod --to prod.json
+    """
+    if form not in FORMS:
+        raise UsageError(f"there is no form '{form}'", hint=f"forms: {', '.join(FORMS)}")
+    if schema:
+        from vde_dagster.plugins.exports.json_document import document_schema
+
+        print_json(document_schema())
+        return
+    if to is not None and not to.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {to.parent}", hint="make it first")
+    document = _gather(project, environment, at)
+    from vde_dagster.plugins.exports.json_document import json_document
+
+    content = json_document(document)
+    if to is None:
+        sys.stdout.write(content.decode())
+        return
+    _write({to: content})
+    told = {"files": [str(to)], "of": document.of, "models": len(document.models)}
+    Output(as_json).result(told, f"{to} has {len(document.models)} models of {document.of}")
+
+
+def _gather(project: Path, environment: str | None, at: str | None) -> Document:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.reports.documentation.gather import gather_document
+
+    as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
+    with Workspace.open(project) as workspace:
+        return gather_document(workspace, environment, as_of=as_of)
+
+
+def _write(contents: Mapping[Path, bytes]) -> None:
+    """Write files whole or not at all, each.
+
+    Raises:
+        UsageError: One of them cannot be written.
+    """
+    for path, content in contents.items():
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_bytes(content)
+            beside.replace(path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
