@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from vde_dagster.plugins.exports.json_document import document_schema
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde
+from vde_dagster_tests.dbt.conftest import SETTINGS
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 __all__ = ["vde"]
 
@@ -57,6 +62,148 @@ def test_a_document_goes_into_a_file(shop: ProjectFolder, vde: Vde, tmp_path: Pa
     assert target.read_text() == vde("describe", "json", "--project", shop.root, *AT).out
 
 
+@pytest.fixture
+def mart(tmp_path: Path) -> ProjectFolder:
+    """A published project with a table of others, a name twice and a dashboard."""
+    folder = ProjectFolder(tmp_path / "mart", SHOP)
+    folder.write("external_models.yaml", OUTSIDE)
+    folder.write("exposures.yaml", DASHBOARD)
+    folder.write("models/marts/orders.sql", ORDERS)
+    folder.write("models/marts/visits.sql", VISITS)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return folder
+
+
+OUTSIDE = """
+    - name: crm.people
+      columns: {id: INT, name: STRING}
+"""
+DASHBOARD = """
+    - name: Sales of today
+      owner: sales@example.com
+      reads: [marts.daily.revenue, marts.orders]
+"""
+ORDERS = """
+    MODEL (name marts.orders, kind VIEW,
+      audits (forall(criteria := (amount > 0)), forall(criteria := (id > 0))));
+    SELECT id, amount FROM staging.orders
+"""
+VISITS = """
+    MODEL (name marts.visits, kind EMBEDDED, description '</script>');
+    SELECT orders.id, people.name FROM marts.orders JOIN crm.people USING (id)
+"""
+
+
+def _schema(name: str) -> Draft202012Validator:
+    path = PUBLISHED.parents[1] / "vde_dagster_tests" / "fixtures" / "dbt_schemas" / name
+    return Draft202012Validator(json.loads(gzip.decompress(path.read_bytes())))
+
+
+def _written(vde: Vde, folder: ProjectFolder, *of: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the manifest and the catalog of a project, which their schemas allow."""
+    target = folder.root.parent / "target"
+    target.mkdir(exist_ok=True)
+    called = vde("describe", "dbt", *of, "--to", target, "--project", folder.root, *AT)
+    assert called.code == 0, called.err
+    manifest, catalog = (
+        json.loads((target / name).read_text()) for name in ("manifest.json", "catalog.json")
+    )
+    _schema("manifest-v12.json.gz").validate(manifest)
+    _schema("catalog-v1.json.gz").validate(catalog)
+    return manifest, catalog
+
+
+def test_a_project_in_dbts_form_is_what_dbts_schemas_allow(mart: ProjectFolder, vde: Vde) -> None:
+    mart.write("pyproject.toml", "[tool.vde]\nname = 'mart'\n")
+    manifest, catalog = _written(vde, mart)
+    models = {key: one for key, one in manifest["nodes"].items() if one["resource_type"] != "test"}
+    assert {key: one["config"]["materialized"] for key, one in models.items()} == {
+        "seed.mart.raw__orders": "seed",
+        "model.mart.staging__orders": "view",
+        "model.mart.marts__orders": "view",
+        "model.mart.customers": "table",
+        "model.mart.daily": "incremental",
+        "model.mart.top": "table",
+        "model.mart.visits": "ephemeral",
+    }
+    (sales,) = manifest["exposures"].values()
+    parents = manifest["parent_map"]
+    assert set(parents) == {*manifest["nodes"], "source.mart.crm.people", sales["unique_id"]}
+    assert parents["model.mart.visits"] == ["source.mart.crm.people", "model.mart.marts__orders"]
+    assert set(parents[sales["unique_id"]]) == {"model.mart.daily", "model.mart.marts__orders"}
+    assert sales["owner"] == {"email": "sales@example.com"}
+    turned = {(child, one) for child, read in parents.items() for one in read}
+    assert turned == {(c, one) for one, read in manifest["child_map"].items() for c in read}
+    tests = {
+        (one["attached_node"], one["test_metadata"]["name"], one["column_name"])
+        for one in manifest["nodes"].values()
+        if one.get("attached_node")
+    }
+    assert tests == {
+        ("model.mart.daily", "not_null", "day"),
+        ("model.mart.daily", "not_null", "revenue"),
+        ("model.mart.customers", "unique", "customer"),
+    }
+    alone = [one for one in manifest["nodes"].values() if one["name"].startswith("forall_")]
+    assert "FROM `lakehouse`.`marts`.`orders`" in alone[0]["compiled_code"]
+    top = models["model.mart.top"]["columns"]["customer"]
+    assert (top["description"], top["meta"]["vde"]["inherited_from"]) == (
+        "Who ordered",
+        "marts.customers.customer",
+    )
+    assert {*catalog["nodes"], *catalog["sources"]} == {
+        *models,
+        "source.mart.crm.people",
+    } - {"model.mart.visits"}
+    revenue = catalog["nodes"]["model.mart.daily"]["columns"]["revenue"]
+    assert (revenue["type"], revenue["index"]) == ("DOUBLE", 3)
+    again = _written(vde, mart)
+    assert again == (manifest, catalog)
+
+
+def test_dbts_form_of_an_environment_has_its_names(shop: ProjectFolder, vde: Vde) -> None:
+    manifest, catalog = _written(vde, shop, "dev")
+    customers = next(one for one in manifest["nodes"].values() if one["name"] == "customers")
+    assert customers["relation_name"] == "`lakehouse`.`marts__dev`.`customers`"
+    assert "amount > 1" in customers["compiled_code"]
+    assert catalog["nodes"][customers["unique_id"]]["metadata"]["schema"] == "marts__dev"
+    before = _written(vde, shop, "prod@1")[0]["nodes"][customers["unique_id"]]
+    assert before["schema"] == "marts"
+    assert "amount > 1" not in before["compiled_code"]
+
+
+def test_what_is_written_in_dbts_form_is_read_as_the_same_models(
+    mart: ProjectFolder, vde: Vde, tmp_path: Path
+) -> None:
+    _written(vde, mart)
+    ours = load_project(mart.root)
+    (tmp_path / "dbt_project.yml").write_text("name: mart\nversion: '1'\n")
+    (tmp_path / "pyproject.toml").write_text(SETTINGS.format(name="mart"))
+    copytree(mart.root / "seeds", tmp_path / "seeds")
+    theirs = load_project(tmp_path)
+    assert {str(name) for name in theirs.models} == {str(name) for name in ours.models}
+    kinds = {"marts.daily": "INCREMENTAL_UNMANAGED"}  # dbt's form has no time column
+    for name, model in ours.models.items():
+        again = theirs.models[name]
+        assert again.kind.name == kinds.get(str(name), model.kind.name)
+        assert again.depends_on == model.depends_on, name
+        assert again.description == model.description, name
+        assert again.query == model.query, name
+    customers = next(one for name, one in theirs.models.items() if name.name == "customers")
+    assert dict(customers.column_descriptions) == {"customer": "Who ordered"}
+    audits = {
+        str(name): [one.name for one in model.audits] for name, model in theirs.models.items()
+    }
+    assert {name: found for name, found in audits.items() if found} == {
+        "marts.customers": ["unique_customers_customer"],
+        "marts.daily": ["not_null_daily_day", "not_null_daily_revenue"],
+        "marts.orders": ["forall_marts__orders", "forall_marts__orders_2"],
+    }
+    (sales,) = theirs.exposures
+    assert {str(model) for model, _, _ in sales.reads} == {"marts.daily", "marts.orders"}
+
+
 MISTAKES = [
     (("xml",), "there is no form 'xml'"),
     (("json", "nosuch"), "nosuch"),
@@ -64,6 +211,9 @@ MISTAKES = [
     (("json", "--at", "yesterdayish"), "--at"),
     (("json", "--to", "no/such/folder.json"), "there is no folder"),
     (("json", "--to", "models"), "cannot write models"),
+    (("dbt",), "--to DIR"),
+    (("dbt", "--to", "nosuch"), "there is no folder nosuch"),
+    (("dbt", "--to", "pyproject.toml"), "there is no folder pyproject.toml"),
 ]
 
 

@@ -19,16 +19,19 @@ from vde_dagster.errors import UsageError
 if TYPE_CHECKING:
     from vde_dagster.reports.documentation.values import Document
 
-FORMS = ("json",)
+FORMS = ("json", "dbt")
 
-Form = Annotated[str, typer.Argument(metavar="FORM", help="The form: json.")]
+Form = Annotated[
+    str,
+    typer.Argument(metavar="FORM", help="The form: json, or dbt (manifest.json and catalog.json)."),
+]
 Of = Annotated[
     str | None,
     typer.Argument(metavar="[ENV]", help="An environment, or dev@7; by default the files."),
 ]
 To = Annotated[
     Path | None,
-    typer.Option("--to", metavar="FILE", help="Where it is written; by default stdout."),
+    typer.Option("--to", metavar="PATH", help="A file for json, a folder for dbt."),
 ]
 At = Annotated[
     str | None,
@@ -60,18 +63,38 @@ def describe(
 
         print_json(document_schema())
         return
-    if to is not None and not to.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {to.parent}", hint="make it first")
+    if to is None and form == "dbt":
+        raise UsageError("dbt's form is two files", hint="give their folder: --to DIR")
+    folder = to if form == "dbt" else to.absolute().parent if to is not None else None
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", hint="make it first")
     document = _gather(project, environment, at)
+    if to is None:
+        sys.stdout.write(_json(document).decode())
+        return
+    contents = _dbt(document, to) if form == "dbt" else {to: _json(document)}
+    _write(contents)
+    files = [str(path) for path in contents]
+    told = {"files": files, "of": document.of, "models": len(document.models)}
+    text = f"{len(document.models)} models of {document.of} are in {' and '.join(files)}"
+    Output(as_json).result(told, text)
+
+
+def _json(document: Document) -> bytes:
     from vde_dagster.plugins.exports.json_document import json_document
 
-    content = json_document(document)
-    if to is None:
-        sys.stdout.write(content.decode())
-        return
-    _write({to: content})
-    told = {"files": [str(to)], "of": document.of, "models": len(document.models)}
-    Output(as_json).result(told, f"{to} has {len(document.models)} models of {document.of}")
+    return json_document(document)
+
+
+def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
+    import msgspec
+
+    from vde_dagster.plugins.exports.dbt_artifacts import dbt_catalog, dbt_manifest
+
+    return {
+        folder / "manifest.json": msgspec.json.encode(dbt_manifest(document)),
+        folder / "catalog.json": msgspec.json.encode(dbt_catalog(document)),
+    }
 
 
 def _gather(project: Path, environment: str | None, at: str | None) -> Document:

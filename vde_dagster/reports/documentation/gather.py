@@ -11,6 +11,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.reports.documentation.environments import ShownEnvironments
 from vde_dagster.reports.documentation.values import (
     DOCUMENT_VERSION,
@@ -203,6 +204,7 @@ def _model(
         parents=tuple(map(str, model.depends_on)),
         readers=tuple(sorted(readers)),
         exposures=tuple(sorted(exposures)),
+        seed=model.kind.path if isinstance(model.kind, Seed) else None,
     )
 
 

@@ -93,6 +93,7 @@ class DocumentedModel:
         parents: Models and tables that it reads, sorted.
         readers: Models that read it, sorted.
         exposures: Names of dashboards, syncs and whatever else reads it, sorted.
+        seed: The file that a seed's rows are in, relative to the project's root.
     """
 
     name: str
@@ -122,6 +123,7 @@ class DocumentedModel:
     parents: tuple[str, ...]
     readers: tuple[str, ...]
     exposures: tuple[str, ...]
+    seed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

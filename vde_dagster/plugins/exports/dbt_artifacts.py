@@ -1,0 +1,403 @@
+"""A project's document as dbt's `manifest.json` and `catalog.json`, for tools that read those.
+
+Source: https://schemas.getdbt.com/dbt/manifest/v12.json and https://schemas.getdbt.com/dbt/catalog/v1.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vde_dagster.reports.documentation.values import (
+    Document,
+    DocumentedAudit,
+    DocumentedColumn,
+    DocumentedEnvironment,
+    DocumentedExposure,
+    DocumentedModel,
+    ShownModel,
+)
+
+_MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
+_CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
+_DBT = "1.11.6"
+"""The dbt in whose form artifacts are."""
+
+_COLUMN_TESTS = {
+    "not_null": ("not_null", "SELECT * FROM {0} WHERE {1} IS NULL"),
+    "unique_values": (
+        "unique",
+        "SELECT {1}, count(*) FROM {0} WHERE {1} IS NOT NULL GROUP BY 1 HAVING count(*) > 1",
+    ),
+}
+"""Tests of one column, as dbt's tools know them, by audits that look at columns one by one."""
+_COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
+_THIS = re.compile(r"@this_model\b", re.IGNORECASE)
+
+Node = dict[str, Any]
+
+
+def dbt_manifest(document: Document) -> dict[str, Any]:
+    """Return a document as a manifest of version 12."""
+    return _Artifacts(document).manifest()
+
+
+def dbt_catalog(document: Document) -> dict[str, Any]:
+    """Return what the document's first environment shows as a catalog of version 1."""
+    return _Artifacts(document).catalog()
+
+
+@dataclass(frozen=True)
+class _Artifacts:
+    document: Document
+
+    @cached_property
+    def _package(self) -> str:
+        return re.sub(r"\W", "_", self.document.project) or "project"
+
+    @cached_property
+    def _environment(self) -> DocumentedEnvironment | None:
+        """The environment whose names and row counts are told: production, or the one asked for."""
+        return next(iter(self.document.environments), None)
+
+    @cached_property
+    def _shown(self) -> dict[str, ShownModel]:
+        found = self._environment
+        return {one.model: one for one in found.models} if found is not None else {}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Models by dbt's names, which have no schema: it is before those that several have."""
+        last = Counter(_parts(model.name)[1] for model in self.document.models)
+        return {
+            model.name: name if last[name := _parts(model.name)[1]] == 1 else "__".join(parts)
+            for model in self.document.models
+            for parts in [_parts(model.name)]
+        }
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        """Unique ids of models and tables of others."""
+        found = {}
+        for model in self.document.models:
+            if _resource(model) == "source":
+                found[model.name] = f"source.{self._package}.{model.name}"
+            else:
+                found[model.name] = f"{_resource(model)}.{self._package}.{self._names[model.name]}"
+        return found
+
+    def _relation(self, model: DocumentedModel) -> tuple[str, str, str]:
+        """Return catalog, schema and name by which the environment's readers find a model."""
+        cell = self._shown.get(model.name)
+        schema, name = _parts(cell.view if cell is not None and cell.view else model.name)
+        return self.document.catalog, schema, name
+
+    # -- the manifest --------------------------------------------------------------------------
+
+    def manifest(self) -> dict[str, Any]:
+        nodes: dict[str, Node] = {}
+        sources: dict[str, Node] = {}
+        for model in self.document.models:
+            if _resource(model) == "source":
+                sources[self._ids[model.name]] = self._source(model)
+                continue
+            nodes[self._ids[model.name]] = self._node(model)
+        for model in self.document.models:
+            nodes |= {test["unique_id"]: test for test in self._tests(model)}
+        exposures = {one["unique_id"]: one for one in map(self._exposure, self.document.exposures)}
+        parents = {
+            key: list(one.get("depends_on", {}).get("nodes", ()))
+            for key, one in (nodes | sources | exposures).items()
+        }
+        children: dict[str, list[str]] = {key: [] for key in parents}
+        for key, read in parents.items():
+            for parent in read:
+                children[parent].append(key)
+        return {
+            "metadata": self._metadata(_MANIFEST)
+            | {
+                "project_name": self._package,
+                "project_id": hashlib.md5(
+                    self._package.encode(), usedforsecurity=False
+                ).hexdigest(),
+                "adapter_type": "spark",
+            },
+            "nodes": nodes,
+            "sources": sources,
+            "macros": {},
+            "docs": {},
+            "exposures": exposures,
+            "metrics": {},
+            "groups": {},
+            "selectors": {},
+            "disabled": {},
+            "parent_map": parents,
+            "child_map": {key: sorted(read) for key, read in children.items()},
+            "group_map": {},
+            "saved_queries": {},
+            "semantic_models": {},
+            "unit_tests": {},
+            "functions": {},
+        }
+
+    def _metadata(self, schema: str) -> dict[str, Any]:
+        return {
+            "dbt_schema_version": schema,
+            "dbt_version": _DBT,
+            "generated_at": f"{self.document.as_of:%Y-%m-%dT%H:%M:%S.%fZ}",
+            "invocation_id": None,
+            "env": {"made_by": "vde-dagster", "of": self.document.of},
+        }
+
+    def _named(self, model: DocumentedModel) -> Node:
+        """Return what models, seeds, tests and sources have."""
+        catalog, schema, name = self._relation(model)
+        path = model.seed or model.path
+        return {
+            "database": catalog,
+            "schema": schema,
+            "package_name": self._package,
+            "path": path.removeprefix("models/").removeprefix("seeds/"),
+            "original_file_path": path,
+            "relation_name": f"`{catalog}`.`{schema}`.`{name}`",
+        }
+
+    def _described(self, model: DocumentedModel) -> Node:
+        said = {
+            "kind": model.kind,
+            "version": model.version,
+            "snapshot": model.snapshot,
+            "cron": model.cron,
+            "owner": model.owner,
+        }
+        return {
+            "description": model.description or "",
+            "columns": {column.name: _column(column) for column in model.columns},
+            "tags": list(model.tags),
+            "meta": {"vde": {key: value for key, value in said.items() if value is not None}},
+        }
+
+    def _node(self, model: DocumentedModel) -> Node:
+        schema, name = _parts(model.name)
+        resource = _resource(model)
+        node = {
+            **self._named(model),
+            **self._described(model),
+            "name": self._names[model.name],
+            "resource_type": resource,
+            "unique_id": self._ids[model.name],
+            "fqn": [self._package, schema, name],
+            "alias": self._relation(model)[2],
+            "checksum": _checksum(model.source),
+            "config": {
+                "enabled": True,
+                "materialized": _materialized(model),
+                "tags": list(model.tags),
+            },
+            "docs": {"show": True, "node_color": None},
+            "raw_code": model.source,
+        }
+        if resource == "seed":
+            return node | {"depends_on": {"macros": []}}
+        if model.grains:
+            node["primary_key"] = list(model.grains[0])
+        compiled = model.query is not None
+        return node | {
+            "language": "sql" if compiled else "python",
+            "compiled": compiled,
+            "compiled_code": model.query,
+            "compiled_path": None,
+            **self._reads(model.parents),
+        }
+
+    def _reads(self, names: Sequence[str]) -> Node:
+        known = [name for name in names if name in self._ids]
+        sources = [name for name in known if self._ids[name].startswith("source.")]
+        return {
+            "refs": [
+                {"name": self._names[name], "package": None, "version": None}
+                for name in known
+                if name not in sources
+            ],
+            "sources": [list(_parts(name)) for name in sources],
+            "metrics": [],
+            "depends_on": {"macros": [], "nodes": [self._ids[name] for name in known]},
+        }
+
+    def _source(self, model: DocumentedModel) -> Node:
+        schema, name = _parts(model.name)
+        return {
+            **self._named(model),
+            **self._described(model),
+            "name": name,
+            "resource_type": "source",
+            "unique_id": self._ids[model.name],
+            "fqn": [self._package, schema, name],
+            "source_name": schema,
+            "source_description": "",
+            "loader": "",
+            "identifier": self._relation(model)[2],
+        }
+
+    def _exposure(self, one: DocumentedExposure) -> Node:
+        name = re.sub(r"\W", "_", one.name)
+        read = list(dict.fromkeys(model for model, _ in one.reads))
+        owner = {"email": one.owner} if one.owner and "@" in one.owner else {"name": one.owner}
+        return {
+            "name": name,
+            "resource_type": "exposure",
+            "package_name": self._package,
+            "path": "",
+            "original_file_path": "",
+            "unique_id": f"exposure.{self._package}.{name}",
+            "fqn": [self._package, name],
+            "type": "dashboard" if one.what == "exposure" else "application",
+            "label": one.name,
+            "owner": owner,
+            "url": one.url,
+            **self._reads(read),
+        }
+
+    # -- tests ---------------------------------------------------------------------------------
+
+    def _tests(self, model: DocumentedModel) -> Iterator[Node]:
+        """Yield a model's audits as tests: those of dbt's own by column, others as a query."""
+        seen = Counter[str]()
+        for audit in model.audits:
+            called = _COLUMN_AUDIT.fullmatch(audit.name)
+            if called is None or called[1] not in _COLUMN_TESTS:
+                name = f"{audit.name.partition('(')[0]}_{self._names[model.name]}"
+                seen[name] += 1
+                number = "" if seen[name] == 1 else f"_{seen[name]}"
+                yield self._test(model, audit, f"{name}{number}")
+                continue
+            test, query = _COLUMN_TESTS[called[1]]
+            relation = self._named(model)["relation_name"]
+            for column in (one.strip() for one in called[2].split(",")):
+                yield {
+                    **self._test(model, audit, f"{test}_{self._names[model.name]}_{column}"),
+                    "column_name": column,
+                    "attached_node": self._ids[model.name],
+                    "test_metadata": {
+                        "name": test,
+                        "kwargs": {"column_name": column},
+                        "namespace": None,
+                    },
+                    "compiled_code": query.format(relation, column),
+                }
+
+    def _test(self, model: DocumentedModel, audit: DocumentedAudit, name: str) -> Node:
+        number = hashlib.sha256(f"{model.name} {audit.name} {name}".encode()).hexdigest()[:10]
+        severity = "ERROR" if audit.blocking else "WARN"
+        relation = str(self._named(model)["relation_name"])
+        return {
+            **self._named(model),
+            "relation_name": None,
+            "name": name,
+            "resource_type": "test",
+            "unique_id": f"test.{self._package}.{name}.{number}",
+            "fqn": [self._package, *_parts(model.name), name],
+            "alias": name,
+            "checksum": {"name": "none", "checksum": ""},
+            "config": {"enabled": True, "materialized": "test", "severity": severity},
+            "description": audit.name,
+            "columns": {},
+            "tags": [],
+            "raw_code": audit.query,
+            "language": "sql",
+            "compiled": True,
+            "compiled_code": _THIS.sub(lambda _: relation, audit.query),
+            **self._reads([model.name]),
+        }
+
+    # -- the catalog ---------------------------------------------------------------------------
+
+    def catalog(self) -> dict[str, Any]:
+        nodes: dict[str, Node] = {}
+        sources: dict[str, Node] = {}
+        for model in self.document.models:
+            if model.name not in self._shown or _materialized(model) == "ephemeral":
+                continue
+            of = sources if _resource(model) == "source" else nodes
+            of[self._ids[model.name]] = self._table(model)
+        return {
+            "metadata": self._metadata(_CATALOG),
+            "nodes": nodes,
+            "sources": sources,
+            "errors": None,
+        }
+
+    def _table(self, model: DocumentedModel) -> Node:
+        catalog, schema, name = self._relation(model)
+        rows = self._shown[model.name].rows
+        return {
+            "unique_id": self._ids[model.name],
+            "metadata": {
+                "type": "table" if model.has_table else "view",
+                "schema": schema,
+                "name": name,
+                "database": catalog,
+                "comment": model.description,
+                "owner": model.owner,
+            },
+            "columns": {
+                column.name: {
+                    "type": column.type or "",
+                    "index": index,
+                    "name": column.name,
+                    "comment": column.description,
+                }
+                for index, column in enumerate(model.columns, 1)
+            },
+            "stats": {
+                "has_stats": _stat("has_stats", "Has Stats?", rows is not None, False),
+                **({} if rows is None else {"num_rows": _stat("num_rows", "Rows", rows, True)}),
+            },
+        }
+
+
+def _parts(name: str) -> tuple[str, str]:
+    schema, _, last = name.partition(".")
+    return schema, last
+
+
+def _resource(model: DocumentedModel) -> str:
+    return {"EXTERNAL": "source", "SEED": "seed"}.get(model.kind, "model")
+
+
+def _materialized(model: DocumentedModel) -> str:
+    """Return the nearest of dbt's materializations; the kind itself is in `meta`."""
+    if model.kind == "SEED":
+        return "seed"
+    if model.kind == "EXTERNAL":
+        return "source"
+    if not model.is_shown:
+        return "ephemeral"
+    if not model.has_table:
+        return "view"
+    return "table" if model.kind == "FULL" else "incremental"
+
+
+def _column(column: DocumentedColumn) -> Node:
+    said = {"vde": {"inherited_from": column.inherited_from}} if column.inherited_from else {}
+    return {
+        "name": column.name,
+        "description": column.description or "",
+        "data_type": column.type,
+        "meta": said,
+        "tags": [],
+        "constraints": [],
+    }
+
+
+def _checksum(text: str) -> Node:
+    return {"name": "sha256", "checksum": hashlib.sha256(text.strip().encode()).hexdigest()}
+
+
+def _stat(name: str, label: str, value: bool | int, include: bool) -> Node:
+    return {"id": name, "label": label, "value": value, "include": include, "description": ""}
