@@ -34,6 +34,7 @@ SIZES = {
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
     "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
+    "docs_site": Size("--models 50 --runs 1"),
     "editor_speed": Size("--models 50"),
     "editor_stdio": Size("--models 50 --times 2"),
     "environment_histories": Size("--seconds 10 --steps 5", "--seconds 900"),

@@ -1,0 +1,84 @@
+"""Writing a site: the shell, which is the same for every project, and the project's scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.site.compact import compact
+from vde_dagster.reports.documentation.values import Document
+
+SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.js", "graph.js")
+"""Files of the pages themselves."""
+
+DATA = "data"
+"""The folder of scripts, which is the site's alone."""
+
+
+def site_files(document: Document) -> dict[str, bytes]:
+    """Return the files of a site by their paths in it."""
+    shell = files("vde_dagster.plugins.site") / "shell"
+    found = {name: (shell / name).read_bytes() for name in SHELL}
+    return found | {f"{DATA}/{name}.js": text for name, text in compact(document).items()}
+
+
+def write_site(made: Mapping[str, bytes], folder: Path) -> None:
+    """Write a site, in place of an earlier one.
+
+    Raises:
+        UsageError: The folder has other files, or cannot be written.
+    """
+    try:
+        _refuse_others(folder)
+        (folder / DATA).mkdir(parents=True, exist_ok=True)
+        for path, content in made.items():
+            beside = folder / f"{path}.new"
+            beside.write_bytes(content)
+            os.replace(beside, folder / path)
+        for there in (folder / DATA).iterdir():
+            if f"{DATA}/{there.name}" not in made:
+                there.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"the site cannot be written to {folder}: {error.strerror}",
+            hint="give another folder: vde docs build --to FOLDER",
+        ) from error
+
+
+def _refuse_others(folder: Path) -> None:
+    """Refuse a folder that is not empty and is not a site."""
+    if not folder.exists():
+        return
+    if any(folder.iterdir()) and not (folder / DATA / "index.js").exists():
+        raise UsageError(
+            f"{folder} has files that are not of a site",
+            hint="give an empty folder, or one of an earlier site: vde docs build --to FOLDER",
+        )
+
+
+def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of a folder that listens on this machine alone.
+
+    Args:
+        port: 0 for any that is free.
+
+    Raises:
+        UsageError: The port is taken.
+    """
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder)))
+    except OSError as error:
+        raise UsageError(
+            f"port {port} cannot be listened on: {error.strerror}",
+            hint="give another one: vde docs serve --port PORT",
+        ) from error
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of requests."""

@@ -1,0 +1,89 @@
+"""`vde docs build` and `vde docs serve`; nothing heavy is imported before they run."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vde_dagster.cli.options import on_project
+from vde_dagster.cli.output import Output
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+Of = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ENV[@VERSION]]",
+        help="What an environment shows, or showed; by default the files, and all environments.",
+    ),
+]
+To = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Where to; by default build/docs, or build/docs-ENV."),
+]
+AsOf = Annotated[
+    datetime | None,
+    typer.Option(metavar="TIME", help="By when intervals are missing, in UTC; by default now."),
+]
+SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any.")]
+
+
+@on_project
+def docs_build(
+    workspace: Workspace,
+    output: Output,
+    of: Of = None,
+    to: To = None,
+    as_of: AsOf = None,
+) -> None:
+    """Write the documentation as a site that opens from its files.
+
+    Example: vde docs build prod@41 --to audit/41
+    """
+    folder, size, models = _build(workspace, of, to, as_of)
+    page = folder / "index.html"
+    told = f"{models:,} models, {size / 1e6:,.2f} MB: {page.resolve().as_uri()}"
+    output.result({"folder": str(folder), "page": str(page), "models": models, "bytes": size}, told)
+
+
+@on_project
+def docs_serve(
+    workspace: Workspace,
+    output: Output,
+    of: Of = None,
+    to: To = None,
+    port: SitePort = 8090,
+) -> None:
+    """Write the documentation and show it to this machine's browsers, until Ctrl+C.
+
+    Example: vde docs serve
+    """
+    from vde_dagster.plugins.site.build import serve_site
+
+    folder, size, models = _build(workspace, of, to, None)
+    with serve_site(folder, port) as server:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        told = f"{models:,} models, {size / 1e6:,.2f} MB: {url}"
+        output.result({"url": url, "folder": str(folder), "models": models, "bytes": size}, told)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return
+
+
+def _build(
+    workspace: Workspace, of: str | None, to: Path | None, as_of: datetime | None
+) -> tuple[Path, int, int]:
+    from vde_dagster.plugins.site.build import site_files, write_site
+    from vde_dagster.reports.documentation.gather import gather_document
+
+    instant = None if as_of is None else as_of.replace(tzinfo=as_of.tzinfo or timezone.utc)
+    document = gather_document(workspace, of, as_of=instant)
+    made = site_files(document)
+    folder = to or workspace.settings.root / "build" / ("docs" if of is None else f"docs-{of}")
+    write_site(made, folder)
+    return folder, sum(map(len, made.values())), len(document.models)

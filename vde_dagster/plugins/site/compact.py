@@ -1,0 +1,393 @@
+"""A document as scripts that a page loads: names as numbers, details apart, nothing twice.
+
+A page from `file://` may not fetch, but it may add script tags. So each file calls one function,
+`vde(name, value)`. `index` is loaded at once and has what search, lists and the graph need; the
+others have models, environments and publications, and are loaded when a page shows them: as JSON
+that is deflated (zlib's format) and in base64, which is a fifth of it.
+
+Numbers: `words` is a table of texts that occur often, `names` of models and other tables, those of
+models first, as in the document. Instants are seconds since 1970 in UTC; ranges are flat lists of
+starts and lengths; snapshots of Iceberg are texts, as a script's numbers have 53 bits. What is
+empty is left out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from vde_dagster.plugins.site.layout import place
+from vde_dagster.reports.documentation.values import (
+    DefinitionDifference,
+    Document,
+    DocumentedModel,
+    DocumentedTable,
+    Publication,
+    Range,
+    ShownModel,
+)
+
+FORM = 1
+"""Raised when the pages and the scripts of before would not understand each other."""
+
+AT_ONCE = 50
+"""Models whose details are in one file."""
+
+LARGEST = 100_000
+"""Bytes after which publications or differences go on in another file."""
+
+
+@dataclass(slots=True)
+class Words:
+    """Texts by number, in the order in which they came."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str | None) -> int:
+        """Return a text's number; -1 for None."""
+        return -1 if text is None else self.numbers.setdefault(text, len(self.numbers))
+
+
+def script(name: str, value: Any) -> bytes:
+    r"""Return a file that hands a value to the page, and is harmless wherever it is pasted.
+
+    >>> script("x", ["</script>"])
+    b'vde("x",["\\u003c/script\\u003e"])\n'
+    """
+    text = msgspec.json.encode(value).decode()
+    for character in "<>\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f'vde("{name}",{text})\n'.encode()
+
+
+def compact(document: Document) -> dict[str, bytes]:
+    """Return a document as scripts, by the name that each hands its value over under."""
+    return _Compactor(document).scripts()
+
+
+@dataclass(slots=True)
+class _Compactor:
+    document: Document
+    words: Words = field(default_factory=Words)
+    names: Words = field(default_factory=Words)
+    columns: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def scripts(self) -> dict[str, bytes]:
+        document = self.document
+        for model in document.models:
+            self.names.number(model.name)
+            self.columns[model.name] = {
+                column.name.lower(): at for at, column in enumerate(model.columns)
+            }
+        tables = self._tables_by_model()
+        models = [self._details(one, tables.get(one.name, {})) for one in document.models]
+        files: dict[str, Any] = {
+            f"models-{start // AT_ONCE}": models[start : start + AT_ONCE]
+            for start in range(0, len(models), AT_ONCE)
+        }
+        files["environments"] = self._environments()
+        publications = [self._publication(one) for one in document.publications]
+        differences = [
+            _full(
+                definitions=[self._difference(each) for each in one.definitions],
+                tables=[self.names.number(name) for name in one.tables],
+            )
+            for one in document.differences
+        ]
+        published_in = _in_files(files, "publications", publications)
+        differs_in = _in_files(files, "differences", differences)
+        index = {
+            "form": FORM,
+            "project": document.project,
+            "of": document.of,
+            "as_of": _seconds(document.as_of),
+            "catalog": document.catalog,
+            "at_once": AT_ONCE,
+            "models": list(self._listed()),
+            "exposures": [
+                _full(
+                    name=one.name,
+                    what=one.what,
+                    owner=one.owner,
+                    url=one.url,
+                    reads=[[self.names.number(model), column or 0] for model, column in one.reads],
+                )
+                for one in document.exposures
+            ],
+            "environments": [
+                _full(
+                    name=one.name,
+                    version=one.version,
+                    at=_seconds(one.published_at),
+                    by=one.published_by,
+                    plan=one.plan,
+                    note=one.note,
+                    frozen=one.frozen,
+                    expires=_seconds(one.expires_at),
+                )
+                for one in document.environments
+            ],
+            "publications": [
+                [
+                    one.environment,
+                    one.version,
+                    one.what,
+                    _seconds(one.published_at),
+                    one.published_by,
+                    one.models_added,
+                    one.models_changed,
+                    one.models_removed,
+                    *where,
+                ]
+                for one, where in zip(document.publications, published_in, strict=True)
+            ],
+            "differences": [
+                [one.new, one.old, len(one.definitions), len(one.tables), *where]
+                for one, where in zip(document.differences, differs_in, strict=True)
+            ],
+            "names": list(self.names.numbers),
+            "words": list(self.words.numbers),
+        }
+        packed = {name: script(name, _packed(value)) for name, value in files.items()}
+        return {"index": script("index", index), **packed}
+
+    def _listed(self) -> Iterator[list[Any]]:
+        """Yield of each model what is loaded at once."""
+        number = self.names.number
+        own = {model.name for model in self.document.models}
+        parents = [
+            [number(name) for name in model.parents if name in own]
+            for model in self.document.models
+        ]
+        # Parents come first in a document; what does not is an edge to oneself.
+        before = [[one for one in above if one < at] for at, above in enumerate(parents)]
+        for model, (layer, at) in zip(self.document.models, place(before), strict=True):
+            yield [
+                self.words.number(model.kind),
+                model.description or 0,
+                [self.words.number(column.name) for column in model.columns],
+                [number(name) for name in model.parents],
+                layer,
+                at,
+            ]
+
+    def _tables_by_model(self) -> dict[str, dict[int, DocumentedTable]]:
+        """Return the tables that environments show of each model, by number."""
+        numbers = {table.id: at for at, table in enumerate(self.document.tables)}
+        found: dict[str, dict[int, DocumentedTable]] = {}
+        for environment in self.document.environments:
+            for cell in environment.models:
+                at = numbers.get(cell.table or "")
+                if at is not None:
+                    found.setdefault(cell.model, {})[at] = self.document.tables[at]
+        return found
+
+    def _details(
+        self, model: DocumentedModel, tables: Mapping[int, DocumentedTable]
+    ) -> dict[str, Any]:
+        word = self.words.number
+        return _full(
+            version=model.version,
+            cron=word(model.cron),
+            cron_tz=model.cron_tz,
+            unit=model.unit,
+            owner=word(model.owner) if model.owner else None,
+            tags=[word(tag) for tag in model.tags],
+            grains=[list(grain) for grain in model.grains],
+            partitioned_by=list(model.partitioned_by),
+            path=model.path,
+            line=model.line,
+            source=model.source,
+            query=_within(model.query, model.source),
+            opaque=model.opaque,
+            types=[word(column.type) for column in model.columns],
+            said={
+                str(at): [column.description, column.inherited_from]
+                if column.inherited_from
+                else [column.description]
+                for at, column in enumerate(model.columns)
+                if column.description
+            },
+            flows=self._flows(model),
+            audits=[
+                [audit.name, int(audit.blocking), audit.query.strip()] for audit in model.audits
+            ],
+            tests=list(model.tests),
+            exposures=list(model.exposures),
+            unshown=not model.is_shown,
+            tables={str(at): self._table(model.name, one) for at, one in sorted(tables.items())},
+        )
+
+    def _flows(self, model: DocumentedModel) -> list[list[Any]]:
+        """Return [parent, how, [column, source, …]]: 0 is all rows, sources are places.
+
+        Columns count from one. Sources are places in the parent's columns, or else texts.
+        """
+        own = self.columns[model.name]
+        found: dict[tuple[int, int], list[Any]] = {}
+        for flow in model.flows:
+            known = self.columns.get(flow.parent, {})
+            to = 0 if flow.column is None else 1 + own.get(flow.column.lower(), -1)
+            if flow.column is not None and not to:
+                continue
+            key = (self.names.number(flow.parent), self.words.number(flow.how))
+            found.setdefault(key, []).extend(
+                (to, known.get(flow.source.lower(), flow.source)),
+            )
+        return [[parent, how, pairs] for (parent, how), pairs in found.items()]
+
+    def _table(self, model: str, table: DocumentedTable) -> dict[str, Any]:
+        fills, start, at = [], 0, 0
+        for fill in table.fills:
+            begun, recorded = _seconds(fill.range.start), _seconds(fill.at)
+            seconds = None if fill.seconds is None else round(fill.seconds, 2)
+            length = _seconds(fill.range.end) - begun
+            counts = [fill.rows, fill.bytes, seconds, int(fill.skipped) or None]
+            fills.append(_trimmed([begun - start, length, recorded - at, *counts]))
+            start, at = begun, recorded
+        return _full(
+            name=table.name,
+            branch=table.branch,
+            filled=_ranges(table.filled),
+            fills=fills,
+            audits=[
+                [one.audit, int(one.blocking), one.failed_rows, _seconds(one.at)]
+                for one in table.audits
+                if one.model == model
+            ],
+        )
+
+    def _environments(self) -> dict[str, Any]:
+        """Return the cells of the matrix, with words of their own."""
+        words = Words()
+        tables = {table.id: at for at, table in enumerate(self.document.tables)}
+
+        def cell(one: ShownModel) -> list[Any]:
+            same = one.view is not None and one.view.split(".")[-1] == one.model.split(".")[-1]
+            view = words.number(one.view.rpartition(".")[0]) if same and one.view else one.view
+            return _trimmed(
+                [
+                    self.names.number(one.model),
+                    words.number(one.version),
+                    words.number(one.whose),
+                    tables.get(one.table or "", -1),
+                    view,
+                    words.number(one.change),
+                    words.number(one.category),
+                    one.rows,
+                    None if one.pinned is None else str(one.pinned),
+                    _seconds(one.since),
+                    _ranges(one.filled),
+                    _ranges(one.missing),
+                ]
+            )
+
+        cells = [[cell(one) for one in each.models] for each in self.document.environments]
+        return {"cells": cells, "words": list(words.numbers)}
+
+    def _publication(self, one: Publication) -> dict[str, Any]:
+        return _full(
+            plan=one.plan,
+            note=one.note,
+            dropped=one.dropped,
+            definitions=[self._difference(each) for each in one.definitions],
+            data=[
+                _trimmed(
+                    [
+                        [self.names.number(name) for name in each.models],
+                        self.words.number(each.what),
+                        each.rows,
+                        each.added,
+                        each.removed,
+                        _ranges(each.filled),
+                    ]
+                )
+                for each in one.data
+            ],
+        )
+
+    def _difference(self, one: DefinitionDifference) -> dict[str, Any]:
+        return _full(
+            model=self.names.number(one.model),
+            change=one.change,
+            category=one.category,
+            added=list(one.added),
+            removed=list(one.removed),
+            changed=list(one.changed),
+            reasons=list(one.reasons),
+        )
+
+
+def _packed(value: Any) -> str:
+    return b64encode(zlib.compress(msgspec.json.encode(value), 9)).decode()
+
+
+def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
+    """Add values to files of some size each; return the file and the place of each value."""
+    places: list[tuple[int, int]] = []
+    number, size = -1, LARGEST
+    for value in values:
+        if size >= LARGEST:
+            number, size = number + 1, 0
+            files[f"{kind}-{number}"] = []
+        held = files[f"{kind}-{number}"]
+        places.append((number, len(held)))
+        held.append(value)
+        size += len(msgspec.json.encode(value))
+    return places
+
+
+def _within(query: str | None, source: str) -> str | list[int] | None:
+    """Return a query as its place in the source, in UTF-16 units, if it stands there but for space.
+
+    >>> _within("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
+    [18, 10]
+    """
+    if query is None:
+        return None
+    kept = [at for at, character in enumerate(source) if not character.isspace()]
+    bare = "".join(query.split())
+    at = "".join(source.split()).find(bare)
+    if at < 0 or not bare:
+        return query
+    start, end = kept[at], kept[at + len(bare) - 1] + 1
+    if source[start:end].split() != query.split():
+        return query
+    return [
+        len(text.encode("utf-16-le", "surrogatepass")) // 2
+        for text in (source[:start], source[start:end])
+    ]
+
+
+def _seconds(at: datetime | None) -> Any:
+    return None if at is None else int(at.timestamp() // 1)
+
+
+def _ranges(ranges: Iterable[Range]) -> list[int]:
+    return [
+        number
+        for one in ranges
+        for number in (_seconds(one.start), _seconds(one.end) - _seconds(one.start))
+    ]
+
+
+def _trimmed(values: list[Any]) -> list[Any]:
+    """Return values without the empty ones at the end."""
+    while values and (values[-1] is None or values[-1] in (-1, [])):
+        values.pop()
+    return values
+
+
+def _full(**values: Any) -> dict[str, Any]:
+    """Return values without those that are empty or false; zero is a number of something."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False and value not in ("", [], {})
+    }

@@ -1,0 +1,68 @@
+"""Where models stand in the picture of a graph: layers by longest path, ordered by barycenters.
+
+The layered layout of Sugiyama, Tagawa and Toda (1981) without its dummy nodes and coordinates:
+edges may cross boxes of layers in between, which readers of a whole project do not follow anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SWEEPS = 6
+"""Times that the layers are ordered by their neighbours, down and up in turns."""
+
+
+def layers_of(parents: Sequence[Sequence[int]]) -> list[int]:
+    """Return the layer of each node, one more than the deepest of its parents.
+
+    Args:
+        parents: Of each node those before it; nodes are numbered parents first.
+    """
+    layers: list[int] = []
+    for above in parents:
+        layers.append(1 + max((layers[one] for one in above), default=-1))
+    return layers
+
+
+def place(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return (layer, place within it) of each node; places within a layer are distinct.
+
+    Args:
+        parents: Of each node those before it; nodes are numbered parents first.
+
+    >>> place([[], [], [1], [0]])
+    [(0, 1), (0, 0), (1, 0), (1, 1)]
+    """
+    layers = layers_of(parents)
+    children: list[list[int]] = [[] for _ in parents]
+    for node, above in enumerate(parents):
+        for parent in above:
+            children[parent].append(node)
+    rows: list[list[int]] = [[] for _ in range(max(layers, default=-1) + 1)]
+    for node, layer in enumerate(layers):
+        rows[layer].append(node)
+    places = [0] * len(layers)
+
+    def number(row: Sequence[int]) -> None:
+        for at, node in enumerate(row):
+            places[node] = at
+
+    for row in rows:
+        number(row)
+    for sweep in range(SWEEPS):
+        near, order = (parents, rows) if sweep % 2 else (children, rows[::-1])
+        for row in order:
+            middles = {node: _middle(near[node] or [node], places, layers, rows) for node in row}
+            row.sort(key=lambda node: (middles[node], node))
+            number(row)
+    return list(zip(layers, places, strict=True))
+
+
+def _middle(
+    nodes: Sequence[int],
+    places: Sequence[int],
+    layers: Sequence[int],
+    rows: Sequence[Sequence[int]],
+) -> float:
+    """Return the mean place of nodes, each as a part of its layer's length."""
+    return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

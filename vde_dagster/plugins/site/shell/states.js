@@ -1,0 +1,107 @@
+"use strict";
+// What environments show, what each publication changed, and how environments differ.
+
+/** The matrix: a row per model, a column per environment. */
+site.routes.environments = async () => {
+  const { environments, publications, differences, names } = site.index;
+  if (!environments.length) return { title: "Environments", body: [el("p", {}, "Nothing is published.")] };
+  const { cells, words: own } = await load("environments");
+  const rows = new Map();
+  cells.forEach((each, at) => each.forEach(one => {
+    if (!rows.has(one[0])) rows.set(one[0], Array(environments.length).fill(null));
+    rows.get(one[0])[at] = cell(one, own, at);
+  }));
+  const order = [...rows.keys()].sort((one, other) => (names[one] < names[other] ? -1 : 1));
+  const made = order.map(number => [number, el("tr", {}, el("th", { scope: "row" }, modelLink(number)), rows.get(number).map(matrixCell))]);
+  const differ = el("input", { type: "checkbox", id: "differ" });
+  const part = el("input", { type: "search", id: "part", "aria-label": "Part of a model's name" });
+  const status = el("span", { class: "soft", role: "status" });
+  const filter = () => {
+    const shown = made.filter(([number, row]) => {
+      const its = rows.get(number);
+      row.hidden = !(names[number].includes(part.value.trim())
+        && (!differ.checked || its.some(one => !one || one.version !== (its[0] || {}).version || one.table !== its[0].table || one.missing.length)));
+      return !row.hidden;
+    });
+    status.textContent = ` ${count(shown.length)} of ${count(made.length)} models`;
+  };
+  differ.addEventListener("change", filter);
+  part.addEventListener("input", filter);
+  filter();
+  return {
+    title: "Environments",
+    body: [
+      table("The version that each environment has", ["Environment", "Published", "By", "Plan", "Note", "Differs from"], environments.map(one => [
+        environmentLink(one), when(one.at), one.by || "", one.plan ? el("code", {}, one.plan) : "",
+        [one.note || "", one.frozen ? ` frozen as ${one.frozen}` : "", one.expires ? ` until ${when(one.expires)}` : ""].join(""),
+        between(differences.filter(each => each[0] === one.name).map(each => link(["difference", each[0], each[1]], each[1]))),
+      ])),
+      section("Which version each shows", el("p", {}, el("label", { for: "differ" }, differ, " only what differs or is missing "), " ", part, status),
+        el("p", { class: "soft" }, "own: a table of its own; shared: production's; held: as it was; view and external: no table."),
+        table("Models and environments", ["Model", ...environments.map(one => `${one.name}@${one.version}`)], made.map(([, row]) => row), "matrix")),
+      publications.length ? section("Publications", table("Newest first", ["Version", "Changed", "Published", "By", "Models"], publications.map(one => [
+        link(["publication", one[0], one[1]], `${one[0]}@${one[1]}`), one[2], when(one[3]), one[4], counts(one)]))) : null,
+    ],
+  };
+};
+
+function environmentLink(one) {
+  const known = site.index.publications.some(each => each[0] === one.name && each[1] === one.version);
+  return known ? link(["publication", one.name, one.version], `${one.name}@${one.version}`) : `${one.name}@${one.version}`;
+}
+
+function matrixCell(one) {
+  if (!one) return el("td", { class: "soft" }, "not there");
+  return el("td", { class: one.whose === "own" && one.change ? "own" : null },
+    el("code", {}, one.version), " ", el("span", { class: "chip" }, one.whose),
+    one.change ? el("small", { class: "warn" }, changeText(one)) : null,
+    one.missing.length ? el("small", { class: "bad" }, `missing ${ranges(one.missing)}`) : null);
+}
+
+const counts = one => [["added", one[5]], ["changed", one[6]], ["removed", one[7]]].filter(([, number]) => number).map(([what, number]) => `${count(number)} ${what}`).join(", ");
+
+/** One publication: definitions, data, both. */
+site.routes.publication = async (environment, version) => {
+  const one = site.index.publications.find(each => each[0] === environment && String(each[1]) === version);
+  if (!one) return missing(`publication ${environment}@${version}`);
+  const [, , what, at, by, , , , file, place] = one;
+  const told = (await load(`publications-${file}`))[place];
+  const its = site.index.publications.filter(each => each[0] === environment);
+  const here = its.indexOf(one);
+  const near = [[its[here + 1], "Earlier"], [its[here - 1], "Later"]].filter(([each]) => each).map(([each, text]) => link(["publication", each[0], each[1]], `${text}: ${each[0]}@${each[1]}`));
+  return {
+    title: `${environment}@${version}`,
+    body: [
+      el("p", {}, link(["environments"], "All environments"), near.map(each => [" · ", each])),
+      facts(["Changed", what], ["Published", `${when(at)} UTC`], ["By", by], ["Plan", told.plan ? el("code", {}, told.plan) : "none: a rollback"], ["Note", told.note],
+        ["Models", counts(one)], ["Dropped", told.dropped ? "the environment ended with it" : null]),
+      section("Definitions", definitions(told.definitions, Number(version) === 1 ? "It is the first: all models are new." : "No definition changed.")),
+      section("Data", told.data ? table("Tables whose rows changed", ["Models", "What", "Rows", "Added", "Removed", "Filled"], told.data.map(([models, word, rows, added, removed, filled]) => [
+        between(models.map(model => modelLink(model))), site.index.words[word], rows ?? "", added ?? "", removed ?? "", ranges(filled || [])])) : el("p", { class: "soft" }, "No rows changed.")),
+    ],
+  };
+};
+
+/** What one environment shows otherwise than another. */
+site.routes.difference = async (newer, older) => {
+  const one = site.index.differences.find(each => each[0] === newer && each[1] === older);
+  const known = name => site.index.environments.some(each => each.name === name);
+  if (!one && !(known(newer) && known(older))) return missing(`difference of ${newer} and ${older}`);
+  const told = one ? (await load(`differences-${one[4]}`))[one[5]] : {};
+  return {
+    title: `${newer} against ${older}`,
+    body: [
+      el("p", {}, link(["environments"], "All environments"), " · ", link(["difference", older, newer], "The other way")),
+      one ? null : el("p", {}, "They show the same, or were not compared."),
+      section("Definitions", definitions(told.definitions, "All models are defined alike.")),
+      told.tables ? section("Same definition, other rows", el("ul", {}, told.tables.map(number => el("li", {}, modelLink(number))))) : null,
+    ],
+  };
+};
+
+function definitions(found, otherwise) {
+  if (!found) return el("p", { class: "soft" }, otherwise);
+  const columns = one => [["+", one.added], ["−", one.removed], ["~", one.changed]].flatMap(([mark, names]) => (names || []).map(name => el("div", {}, el("code", {}, `${mark} ${name}`))));
+  return table("Models that are defined otherwise", ["Model", "Change", "For the data", "Columns", "Why"], found.map(one => [
+    modelLink(one.model), one.change, one.category || "", columns(one), (one.reasons || []).map(text => el("div", {}, text))]));
+}

@@ -1,0 +1,168 @@
+"""The site in a real browser, from its files: nothing is asked of anybody, and nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from vde_dagster.plugins.site.build import site_files, write_site
+from vde_dagster.reports.documentation.gather import gather_document
+from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster_tests.orchestration.browser import keep, open_page
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.server]
+
+EVIL = "</script><script>window.ran = 1</script><img src=x onerror=window.ran=1>"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of a shop, another version of which is in dev."""
+    root = tmp_path_factory.mktemp("shop")
+    publish_shop(root)
+    folder = ProjectFolder(root)
+    folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
+    folder.edit("models/marts/customers.sql", "Who ordered", EVIL)
+    with open_fake(root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        document = gather_document(workspace)
+    write_site(site_files(document), root / "docs")
+    return root / "docs"
+
+
+@pytest.fixture
+def page(site: Path, tmp_path: Path) -> Iterator[Page]:
+    """The first page of the site; the test fails if the browser asks for anything but its files."""
+    with sync_playwright() as playwright:
+        found = open_page(playwright, tmp_path / "profile")
+        found.set_default_timeout(20_000)
+        asked: list[str] = []
+        said: list[str] = []
+        found.on("request", lambda request: asked.append(request.url))
+        found.on("console", lambda message: said.append(message.text))
+        found.on("pageerror", lambda error: said.append(str(error)))
+        found.goto((site / "index.html").as_uri())
+        yield found
+        keep(found, "site")
+        found.context.close()
+    beside = [url for url in asked if not url.startswith((site.as_uri(), "data:", "blob:"))]
+    assert asked
+    assert (beside, said) == ([], [])
+
+
+def _title(page: Page, text: str) -> None:
+    expect(page.locator("h1")).to_have_text(text)
+
+
+def _contrast(page: Page) -> float:
+    """Return the contrast of text and background, as WCAG computes it."""
+    found: float = page.evaluate("""() => {
+      const light = colour => colour.match(/\\d+/g).slice(0, 3).map(one => one / 255)
+        .map(one => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+      const { color, backgroundColor } = getComputedStyle(document.body);
+      const [one, other] = [light(color), light(backgroundColor)].sort((a, b) => b - a);
+      return (one + 0.05) / (other + 0.05);
+    }""")
+    return found
+
+
+def test_a_reader_without_a_mouse_finds_a_column_and_where_it_comes_from(page: Page) -> None:
+    press = page.keyboard.press
+    press("/")
+    page.keyboard.type("top")
+    expect(page.locator("#results [aria-selected=true]")).to_contain_text("marts.top")
+    press("Enter")
+    _title(page, "marts.top")
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    expect(page.get_by_text("rank() OVER")).to_be_visible()
+
+    press("/")
+    page.keyboard.type("rank() over")
+    expect(page.locator("#results [aria-selected=true]")).to_contain_text("SQL: ")
+    press("Escape")
+
+    press("/")
+    page.keyboard.type("customer")
+    expect(page.locator("#results li").first).to_be_visible()
+    for _ in range(20):
+        if page.locator("#results [aria-selected=true]").inner_text().startswith("marts.top.cust"):
+            break
+        press("ArrowDown")
+    press("Enter")
+    _title(page, "marts.top.customer")
+    up = page.locator(".lineage").first
+    expect(up.get_by_role("link", name="marts.customers.customer")).to_be_visible()
+    further = page.get_by_role("button", name="Further sources of marts.customers.customer")
+    further.focus()
+    press("Enter")
+    expect(up.get_by_role("link", name="staging.orders.customer").first).to_be_visible()
+    assert further.get_attribute("aria-expanded") == "true"
+    expect(page.get_by_text("inherited from")).to_be_visible()
+
+
+def test_descriptions_are_read_and_not_run(page: Page) -> None:
+    page.get_by_role("link", name="marts.customers", exact=True).click()
+    expect(page.get_by_text(EVIL, exact=True)).to_be_visible()
+    assert page.evaluate(
+        "[window.ran, document.querySelectorAll('main img, main script').length]"
+    ) == [None, 0]
+    page.get_by_role("link", name="revenue", exact=True).click()
+    _title(page, "marts.customers.revenue")
+    down = page.locator(".lineage").nth(1)
+    expect(down.get_by_role("link", name="marts.top.place")).to_be_visible()
+
+
+def test_environments_publications_differences_and_the_graph_have_pages(page: Page) -> None:
+    page.get_by_role("link", name="Environments", exact=True).click()
+    _title(page, "Environments")
+    matrix = page.locator("table.matrix")
+    expect(matrix.locator("tbody tr:visible")).to_have_count(5)
+    expect(matrix.locator("tr", has_text="marts.customers")).to_contain_text("modified, breaking")
+    page.get_by_label("only what differs").check()
+    expect(matrix.locator("tbody tr:visible")).to_have_count(2)
+    page.locator("table").first.get_by_role("link", name="prod", exact=True).click()
+    _title(page, "dev against prod")
+    expect(page.get_by_text("upstream, in marts.customers")).to_be_visible()
+    page.go_back()
+    page.get_by_role("link", name="prod@1").last.click()
+    _title(page, "prod@1")
+    expect(page.get_by_text("It is the first")).to_be_visible()
+    page.get_by_role("link", name="Graph", exact=True).click()
+    _title(page, "Graph")
+    drawn = """() => {
+      const { width, height } = document.querySelector("canvas");
+      const pen = document.querySelector("canvas").getContext("2d");
+      return new Set(pen.getImageData(0, 0, width, height).data).size > 2;
+    }"""
+    page.wait_for_function(drawn)
+    page.goto(page.url.partition("#")[0] + "#/graph/staging.orders")
+    page.locator("svg a", has_text="marts.daily").click()
+    _title(page, "marts.daily")
+
+
+def test_colours_follow_the_system_and_the_button(page: Page) -> None:
+    shade = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(shade)
+    assert _contrast(page) >= 7
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(shade)
+    assert (light != dark, _contrast(page) >= 7) == (True, True)
+    page.get_by_role("button", name="Use light colours").click()
+    assert page.evaluate(shade) == light
+    page.reload()
+    expect(page.get_by_role("button", name="Use dark colours")).to_be_visible()
+    assert page.evaluate(shade) == light
+    page.emulate_media(media="print")
+    expect(page.locator("header")).to_be_hidden()
+
+
+def test_an_address_that_leads_nowhere_says_so(page: Page) -> None:
+    for route in ("#/model/not.there", "#/publication/prod/99", "#/nonsense", "#/model/%E0%A4%A"):
+        page.goto(page.url.partition("#")[0] + route)
+        _title(page, "Nothing here")
