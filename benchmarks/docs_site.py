@@ -49,7 +49,7 @@ def main() -> int:
     sizes = _sizes(made[0])
     total = sum(sizes.values())
     each = (total - sizes[SHELL]) / args.models
-    print(f"{args.models:,} models of {args.columns} columns, whole processes, seconds of wall clock")
+    print(f"{args.models:,} models of {args.columns} columns; whole processes, wall clock")
     print(f"first build          {seconds[0]:8.2f} s")
     print(f"unchanged, median    {statistics.median(seconds[1:]):8.2f} s")
     print(f"equal bytes          {all(one == made[0] for one in made)}")
