@@ -2,10 +2,9 @@
 
     python -m benchmarks.docs_site [--models 1000] [--columns 20] [--runs 3] [--to FOLDER]
 
-The project is that of `benchmarks/planning_scale.py`, published to prod without rows: no Spark runs.
-The first build is in a process of its own without a cache, the others are with one, each a process;
-what it takes to start `vde` is part of all. Goals: 5 s with a cache; a shell of 60 KB; 1.5 KB a model
-of 20 columns; 2 MB for 1,000 models.
+The project is that of `benchmarks/planning_scale.py`, published without rows and Spark.
+The first build is without a cache, the others have one; each is a whole process of `vde`. Goals:
+5 s with a cache, a shell of 60 KB, 1.5 KB a model of 20 columns, 2 MB for 1,000 models.
 """
 
 from __future__ import annotations
