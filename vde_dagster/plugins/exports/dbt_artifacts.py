@@ -22,6 +22,9 @@ from vde_dagster.reports.documentation.values import (
     DocumentedModel,
     ShownModel,
 )
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.tables import tables_read
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
@@ -125,7 +128,8 @@ class _Artifacts:
                 "project_id": hashlib.md5(
                     self._package.encode(), usedforsecurity=False
                 ).hexdigest(),
-                "adapter_type": "spark",
+                # Databricks' SQL is Spark's, and more tools know its name.
+                "adapter_type": "databricks",
             },
             "nodes": nodes,
             "sources": sources,
@@ -210,9 +214,30 @@ class _Artifacts:
         return node | {
             "language": "sql" if compiled else "python",
             "compiled": compiled,
-            "compiled_code": model.query,
+            "compiled_code": self._compiled(model),
             "compiled_path": None,
             **self._reads(model.parents),
+        }
+
+    def _compiled(self, model: DocumentedModel) -> str | None:
+        """Return a model's query over relations: tools find its parents by them, as in dbt's."""
+        if model.query is None or model.opaque is not None:
+            return model.query
+        edits = []
+        for table in tables_read(read_query(model.query).tree):
+            found = self._readable.get(".".join(part.name for part in table.parts[-2:]).lower())
+            if found is not None:
+                first, last = table.parts[0], table.parts[-1]
+                edits.append(Edit(first.meta["start"], last.meta["end"] + 1, found))
+        return apply_edits(model.query, edits)
+
+    @cached_property
+    def _readable(self) -> dict[str, str]:
+        """Quoted relations of what has one, by the project's names."""
+        return {
+            model.name: str(self._named(model)["relation_name"])
+            for model in self.document.models
+            if _materialized(model) != "ephemeral"
         }
 
     def _reads(self, names: Sequence[str]) -> Node:
