@@ -50,6 +50,7 @@ SIZES = {
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
     "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution"),
+    "lineage_scale": Size("--models 50 --runs 1"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
