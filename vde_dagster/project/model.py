@@ -287,10 +287,14 @@ class LoadedModel:
 
     Args:
         reads: Place of the first mention, by table.
+        group: The group that it is of, where models are divided into groups.
+        is_private: Whether only models of its group may read it.
     """
 
     model: Model
     reads: dict[ModelName, SourceLocation] = field(default_factory=dict)
+    group: str | None = None
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)

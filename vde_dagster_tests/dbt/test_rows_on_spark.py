@@ -55,6 +55,23 @@ def test_each_row_of_the_table_computes_what_dbt_does(tmp_path: Path) -> None:
             ("b", "7", "2024-01-02"),
             ("c", "2", "2024-01-03"),
         ]
+        assert _rows(workspace, "SELECT kind, total, DATE(first_seen) FROM main.first_kept") == [
+            ("a", "1", "2024-01-01"),
+            ("b", "7", "2024-01-02"),
+            ("c", "2", "2024-01-03"),
+        ]
+        # Of three open events the first is gone, which is a record of its own.
+        columns = "id, kind, dbt_is_deleted, DATE(dbt_updated_at), dbt_updated_at = dbt_valid_from"
+        log = f"SELECT {columns}, DATE(dbt_valid_to) FROM main.open_log"
+        assert _rows(workspace, log) == [
+            ("1", "a", "False", "2024-01-03", "True", "2024-01-04"),
+            ("1", "a", "True", "2024-01-04", "True", "9999-12-31"),
+            ("2", "b", "False", "2024-01-03", "True", "9999-12-31"),
+            ("3", "a", "False", "2024-01-04", "True", "9999-12-31"),
+            ("4", "c", "False", "2024-01-04", "True", "9999-12-31"),
+        ]
+        ids = "SELECT COUNT(DISTINCT dbt_scd_id), COUNT(DISTINCT length(dbt_scd_id)) "
+        assert _rows(workspace, ids + "FROM main.open_log") == [("5", "1")]
         assert _rows(workspace, "SELECT * FROM main.either") == [
             ("1", "first"),
             ("2", "first"),

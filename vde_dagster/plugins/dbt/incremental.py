@@ -28,6 +28,7 @@ from vde_dagster.project.kinds import (
     Kind,
 )
 from vde_dagster.project.kinds.scd_type_2 import column_part, columns_of
+from vde_dagster.project.kinds.unique_key import ALL as EVERY
 from vde_dagster.project.kinds.unique_key import Clause
 from vde_dagster.sql.edits import Edit, Expanded
 from vde_dagster.sql.expressions import in_spark, read_expression
@@ -100,10 +101,10 @@ def filling_of(
     if strategy == "microbatch":
         return _microbatch(config, kept)
     if key and strategy in ("merge", "delete+insert"):
-        sets, unread = _updated(config)
+        sets = _updated(config)
         only, unknown = _merge_filter(node, dialect)
         given = {"unique_key": key_of(key, dialect), "when_matched": sets, "merge_filter": only}
-        told = (*([_MERGED] if half else []), *unread, *unknown)
+        told = (*([_MERGED] if half else []), *unknown)
         return Filling(IncrementalByUniqueKey.of({**given, **kept}), both, unread=told)
     partitioned = partitions(node, dialect)
     event_time = str(config.get("event_time") or "")
@@ -150,12 +151,18 @@ def _microbatch(config: Mapping[str, Any], kept: Mapping[str, Any]) -> Filling:
     return Filling(kind, batched=True, cron=_CRONS[unit], start=start)
 
 
-def _updated(config: Mapping[str, Any]) -> tuple[tuple[Clause, ...], tuple[str, ...]]:
+def _updated(config: Mapping[str, Any]) -> tuple[Clause, ...]:
+    """Return what a merge sets: the columns that are named, or all but those that are excluded."""
     names = texts(config.get("merge_update_columns"))
-    unread = ("merge_exclude_columns",) if config.get("merge_exclude_columns") else ()
-    if not names:
-        return (), unread
-    return (("", tuple((name, f"source.{column_part(name)}") for name in names)),), unread
+    kept = texts(config.get("merge_exclude_columns"))
+    if names and kept:
+        raise ValueError("merge_update_columns and merge_exclude_columns exclude each other")
+    if names:
+        return (("", tuple((name, f"source.{column_part(name)}") for name in names)),)
+    if kept:
+        as_they_are = ((name, f"target.{column_part(name)}") for name in kept)
+        return (("", ((EVERY, EVERY), *as_they_are)),)
+    return ()
 
 
 _SIDE = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +27,9 @@ from vde_dagster.plugins.dbt.options import partitions, statements, without_mean
 from vde_dagster.plugins.dbt.outside import asset_of, read_exposure
 from vde_dagster.plugins.dbt.python_models import python_source
 from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
+from vde_dagster.plugins.dbt.snapshots import table_and_view
 from vde_dagster.plugins.dbt.unit_tests import unit_tests_of
-from vde_dagster.project.kinds import External, IncrementalUnmanaged, Seed
+from vde_dagster.project.kinds import External, IncrementalUnmanaged, ScdType2, Seed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.model_properties import canonical_type
@@ -83,11 +86,9 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     path = context.file(node.package_name, node.original_file_path)
     line = 1 if path.suffix in (".sql", ".csv", ".py") else None
     location = SourceLocation(path, line)
-    try:
+    with _configured(node, location):
         model, reads, unread = _model(unit, context, location)
         unread += tuple(without_meaning(node))
-    except ValueError as error:
-        raise misconfigured(node, error, location) from None
     audits, audit_reads, broken = audits_of(
         unit.tests, lambda test, form: _test(test, form, unit, context)
     )
@@ -102,14 +103,32 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         context.names.model_name,
         _written_by(context),
     )
+    group = node.group or node.config.get("group")
+    is_private = node.access == "private"
+    models: tuple[LoadedModel, ...] = (
+        LoadedModel(model, {**audit_reads, **reads}, group, is_private),
+    )
+    if isinstance(model.kind, ScdType2):
+        with _configured(node, location):
+            table, view = table_and_view(model, node, context.dialect)
+        view_reads = {**audit_reads, table.name: location}
+        models = (LoadedModel(table, reads, group), LoadedModel(view, view_reads, group))
     return LoadedFile(
         Path(name),
-        (LoadedModel(model, {**audit_reads, **reads}),),
+        models,
         tests,
         uses=model.kind.files,
         unread=(*unread, *untested),
         catalogs=tuple(sorted(context.names.used)),
     )
+
+
+@contextmanager
+def _configured(node: Node, location: SourceLocation) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise misconfigured(node, error, location) from None
 
 
 def _model(
@@ -318,6 +337,13 @@ def _seed(node: Node, model: Model, context: Context) -> Model:
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place
     given = {str(k).lower(): str(v) for k, v in (node.config.get("column_types") or {}).items()}
+    if path.is_symlink() and not path.is_file():
+        raise ProjectError(
+            f"the file of the seed '{node.name}' is a link to {os.readlink(path)}, "
+            "which is no file that can be read",
+            hint="let the link lead to the file, or put the file there",
+            location=SourceLocation(place),
+        )
     if not path.is_file():
         other = node.package_name != context.package
         raise ProjectError(

@@ -89,8 +89,6 @@ def statements(
 
 def without_meaning(node: Node) -> Iterator[str]:
     """Yield configuration of a node that has no meaning here, by its names."""
-    if node.access == "private":
-        yield "access: private, which dbt checks"
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from vde_dagster.base.names import quote
 from vde_dagster.project.kinds.base import Kind, Property, later, no_column
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
@@ -99,6 +100,11 @@ def named_in(expressions: tuple[str, ...]) -> tuple[str, ...]:
         for parts, _ in read_expression(text).mentions
     ]
     return tuple(dict.fromkeys(found))
+
+
+def keeps(column: str, text: str) -> bool:
+    """Say whether an assignment leaves a column of the table as it is."""
+    return text.lower() in (f"target.{column}".lower(), f"target.{quote(column)}".lower())
 
 
 def _clause(value: Value) -> Clause:
@@ -202,7 +208,8 @@ class IncrementalByUniqueKey(Kind):
         unique_key: Output columns that identify a row; NULLs count as equal.
         key_expressions: Spark SQL over output columns that identifies a row beside them.
         when_matched: What becomes of rows whose key is there, by the first clause that holds; all
-            columns are replaced when there is none. Columns are those of `source` and `target`.
+            columns are replaced when there is none, and those beside which `*` stands that it does
+            not set. Columns are those of `source` and `target`.
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
     """
@@ -282,6 +289,12 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether no value is made of the table's own: it is another one when merged once more."""
-        every = (text for _, assigned in self.when_matched for _, text in assigned)
-        return not any("target." in text.lower() for text in every)
+        """Whether no value is made of the table's own: it is another one when merged once more.
+
+        A column that keeps its value does so each time.
+        """
+        return not any(
+            "target." in text.lower()
+            for column, text in self.assignments
+            if not keeps(column, text)
+        )

@@ -113,6 +113,7 @@ def assemble(
             )
     models = {name: item.model for name, item in loaded.items()}
     problems += _add_externals(models, loaded, complete and not any_table)
+    problems += _private_reads(loaded)
     if names.catalogs:
         external = (model for model in models.values() if model.kind.is_external)
         models |= {m.name: replace(m, table=names.foreign_table(m.name) or ()) for m in external}
@@ -150,6 +151,24 @@ def _add_externals(
                 )
             elif parent not in models:
                 models[parent] = Model(name=parent, kind=External(), location=location)
+
+
+def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectError]:
+    """Yield reads of private models by models that are not of their group."""
+    private = {name: item.group for name, item in loaded.items() if item.is_private}
+    for name, item in loaded.items() if private else ():
+        for parent, location in item.reads.items():
+            if parent == name or parent not in private:
+                continue
+            group = private[parent]
+            if group is None or item.group != group:
+                whose = f"to the group '{group}'" if group else "and of no group"
+                yield ProjectError(
+                    f"{name} reads {parent}, which is private {whose}",
+                    hint="read a model that is not private, or change the access of this one",
+                    location=location,
+                    models=(name,),
+                )
 
 
 def _is_own(model: Model) -> bool:

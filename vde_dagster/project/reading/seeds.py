@@ -107,14 +107,16 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
         # By a string first: pathlib raises for a name that is longer than any file's.
         if os.path.isfile(root / candidate):
             target = (root / candidate).resolve()
-            try:
+            inside = os.path.normpath(candidate)
+            if target.is_relative_to(root):
                 return target.relative_to(root).as_posix()
-            except ValueError:
-                raise ProjectError(
-                    f"the seed's file '{written}' lies outside the project",
-                    hint=f"move it to {settings.seeds_dir}/",
-                    location=SourceLocation(model_path, line),
-                ) from None
+            if not os.path.isabs(inside) and not inside.startswith(".."):
+                return Path(inside).as_posix()  # The project has a symbolic link to it.
+            raise ProjectError(
+                f"the seed's file '{written}' lies outside the project",
+                hint=f"move it to {settings.seeds_dir}/",
+                location=SourceLocation(model_path, line),
+            )
     near = {p.name for p in root.glob(f"**/{settings.seeds_dir}/*.csv")}
     raise ProjectError(
         f"the seed's file '{written}' is not there",

@@ -72,13 +72,12 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
         on.append(f"({target}) <=> ({new})")
     if kind.merge_filter:
         on.append(f"({_renamed(kind.merge_filter, sides)})")
-    everything = ", ".join(f"target.{quote(c)} = source.{quote(c)}" for c in columns)
     matched = []
     for when, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
-        sets = ", ".join(
-            everything if column == ALL else f"target.{named[column.lower()]} = {value}"
-            for column, value in ((c, _renamed(text, sides)) for c, text in assigned)
-        )
+        given = {named[c.lower()]: _renamed(text, sides) for c, text in assigned if c != ALL}
+        if (ALL, ALL) in assigned:
+            given = {quote(c): f"source.{quote(c)}" for c in columns} | given
+        sets = ", ".join(f"target.{column} = {value}" for column, value in given.items())
         only = f" AND ({_renamed(when, sides)})" if when else ""
         action = f"UPDATE SET {sets}" if assigned else "DELETE"
         matched.append(f"WHEN MATCHED{only} THEN {action}")

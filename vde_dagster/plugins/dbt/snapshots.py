@@ -1,0 +1,142 @@
+"""Snapshots: a table with every version of a row, and a view of it with dbt's own columns.
+
+The table has when a version begins and ends, and nothing else beside the rows. Whatever dbt adds
+to them besides says no more than that, so that a view computes it: `dbt_scd_id`, `dbt_updated_at`,
+`dbt_valid_to_current` and the records of `hard_deletes: new_record`.
+Source: https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.plugins.dbt.incremental import key_of, texts
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime, View
+from vde_dagster.project.kinds.scd_type_2 import ALL, column_part
+from vde_dagster.project.model import Model
+from vde_dagster.sql.expressions import in_spark
+
+_VERSIONS = "__versions"
+"""What the table is called more than the snapshot, whose name its view has."""
+_DELETES = ("ignore", "invalidate", "new_record")
+
+
+def snapshot_kind(node: Node, dialect: str) -> ScdType2:
+    """Return the kind of a snapshot's table.
+
+    Raises:
+        ValueError: Its configuration is wrong.
+    """
+    config = node.config
+    key, key_expressions = key_of(texts(config.get("unique_key")), dialect)
+    if not (key or key_expressions):
+        raise ValueError("a snapshot has a unique_key")
+    unique_key = (*map(column_part, key), *key_expressions)
+    shared: dict[str, Any] = {
+        "valid_from_name": _column(config, "dbt_valid_from"),
+        "valid_to_name": _column(config, "dbt_valid_to"),
+        "invalidate_hard_deletes": _deletes(config) != "ignore",
+    }
+    updated_at = config.get("updated_at")
+    if config.get("strategy") == "timestamp":
+        if not updated_at:
+            raise ValueError("a snapshot of strategy timestamp has an updated_at")
+        columns, expressions = key_of([str(updated_at)], dialect)
+        if expressions:
+            raise ValueError(f"updated_at is a column here, and not '{updated_at}'")
+        return ScdType2ByTime(
+            unique_key, updated_at_name=columns[0], updated_at_as_valid_from=True, **shared
+        )
+    if config.get("strategy") != "check":
+        raise ValueError(f"strategy '{config.get('strategy')}' is neither timestamp nor check")
+    compared = config.get("check_cols")
+    return ScdType2ByColumn(
+        unique_key,
+        columns=ALL if compared in ("all", ["all"], None) else tuple(texts(compared)),
+        execution_time_as_valid_from=True,
+        updated_at_name=str(updated_at) if updated_at else None,
+        **shared,
+    )
+
+
+def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model]:
+    """Divide a snapshot into its table of versions, and the view that has its name.
+
+    Args:
+        model: Of a kind that `snapshot_kind` made, with the snapshot's name, query and audits.
+
+    Raises:
+        ValueError: Its configuration is wrong.
+    """
+    assert isinstance(model.kind, ScdType2)
+    name = ModelName(model.name.namespace, model.name.name + _VERSIONS)
+    key = model.asset.key if model.asset is not None else ()
+    asset = replace(model.asset, key=(*key[:-1], key[-1] + _VERSIONS)) if key else model.asset  # type: ignore[type-var]
+    table = replace(
+        model,
+        name=name,
+        description=f"Every version of the rows of {model.name}, which shows them",
+        column_descriptions={},
+        audits=(),
+        asset=asset,
+    )
+    view = replace(
+        model,
+        kind=View(),
+        query=_shown(model.kind, node.config, name, dialect),
+        depends_on=(name,),
+        pre_statements=(),
+        post_statements=(),
+        partitioned_by=(),
+    )
+    return table, view
+
+
+def _shown(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
+    """Write the view's query: columns in the order that dbt has them."""
+    begin, end = quote(kind.valid_from_name), quote(kind.valid_to_name)
+    id_, updated = (quote(_column(config, one)) for one in ("dbt_scd_id", "dbt_updated_at"))
+    current = config.get("dbt_valid_to_current")
+    ends = in_spark(str(current), dialect) if current else ""
+    key = " || '|' || ".join(f"COALESCE(CAST({one} AS STRING), '')" for one in kind.unique_key)
+    whose = f"{key} || '|' || CAST(UNIX_MICROS({begin}) AS STRING)"
+    rows = f"{quote(table.namespace)}.{quote(table.name)}"
+
+    def until(instant: str) -> str:
+        return f"COALESCE({instant}, CAST({ends} AS TIMESTAMP))" if ends else instant
+
+    if _deletes(config) != "new_record":
+        return (
+            f"SELECT * EXCEPT ({begin}, {end}), MD5({whose}) AS {id_}, {begin} AS {updated}, "
+            f"{begin}, {until(end)} AS {end} FROM {rows}"
+        )
+    # A key that is gone has no version from when its last one ended until the next one begins.
+    deleted = quote(_column(config, "dbt_is_deleted"))
+    by = ", ".join(kind.unique_key)
+    gone = f"{whose} || '|' || CAST(UNIX_MICROS({end}) AS STRING)"
+    return (
+        f"WITH dbt_versions AS (SELECT *, LEAD({begin}) OVER (PARTITION BY {by} ORDER BY {begin}) "
+        f"AS dbt_next FROM {rows}) "
+        f"SELECT * EXCEPT ({begin}, {end}, dbt_next), MD5({whose}) AS {id_}, {begin} AS {updated}, "
+        f"{begin}, {until(end)} AS {end}, 'False' AS {deleted} FROM dbt_versions "
+        f"UNION ALL SELECT * EXCEPT ({begin}, {end}, dbt_next), MD5({gone}) AS {id_}, "
+        f"{end} AS {updated}, {end} AS {begin}, {until('dbt_next')} AS {end}, 'True' AS {deleted} "
+        f"FROM dbt_versions WHERE {end} IS NOT NULL AND (dbt_next IS NULL OR dbt_next > {end})"
+    )
+
+
+def _deletes(config: Mapping[str, Any]) -> str:
+    said = str(config.get("hard_deletes") or "ignore")
+    if said not in _DELETES:
+        raise ValueError(f"hard_deletes is one of {', '.join(_DELETES)}, and not '{said}'")
+    return "invalidate" if config.get("invalidate_hard_deletes") and said == "ignore" else said
+
+
+def _column(config: Mapping[str, Any], name: str) -> str:
+    """Return how a column that dbt adds is called."""
+    names: Mapping[str, Any] = config.get("snapshot_meta_column_names") or {}
+    return str(names.get(name) or name)
