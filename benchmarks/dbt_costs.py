@@ -3,13 +3,13 @@
     python -m benchmarks.dbt_costs PROJECT --dbt PYTHON [--edits FILE] [--vars JSON]
 
 PYTHON is that of an environment with dbt-core, dbt-duckdb and the DuckDB of this one. Each edit of
-FILE (by default `dbt_edits.yaml` beside this, for dbt-labs/jaffle-shop) is made in a copy of the
-project, selected by dbt against the manifest before it, planned here against production as it was
-then, and built by dbt into a database of its own; Spark runs once, before the edits. There every
-table that was skipped, here or by dbt, is compared with the one before the edit: columns of the
-same names, or of the same places where one was renamed. Tables are models that have rows of their
-own, seeds and snapshots among them; dbt counts views, too. Exits with the number of tables that
-were skipped here although they changed.
+FILE (by default `dbt_edits.yaml` beside this, for dbt-labs/jaffle-shop; `dbt_edits_duckdb.yaml` is
+for dbt-labs/jaffle_shop_duckdb) is made in a copy of the project, selected by dbt against the
+manifest before it, planned here against production as it was then, and built by dbt into a database
+of its own; Spark runs once, before the edits. There every table that was skipped, here or by dbt,
+is compared with the one before the edit: columns of the same names, or of the same places where one
+was renamed. Tables are models that have rows of their own, seeds and snapshots among them; dbt
+counts views, too. Exits with the number of tables that were skipped here although they changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def main() -> int:
     if said.project is None or said.dbt is None:
         print("give the folder of a dbt project with data, and --dbt; nothing was run")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
+    # Spark of a run that failed may still write there.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         dbt = Dbt(said.dbt, said.project, Path(folder), said.vars)
         try:
             return _Costs(dbt, Path(folder)).of(yaml.safe_load(said.edits.read_text()))
@@ -96,6 +97,7 @@ class _Costs:
         selected = dbt.run("ls", *modified, *_TYPES, "--output", "name")
         shutil.copy(dbt.path("dbt"), dbt.path("edited"))
         dbt.run("build", "--full-refresh", *_without_tests(), database="edited", fails=True)
+        dbt.run("compile", "--full-refresh")  # A build without tests leaves them uncompiled.
         nodes = json.loads(self._manifest.read_text())["nodes"].values()
         relations = {n["name"]: _relation(n) for n in nodes if n["resource_type"] in _KINDS}
         with Workspace.open(dbt.root) as workspace:

@@ -27,8 +27,9 @@ def test_keys_groups_owners_tags_and_files_are_those_of_dbt(shop: DbtCopy) -> No
     nodes = {one.to_user_string(): graph.get(one) for one in graph.get_all_asset_keys()}
     # Schema is part of a key where a model's configuration names one; a source has its two names.
     assert {name for name in nodes if not name.startswith("vde/")} == {
-        *("customers", "visits", "order_facts", "big_spenders", "customer_history"),
-        *("order_history", "raw_customers", "raw_orders", "web/visits"),
+        *("customers", "visits", "order_facts", "big_spenders", "raw_customers"),
+        *("raw_orders", "web/visits", "customer_history", "order_history", "customer_log"),
+        *(f"{name}__versions" for name in ("customer_history", "order_history", "customer_log")),
         *(f"staging/{name}" for name in ("stg_customers", "stg_orders", "paid_orders")),
         "staging/large_orders",
     }
