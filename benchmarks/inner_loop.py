@@ -5,7 +5,7 @@
 ENVIRONMENT is a folder with SQLMesh and PySpark in it; where there is none, they are installed into
 it; without one, SQLMesh is left out. All sides have the same project (ten layers of views, full and
 incremental models of a few rows), the same Spark and Iceberg, and a catalog on SQLite; every step
-is a whole process. SQLMesh's state is in DuckDB. A step that fails is said with its last line.
+is a whole process. SQLMesh's state is in DuckDB. A step that fails is said with its last error.
 Seconds by the clock: use a machine that does nothing else.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,10 @@ class Side:
         )
         took = time.perf_counter() - began
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        return took, lines[-1].strip() if done.returncode else ""
+        errors = [
+            line for line in lines if re.search(r"error\b", line, re.I) and "log level" not in line
+        ]
+        return took, (errors or lines)[-1].strip() if done.returncode else ""
 
 
 class Ours(Side):
