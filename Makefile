@@ -74,6 +74,7 @@ docs: $(STAMP)  ## The documentation as a site in build/site; links and anchors 
 pictures: $(STAMP)  ## Take the docs' pictures of the example anew, with Debian's chromium
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures vault
+	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures site
 
 # Without the extra dbt, whose pathspec excludes that of mypy.
 lock: $(STAMP)  ## Resolve the dependencies anew

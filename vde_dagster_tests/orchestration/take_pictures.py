@@ -1,4 +1,5 @@
-"""The docs' pictures, taken of the example project: `make pictures`; with `vault`, of the vault.
+"""The docs' pictures, taken of the example project: `make pictures`; with `vault`, of the vault;
+with `site`, of the documentation site.
 
 It builds a copy of the example, opens Dagster on it, edits a model, and waits for the plan.
 """
@@ -88,6 +89,34 @@ def take_vault() -> None:
             page.wait_for_timeout(5_000)
             centre(page)
             page.screenshot(path=PICTURES / "vault.png")
+
+
+def take_site() -> None:
+    """A model's page and the matrix of environments of the example's documentation."""
+    with tempfile.TemporaryDirectory(prefix="vde-pictures-") as folder:
+        project = Path(folder) / "flights"
+        project.mkdir()
+        shutil.copytree(REPOSITORY / "models", project / "models")
+        shutil.copy(REPOSITORY / "pyproject.toml", project)
+        vde = [sys.executable, "-m", "vde_dagster.cli"]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+        def run(*arguments: str) -> None:
+            subprocess.run([*vde, *arguments], cwd=project, check=True, env=environment)
+
+        run("apply", "prod", "--yes")
+        model = project / "models" / "marts" / "airline_days.sql"
+        model.write_text(edited(model.read_text()))
+        run("apply", "dev", "--yes", "--skip-backfill", "--skip-tests")
+        run("docs", "build")
+        with sync_playwright() as playwright:
+            page = open_page(playwright, Path(folder) / "profile")
+            pages = (project / "build" / "docs" / "index.html").as_uri()
+            for route, name in (("model/marts.airline_days", "site"), ("environments", "matrix")):
+                page.goto(f"{pages}#/{route}")
+                expect(page.locator("h1")).to_be_visible()
+                page.wait_for_timeout(1_000)
+                page.screenshot(path=PICTURES / f"{name}.png")
 
 
 def edited(text: str) -> str:
@@ -181,4 +210,4 @@ def take_plan(page: Page, dagster: Dagster, plan: str) -> None:
 
 
 if __name__ == "__main__":
-    take_vault() if sys.argv[1:] == ["vault"] else main()
+    {"vault": take_vault, "site": take_site}.get(" ".join(sys.argv[1:]), main)()
