@@ -15,6 +15,7 @@ from referencing import Registry, Resource
 
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.execution.maintenance import export
+from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -177,3 +178,60 @@ def test_without_a_receiver_it_is_one_message(shop: ProjectFolder) -> None:
         workspace.apply(workspace.plan("prod"))
         with pytest.raises(UsageError, match="nobody says where"):
             export(workspace, "openlineage")
+
+
+class Interrupted(FakeSpark):
+    """An engine during whose work on one model somebody presses Ctrl-C."""
+
+    def fill(self, task: FillTask) -> FillResult:
+        if "customers" in str(task.table.ref):
+            raise KeyboardInterrupt
+        return super().fill(task)
+
+
+def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
+    with open_fake(shop.root, Interrupted()) as workspace:
+        with pytest.raises(KeyboardInterrupt):
+            workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    events = heard(shop)
+    assert states(events, "marts.customers") == ["START", "ABORT"]
+    assert states(events, "apply.prod") == ["START", "FAIL"]
+    assert not [one for one in events if "dataset" in one], "nothing was published"
+
+
+def test_a_rollback_is_heard_as_the_datasets_of_before(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    first = shown(heard(shop))
+    shop.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
+    (shop.root / "models/marts/top.sql").unlink()
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+        before = heard(shop)
+        workspace.environments.rollback("prod")
+        export(workspace, "openlineage")
+    again = shown(heard(shop)[len(before) :])
+    changed = {name.partition("__marts/")[2].partition("__")[0]: one for name, one in again.items()}
+    assert {name: change for name, (change, _) in changed.items()} == {
+        "customers": "ALTER",
+        "top": "CREATE",
+    }
+    for name, (_, version) in again.items():
+        assert version == first[name][1], "the table of before, at its Iceberg snapshot of before"
+
+
+def shown(events: list[dict[str, Any]]) -> dict[str, tuple[str, str | None]]:
+    """Return the change and the version of each dataset that publications tell of."""
+    facets = {
+        one["dataset"]["name"]: one["dataset"]["facets"] for one in events if "dataset" in one
+    }
+    return {
+        name: (
+            one["lifecycleStateChange"]["lifecycleStateChange"],
+            one.get("version", {}).get("datasetVersion"),
+        )
+        for name, one in facets.items()
+    }
