@@ -1,8 +1,10 @@
-"""Servers that tests run in processes of their own."""
+"""Processes that tests start and wait for."""
 
 from __future__ import annotations
 
 import subprocess
+import time
+from collections.abc import Callable
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
@@ -18,3 +20,11 @@ def end(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until something is true, and fail where it does not become so in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

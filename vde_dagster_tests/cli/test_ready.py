@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from vde_dagster.spark.ready.client import COMMANDS
 from vde_dagster.spark.ready.protocol import SOCKET
 from vde_dagster.spark.session.warm import WarmEngine
+from vde_dagster_tests.processes import until
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.server
@@ -62,13 +62,6 @@ def _ended(pid: int) -> bool:
         return True
 
 
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
 class Ready:
     """A project with a ready process, of which an engine's record says that it may live."""
 
@@ -101,7 +94,7 @@ class Ready:
         ]
         with self.process.stdin as file:
             file.write(json.dumps([*modules, f"{COMMANDS}:prepare"]).encode())
-        _until(lambda: (self.folder / SOCKET).exists())
+        until(lambda: (self.folder / SOCKET).exists())
 
     def end_engine(self) -> None:
         """Let the engine end."""
@@ -194,7 +187,7 @@ def test_copies_run_at_once_and_see_files_as_they_are_now(ready: Ready) -> None:
     first = ready.begin("render", "m.probed", SLEEP="3")
     assert first.stdin is not None
     first.stdin.close()
-    _until(ready.probed.exists)
+    until(ready.probed.exists)
     ready.project.write("models/a.sql", FILES["models/a.sql"].replace("range(4)", "range(5)"))
     assert "5" in ready.run("render", "m.a")[1]
     assert first.poll() is None
@@ -205,22 +198,22 @@ def test_ctrl_c_reaches_the_copy(ready: Ready) -> None:
     command = ready.begin("render", "m.probed", SLEEP="60")
     assert command.stdin is not None
     command.stdin.close()
-    _until(ready.probed.exists)
+    until(ready.probed.exists)
     command.send_signal(signal.SIGINT)
     assert command.wait(60) == 130
     children = Path(f"/proc/{ready.process.pid}/task/{ready.process.pid}/children")
-    _until(lambda: not children.read_text().split())
+    until(lambda: not children.read_text().split())
 
 
 def test_to_kill_a_command_is_to_kill_its_copy(ready: Ready) -> None:
     command = ready.begin("render", "m.probed", SLEEP="60")
     assert command.stdin is not None
     command.stdin.close()
-    _until(ready.probed.exists)
+    until(ready.probed.exists)
     children = Path(f"/proc/{ready.process.pid}/task/{ready.process.pid}/children")
     [copy] = map(int, children.read_text().split())
     command.kill()
-    _until(lambda: _ended(copy))
+    until(lambda: _ended(copy))
     assert ready.run("render", "m.a")[0] == 0
 
 

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -20,6 +19,7 @@ from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext, WorkerS
 from vde_dagster.orchestration.launcher import PROCESS_TAG, WarmRunLauncher
 from vde_dagster.spark.ready.protocol import SOCKET
 from vde_dagster.spark.session.warm import WarmEngine
+from vde_dagster_tests.processes import until
 
 pytestmark = [pytest.mark.server, pytest.mark.dagster]
 
@@ -54,13 +54,6 @@ run_launcher:
 """
 
 
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
 class Place:
     """A project with a job, an instance, and a ready process that believes in an engine."""
 
@@ -92,7 +85,7 @@ class Place:
         assert self.process.stdin is not None
         with self.process.stdin as file:
             file.write(json.dumps(modules).encode())
-        _until(lambda: (self.folder / SOCKET).exists())
+        until(lambda: (self.folder / SOCKET).exists())
         return self.process
 
     def launch(self) -> str:
@@ -107,7 +100,7 @@ class Place:
     def told(self, run: str) -> list[int]:
         """Wait for what the job says of its processes."""
         file = self.root / run
-        _until(lambda: file.exists() and bool(file.read_text()))
+        until(lambda: file.exists() and bool(file.read_text()))
         return [int(word) for word in file.read_text().split()]
 
     def status(self, run: str) -> dg.DagsterRunStatus:
@@ -118,7 +111,7 @@ class Place:
             assert run_now is not None
             return run_now
 
-        _until(lambda: found().is_finished)
+        until(lambda: found().is_finished)
         return found().status
 
     def close(self) -> None:

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from vde_dagster.spark.session.warm import (
     join_engine,
     stop_engines,
 )
+from vde_dagster_tests.processes import until
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
@@ -115,17 +115,10 @@ def _with_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
 def _until_it_computes(engine: WarmEngine) -> None:
     """Wait until its JVM has had eight seconds of processors, more than a small statement takes."""
     before = _ticks(engine.jvm_pid)
-    _until(lambda: _ticks(engine.jvm_pid) - before > 8 * os.sysconf("SC_CLK_TCK"))
+    until(lambda: _ticks(engine.jvm_pid) - before > 8 * os.sysconf("SC_CLK_TCK"))
 
 
 def _ticks(pid: int) -> int:
@@ -226,7 +219,7 @@ def test_one_that_dies_is_said_once_and_the_query_asked_of_another(shop: Project
     _until_it_computes(first)
     os.kill(first.jvm_pid, signal.SIGKILL)
     folder = shop.root / ".vde" / "engine"
-    _until(lambda: find_engine(folder) not in (None, first))
+    until(lambda: find_engine(folder) not in (None, first))
     second = _engine(shop)
     assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
     assert long.poll() is None
@@ -273,7 +266,7 @@ def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) 
     assert (said["pid"], said["ending"][0]["pid"]) == (second.pid, first.pid)
     (shop.root / "pyproject.toml").write_text(text)
     assert "stopped" in _vde(shop, "engine", "stop").stdout
-    _until(lambda: not any(map(_is_there, (*_pids(first), *_pids(second)))))
+    until(lambda: not any(map(_is_there, (*_pids(first), *_pids(second)))))
     _vde(shop, "engine", "start")
 
 
@@ -291,7 +284,7 @@ def test_other_credentials_in_the_environment_are_other_settings(
 def test_the_jvm_ends_with_whoever_watches_it(shop: ProjectFolder) -> None:
     first = _engine(shop)
     os.kill(first.pid, signal.SIGKILL)
-    _until(lambda: not _is_there(first.jvm_pid))
+    until(lambda: not _is_there(first.jvm_pid))
     assert json.loads(_vde(shop, "engine", "status", "--json").stdout) == {"running": False}
 
 
@@ -299,7 +292,7 @@ def test_it_ends_by_itself_when_nobody_asks_anything(tmp_path: Path) -> None:
     folder = _project(tmp_path, more="warm_minutes = 0.05")
     _vde(folder, "engine", "start")
     engine = _engine(folder)
-    _until(lambda: not _is_there(engine.pid) and not _is_there(engine.jvm_pid))
+    until(lambda: not _is_there(engine.pid) and not _is_there(engine.jvm_pid))
     assert find_engine(folder.root / ".vde" / "engine") is None
     assert "no engine ran" in _vde(folder, "engine", "stop").stdout
 
@@ -313,7 +306,7 @@ def test_it_waits_for_a_model_that_computes_without_it(tmp_path: Path) -> None:
     _vde(folder, "apply", "prod", "--yes")
     first = _engine(folder)
     assert _rows(folder, "SELECT n FROM m.counted") == [[4]]
-    _until(lambda: not any(map(_is_there, _pids(first))))
+    until(lambda: not any(map(_is_there, _pids(first))))
 
 
 def test_functions_in_workers_are_of_the_code_as_it_is_now(
@@ -376,7 +369,7 @@ def test_one_that_was_started_by_hand_is_joined_and_ends_with_stop(tmp_path: Pat
     assert not (folder.root / ".vde" / "spark.log").exists(), "no other JVM was started"
     assert "stopped" in _vde(folder, "engine", "stop").stdout
     assert not _is_there(engine.jvm_pid)
-    _until(lambda: not _is_there(engine.pid))
+    until(lambda: not _is_there(engine.pid))
 
 
 def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
@@ -396,13 +389,13 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
     place = folder.root / ".vde" / "engine"
     tables = exercise_of(place, engine.pid)
     try:
-        _until(tables.is_dir)
+        until(tables.is_dir)
         _vde(folder, "apply", "prod", "--yes")
         assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
-        _until(lambda: not tables.exists(), seconds=300)
+        until(lambda: not tables.exists(), seconds=300)
         assert _engine(folder) == engine
         assert (place / "engine.log").read_text() == ""
     finally:
         _vde(folder, "engine", "stop")
-    _until(lambda: not any(map(_is_there, _pids(engine))))
+    until(lambda: not any(map(_is_there, _pids(engine))))
     assert not list(place.glob("exercise.*"))
