@@ -24,9 +24,11 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import install_exception_handler
 from vde_dagster.spark.session.session import start_session, stop_session
 from vde_dagster.spark.session.settings import SessionSettings
 
+install_exception_handler()  # As in a process that had a session before.
 folder = Path(sys.argv[1])
 session = start_session(SessionSettings(
     catalog="vde", state_url=f"sqlite:///{folder}/state.db", warehouse=f"file://{folder}/wh",

@@ -83,8 +83,10 @@ class KnownStart:
         ]
         if java is None or not all(map(os.path.isfile, paths)):
             return  # A folder with configuration is read by Spark's scripts, too.
-        home = os.path.abspath(_find_spark_home())
-        found = cls(str(java), tuple(runtime.getInputArguments()), tuple(paths), home)
+        home, given = os.path.abspath(_find_spark_home()), runtime.getInputArguments()
+        # By index: once PySpark's errors are in place, an iterator's end is one of a session.
+        options = tuple(given[index] for index in range(len(given)))
+        found = cls(str(java), options, tuple(paths), home)
         with suppress(OSError):  # It is but for speed.
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
