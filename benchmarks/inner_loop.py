@@ -7,8 +7,8 @@ ENVIRONMENT is a folder with SQLMesh and PySpark in it; where there is none, the
 it; without one, SQLMesh is left out. All sides have the same project (ten layers of views, full and
 incremental models of a few rows), the same Spark and Iceberg, and a catalog on SQLite; every step
 is a whole process. The engine has been there for `--idle` seconds when the first build begins, as
-it has while somebody writes a model. SQLMesh's state is in DuckDB. A step that fails is said with its last error.
-Seconds by the clock: use a machine that does nothing else.
+it has while somebody writes a model. SQLMesh's state is in DuckDB. A step that fails is said with
+its last error. Seconds by the clock: use a machine that does nothing else.
 """
 
 from __future__ import annotations

@@ -91,6 +91,41 @@ def test_the_table_is_what_a_model_in_plain_python_says(
     assert any(len(versions) > 2 for versions in history.keys.values())
 
 
+LOG = """
+    SELECT 'insert' AS _change_type, valid_from AS _changed_at, id, dish, price FROM {0}
+    UNION ALL
+    SELECT 'delete', valid_to, id, dish, price FROM {0} WHERE valid_to IS NOT NULL
+"""
+"""As docs/changes.md has it."""
+
+
+def test_its_versions_are_a_log_of_changes_by_which_a_copy_is_equal_at_each_time(
+    spark_engine: SparkEngine,
+) -> None:
+    columns = {"id": "int", "dish": "string", "price": "int"}
+    kind = ScdType2ByColumn(
+        ("id",), ("*",), execution_time_as_valid_from=True, invalidate_hard_deletes=True
+    )
+    table = dimension(spark_engine, in_utc(kind), columns)
+    days_rows = [
+        {(1, "soup", 4), (2, "cake", 3)},
+        {(1, "soup", 5), (3, "tea", 2)},
+        {(1, "soup", 4), (2, "cake", 3), (3, "tea", 2)},
+        {(2, "pie", 3)},
+    ]
+    for day, held in enumerate(days_rows):
+        values = ", ".join(f"({i}, '{dish}', {price})" for i, dish, price in held)
+        fill(table, f"SELECT * FROM VALUES {values} t(id, dish, price)", day)
+    _, log = spark_engine.query(LOG.format(table.name))
+    copy: set[tuple[Any, ...]] = set()
+    for day, held in enumerate(days_rows):
+        changes = [row for row in log if row[1] == at(day).replace(tzinfo=None)]
+        copy -= {tuple(row[2:]) for row in changes if row[0] == "delete"}
+        copy |= {tuple(row[2:]) for row in changes if row[0] == "insert"}
+        assert copy == held, day
+    assert len(log) == 13
+
+
 MENU = {"id": "int", "dish": "string", "price": "int", "updated_at": "date"}
 
 

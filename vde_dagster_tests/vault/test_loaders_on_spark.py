@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Lock
 
 import pytest
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.vault.first_seen import Earliest
 from vde_dagster.plugins.vault.kinds import FirstSeen
+from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.strategies import base
 from vde_dagster_tests.conftest import SMALL_SPARK
@@ -135,6 +138,57 @@ def test_two_loaders_of_one_source_or_unique_key_take_turns_and_the_second_finds
         query = "SELECT COUNT(*), COUNT(DISTINCT id), MIN(loaded) FROM vault.links"
         (row,) = workspace.query("prod", query).rows
         assert tuple(map(str, row)) == ("200", "200", "2024-01-02")
+
+
+KINDS = {
+    "FIRST_SEEN": FirstSeen(("hk",), "ldts", "rsrc"),
+    "LINK": FirstSeen(("hk", "other"), "ldts", "rsrc"),
+    "INCREMENTAL_BY_UNIQUE_KEY": IncrementalByUniqueKey(("hk",), ("hk",)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_writers_that_no_lease_holds_apart_meet_and_the_keys_are_there_once(
+    spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Each of three loads the same 200 keys at the same instant, and 20 of its own."""
+    monkeypatch.setattr(base.Write, "lock", property(lambda _: Lock()))
+    types = {"hk": "string", "other": "bigint", "ldts": "date", "rsrc": "string"}
+    held = Warehouse(spark_engine, KINDS[kind], types)
+    keys = "SELECT CAST(id AS STRING) AS hk, id AS other, DATE '2024-01-0{0}' AS ldts, '{0}' AS "
+    rows = (
+        keys + "rsrc FROM (SELECT id FROM range(200) UNION ALL SELECT {0}000 + id FROM range(20))"
+    )
+    barrier = Barrier(3)
+
+    def load(source: int) -> ConflictError | None:
+        barrier.wait(60)
+        try:
+            held.fill(rows.format(source), days(source, source + 1))
+        except ConflictError as error:
+            return error
+        return None
+
+    def loaded(sources: Sequence[int]) -> list[int]:
+        """Load at once; return those that were outrun."""
+        with ThreadPoolExecutor(3) as pool:
+            found = dict(zip(sources, pool.map(load, sources), strict=True))
+        for error in filter(None, found.values()):
+            assert re.search(r"was changed by others while .* being merged$", error.message)
+            assert error.hint == "apply the plan again when the other writers are done"
+        return [source for source, error in found.items() if error]
+
+    # Whoever is outrun says so and has written nothing; who tries again loses and doubles nothing.
+    monkeypatch.setattr(base, "_ATTEMPTS", 1)
+    outrun = next(filter(None, (loaded((1, 2, 3)) for _ in range(20))), [])
+    assert outrun, "no two of them ever met"
+    monkeypatch.setattr(base, "_ATTEMPTS", 10)
+    assert loaded((1, 2, 3)) == []
+    (counts,) = held.rows("COUNT(*), COUNT(DISTINCT hk), MIN(other), MAX(other)")
+    assert counts == (260, 260, 0, 3019)
+    if kind != "INCREMENTAL_BY_UNIQUE_KEY":
+        firsts = held.rows("rsrc, COUNT(*)", " GROUP BY rsrc")
+        assert firsts == [("1", 220), ("2", 20), ("3", 20)]
 
 
 def test_a_merge_that_is_not_planned_row_by_row_is_refused_before_it_writes(

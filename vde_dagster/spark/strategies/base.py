@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 import time
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 
 
+_ATTEMPTS = 10
+"""How often a write is tried that others' commits are in the way of."""
+_LONGEST_WAIT = 5.0
+"""Seconds between two attempts."""
 _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
 _MOST_BYTES = 16 * 2**20
@@ -309,25 +314,38 @@ def require_row_level(write: Write, merge: str) -> None:
     _looked_at.add(known)
 
 
-def merge_again(write: Write, merge: str, *, attempts: int = 10) -> None:
+def merge_again(write: Write, merge: str) -> None:
     """Run a MERGE, and again each time that its commit met another one.
 
     Raises:
+        ConflictError: Others were faster each time; nothing was written.
         ExecutionError: Its commit would meet none, see `require_row_level`.
     """
     require_row_level(write, merge)
-    for attempt in range(1, attempts + 1):
+    for attempt in range(_ATTEMPTS):
         try:
             write.session.sql(merge)
             return
         except Exception as error:
-            if attempt == attempts or not has_java_cause(error, *CONFLICTS):
+            if not has_java_cause(error, *CONFLICTS):
                 raise
-            time.sleep(0.05 * 2**attempt)
+            if attempt + 1 == _ATTEMPTS:
+                raise _outrun(write.task, "merged", _ATTEMPTS) from error
+            # Those that met are apart the next time.
+            time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
+
+
+def _outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
+    times = f" {attempts} times" if attempts > 1 else ""
+    return ConflictError(
+        f"{task.table.ref} was changed by others{times} while {task.snapshot.name} "
+        f"{task.interval.text} was being {doing}",
+        hint="apply the plan again when the other writers are done",
+    )
 
 
 def write_staged(
-    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int = 10
+    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int | None = None
 ) -> None:
     """Write to a scratch branch, and fast-forward the task's branch to it.
 
@@ -341,7 +359,7 @@ def write_staged(
     Raises:
         ConflictError: Others were faster each time.
     """
-    task, table = write.task, write.table
+    task, table, attempts = write.task, write.table, attempts or _ATTEMPTS
     with write.lock:
         for _ in range(attempts):
             staging = scratch_branch(task.plan_id)
@@ -352,9 +370,4 @@ def write_staged(
                     return
             finally:
                 table.drop_branch(staging)
-    times = f" {attempts} times" if attempts > 1 else ""
-    raise ConflictError(
-        f"{task.table.ref} was changed by others{times} while {task.snapshot.name} "
-        f"{task.interval.text} was being {doing}",
-        hint="apply the plan again when the other writers are done",
-    )
+    raise _outrun(task, doing, attempts)
