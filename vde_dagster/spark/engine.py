@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -390,7 +391,9 @@ class SparkEngine:
         for statement in task.before:
             session.sql(statement)
         types = table.types()
-        frame = source_frame(session, task, types, self._root)
+        frame = source_frame(
+            session, task, types, self._root, partial(self._jobs.is_cancelled, task.plan_id)
+        )
         return Write(
             task=task,
             session=session,

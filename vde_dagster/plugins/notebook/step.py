@@ -7,12 +7,14 @@ so a notebook reads its parents exactly as any Python model does, as the plan ha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
+import signal
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
@@ -27,12 +29,17 @@ from vde_dagster.plugins.notebook.step_workspace import END, STEP
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from jupyter_client.manager import KernelManager
     from nbformat import NotebookNode
 
     from vde_dagster.spark.models.python_models import ModelContext
 
 KEPT_PLANS = 50
 """The plans whose pages are kept."""
+_LOOK_SECONDS = 0.2
+"""Between two looks at whether the plan was cancelled."""
+_PATIENCE_SECONDS = 5.0
+"""Between the interrupt of a kernel and its end."""
 _INJECTED = "injected-parameters"
 """The tag of the cell that is put in, as papermill has it."""
 _BEGIN = "from vde_dagster.plugins.notebook.extension import begin_step\nbegin_step(get_ipython())"
@@ -154,7 +161,10 @@ class _Run:
             manager.transport, manager.connection_file = "ipc", f"{folder}/kernel.json"
         number = -1
         root = str(self.context.root or folder)
-        with client.setup_kernel(env={**os.environ, STEP: said}, cwd=root, cleanup_kc=True):
+        with (
+            client.setup_kernel(env={**os.environ, STEP: said}, cwd=root, cleanup_kc=True),
+            self._stopped_with_the_plan(manager),
+        ):
             try:
                 for place, cell in enumerate(cells):
                     number += _INJECTED not in cell.metadata.get("tags", ())
@@ -169,6 +179,29 @@ class _Run:
                 ) from error
             finally:
                 self.notebook.cells.pop(0)
+
+    @contextmanager
+    def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
+        """Interrupt the kernel when the plan is cancelled; what does not heed that is ended."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not self.context.is_cancelled():
+                if ended.wait(_LOOK_SECONDS):
+                    return
+            kernel = manager.provisioner
+            assert kernel is not None
+            asyncio.run(kernel.send_signal(signal.SIGINT))
+            if not ended.wait(_PATIENCE_SECONDS):
+                asyncio.run(kernel.kill())
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
 
     def _failed(self, message: str) -> ExecutionError:
         page = self.context.page

@@ -38,6 +38,8 @@ class ModelContext:
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder, where there is one.
         page: Where the code may leave a notebook for people to read, which Dagster then shows.
+        is_cancelled: Tells whether the plan was cancelled, which stops Spark's jobs by itself; long
+            work in Python asks between two steps, and ends as it likes.
     """
 
     spark: SparkSession
@@ -52,6 +54,7 @@ class ModelContext:
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     root: Path | None = None
     page: Path | None = None
+    is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
 
     @property
     def reads(self) -> tuple[ModelName, ...]:
@@ -205,12 +208,14 @@ def model_context(
     execution_time: datetime,
     root: Path | None = None,
     page: Path | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ModelContext:
     """Return the context of one call of a Python model.
 
     Args:
         root: The project's folder.
         page: Where the code may leave a page.
+        is_cancelled: Whether what asks for the rows was cancelled.
     """
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
@@ -229,6 +234,7 @@ def model_context(
         python.files,
         root,
         page,
+        is_cancelled,
     )
 
 
@@ -356,16 +362,23 @@ def _arrow(part: Any) -> Any:
 
 
 def source_frame(
-    session: SparkSession, task: FillTask, types: Mapping[str, str], project_root: Path | None
+    session: SparkSession,
+    task: FillTask,
+    types: Mapping[str, str],
+    project_root: Path | None,
+    is_cancelled: Callable[[], bool],
 ) -> DataFrame:
     """Return a task's rows, selected by name and cast to the physical table's types.
 
     Columns that the query does not make (retired ones, and those that the kind adds) become NULL.
+
+    Args:
+        is_cancelled: Whether the task's plan was cancelled, for a model in Python.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     made = [(output, physical) for output, physical in task.columns if output in computed]
     outputs = {output: types[physical] for output, physical in made}
-    frame = _rows(session, task, outputs, project_root)
+    frame = _rows(session, task, outputs, project_root, is_cancelled)
     output_of = {physical: quote(output) for output, physical in made}
     return frame.selectExpr(
         *(
@@ -376,7 +389,11 @@ def source_frame(
 
 
 def _rows(
-    session: SparkSession, task: FillTask, outputs: Mapping[str, str], project_root: Path | None
+    session: SparkSession,
+    task: FillTask,
+    outputs: Mapping[str, str],
+    project_root: Path | None,
+    is_cancelled: Callable[[], bool],
 ) -> DataFrame:
     model = task.snapshot.model
     if task.query is not None:
@@ -390,6 +407,7 @@ def _rows(
             *(session, task.snapshot, task.sources, task.interval, task.execution_time),
             root=project_root,
             page=None if project_root is None else project_root / page,
+            is_cancelled=is_cancelled,
         )
         return run_python_model(task.snapshot, context, outputs, project_root)
     return find_strategy(task.snapshot).rows(session, task, project_root)

@@ -92,6 +92,10 @@ class PlanJobs:
         with self._lock:
             self._cancelled.discard(plan_id)
 
+    def is_cancelled(self, plan_id: str) -> bool:
+        """Return whether a plan was cancelled, and not begun again."""
+        return plan_id in self._cancelled
+
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
         """Refuse new work of a plan, and stop its Spark jobs until none is left.
 
