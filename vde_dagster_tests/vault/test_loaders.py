@@ -77,6 +77,21 @@ def test_each_source_is_a_model_and_the_hub_is_a_view_that_is_understood(tmp_pat
     assert again["vault.other"].fill_version == found["vault.hub__erp"].fill_version
 
 
+def test_a_hub_may_be_a_table_that_follows_those_of_its_sources(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    view = _snapshots(folder)
+    folder.edit("models/hub.sql", "loaders BY_SOURCE", "loaders BY_SOURCE, stored true")
+    found = _snapshots(folder)
+    hub = found["vault.hub"]
+    assert hub.model.kind.name == "INCREMENTAL_BY_CHANGES"
+    assert hub.model.kind.named_columns == ("hk",)
+    assert hub.model.partitioned_by == ("ldts",)
+    assert {name for name in found if found[name].id != view[name].id} <= {
+        "vault.hub",
+        "marts.keys",
+    }
+
+
 def test_a_source_more_makes_no_other_source_anew(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, FILES)
     before = _snapshots(folder)

@@ -17,12 +17,14 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.plugins.vault.first_seen import Earliest
 from vde_dagster.plugins.vault.kinds import FirstSeen
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.strategies import base
 from vde_dagster_tests.conftest import SMALL_SPARK
+from vde_dagster_tests.daily_runs import DailyRuns
 from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.tasks import Warehouse, days
@@ -138,6 +140,43 @@ def test_two_loaders_of_one_source_or_unique_key_take_turns_and_the_second_finds
         query = "SELECT COUNT(*), COUNT(DISTINCT id), MIN(loaded) FROM vault.links"
         (row,) = workspace.query("prod", query).rows
         assert tuple(map(str, row)) == ("200", "200", "2024-01-02")
+
+
+STORED = """
+    MODEL (name vault.hub, start '2023-12-31', kind HUB (key hk, loaders BY_SOURCE, stored true));
+    SELECT @HASH_KEY(id) AS hk, id, ldts, 'crm' AS rsrc FROM raw.crm
+    UNION ALL SELECT @HASH_KEY(id), id, ldts, 'erp' FROM raw.erp
+"""
+
+
+def test_a_hub_that_is_stored_computes_the_keys_that_came_to_the_tables_of_its_sources(
+    tmp_path: Path,
+) -> None:
+    table = "CREATE TABLE lakehouse.raw.{} (id INT, ldts DATE) USING iceberg"
+    world = DailyRuns(
+        tmp_path,
+        {"models/hub.sql": STORED},
+        *map(table.format, ("crm", "erp")),
+        "INSERT INTO lakehouse.raw.crm SELECT CAST(id AS INT), DATE '2024-01-01' FROM range(200)",
+        "INSERT INTO lakehouse.raw.erp SELECT CAST(id AS INT), DATE '2024-01-02' FROM range(5)",
+    )
+
+    def keys() -> dict[str, int]:
+        query = "SELECT rsrc, COUNT(*), COUNT(DISTINCT hk) FROM vault.hub GROUP BY rsrc"
+        found = [tuple(row) for row in world.workspace.query("prod", query).rows]
+        assert all(rows == unique for _, rows, unique in found)
+        return {source: rows for source, rows, _ in found}
+
+    with world.workspace:
+        assert keys() == {"crm": 200}
+        # One key that erp had before crm, and one that is new.
+        world.sql(
+            "INSERT INTO lakehouse.raw.erp VALUES (7, DATE '2023-06-01'), (900, DATE '2024-01-03')"
+        )
+        assert world.run()["vault.hub"] == 2
+        assert {one.how for one in world.inputs("vault.hub").values()} == {Input.BY_CHANGES}
+        assert keys() == {"crm": 199, "erp": 2}
+        assert set(world.run().values()) <= {None, 0}
 
 
 KINDS = {

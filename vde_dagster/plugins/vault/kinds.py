@@ -6,13 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds import AddedColumn, Kind, Property, columns_property
+from vde_dagster.project.kinds import (
+    AddedColumn,
+    Kind,
+    Property,
+    View,
+    columns_property,
+    kind_from_json,
+)
 from vde_dagster.project.kinds.base import later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
     IN_PLACE,
     LOOKBACK,
     RESTATEMENT,
+    flag,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +56,9 @@ _LOADERS = Property(
     {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]},
 )
 
+_STORED_AS = {"name": "INCREMENTAL_BY_CHANGES"}
+"""Of what the sources' tables got and lost come the keys whose winner may be another."""
+
 _FILLED = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
 
 
@@ -61,6 +72,7 @@ class FirstSeen(Kind):
         source: The output column that says where from, which decides between rows of one time.
         loaders: Where each source has a table of its own: those of them that have a cron of their
             own, by name; else None.
+        stored: Whether what brings the tables of sources together is a table, too, and no view.
     """
 
     key: tuple[str, ...]
@@ -74,6 +86,7 @@ class FirstSeen(Kind):
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
     loaders: tuple[tuple[str, str], ...] | None = later(None)
+    stored: bool = later(False)
     name: Literal["FIRST_SEEN"] = "FIRST_SEEN"
 
     summary = "interval by interval; of each key the earliest row by time, then source, is kept"
@@ -85,8 +98,15 @@ class FirstSeen(Kind):
         _column("time", required=True),
         _column("source"),
         _LOADERS,
+        flag("stored"),
         *_FILLED,
     )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        if given.get("stored") and given.get("loaders") is None:
+            raise ValueError("stored goes with loaders; without them it is one table already")
+        return cls(**given)
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -94,15 +114,16 @@ class FirstSeen(Kind):
         return (*self.key, self.time, *((self.source,) if self.source else ()))
 
     def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
-        """Return a model for each source, and a view over them, where sources load on their own."""
+        """Return a model for each source, and one over them, where sources load on their own."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source
 
         return by_source(
             model,
-            replace(self, loaders=None),
+            replace(self, loaders=None, stored=False),
             columns_of,
+            whole=kind_from_json(_STORED_AS | {"key": list(self.key)}) if self.stored else View(),
             key=self.key,
             order=self.named_columns[len(self.key) :],
             source=self.source,

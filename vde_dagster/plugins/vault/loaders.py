@@ -1,8 +1,9 @@
-"""`loaders BY_SOURCE`: a table for each source of a hub, and a view of the rows that came first.
+"""`loaders BY_SOURCE`: a table for each source of a hub, and one model of the rows that came first.
 
 A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a model of its own,
 so it has a table, a schedule and a lease of its own: loaders of different sources never meet in
-one table, and there is nothing to be tried again. The model itself becomes a view over the tables.
+one table, and there is nothing to be tried again. The model itself becomes a view over the tables,
+or a table that follows theirs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.project.kinds import Kind, View
+from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.columns import ColumnsOf, NotToldError, QueryColumns
 from vde_dagster.sql.edits import Expanded
@@ -33,18 +34,20 @@ def by_source(
     kind: Kind,
     columns_of: ColumnsOf,
     *,
+    whole: Kind,
     key: Sequence[str],
     order: Sequence[str],
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Return a model for each source of a model, and the view that has its name.
+    """Return a model for each source of a model, and the one over them that has its name.
 
     Branches of one source make one model.
 
     Args:
         kind: The kind of each.
-        key: Columns that identify a row of the view.
+        whole: The kind of the one over them.
+        key: Columns that identify a row of that.
         order: Columns that say which row is the earliest.
         source: The column that says where a row is from.
         crons: Those of sources that have their own.
@@ -92,22 +95,29 @@ def by_source(
                 on_virtual_update=(),
             )
         )
-    view = replace(
+    over = replace(
         model,
-        kind=View(),
+        kind=whole,
         query=_winners(names, key, order, [one.name for one in made]),
         origins=(),
         depends_on=tuple(sorted(one.name for one in made)),
-        partitioned_by=(),
-        clustered_by=(),
-        table_properties=(),
         pre_statements=(),
         post_statements=(),
         signals=(),
+    )
+    return [*made, over if whole.owns_table else _without_layout(over)]
+
+
+def _without_layout(view: Model) -> Model:
+    """Return a view without what its header says of tables, which is about those of the sources."""
+    return replace(
+        view,
+        partitioned_by=(),
+        clustered_by=(),
+        table_properties=(),
         physical_version=None,
         skip_unchanged=None,
     )
-    return [*made, view]
 
 
 def _winners(
