@@ -66,8 +66,11 @@ class Maintenance:
 MOST_RECORDS = 1_000
 """The most that an exporter is given at a time."""
 
-Exporter = Callable[["Workspace", "Sequence[OutboxRecord]"], None]
-"""Takes records in order, and returns once they are kept elsewhere; those that fail come again."""
+Exporter = Callable[["Workspace", "Sequence[OutboxRecord]"], int | None]
+"""Takes records in order, and returns once they are kept elsewhere; those that fail come again.
+
+One that leaves the rest for a later call returns the number up to which it took them.
+"""
 
 _PLUGINS: Seam[Exporter] = Seam("exporters")
 
@@ -88,23 +91,38 @@ def export(workspace: Workspace, name: str) -> Exported:
         UsageError: No such exporter is installed, or it is broken.
         ExecutionError: It failed; what it took before counts.
     """
-    exporter = _PLUGINS.require(name)
+    return deliver(workspace, name, _PLUGINS.require(name), f"`vde export {name}`")
+
+
+def deliver(workspace: Workspace, consumer: str, exporter: Exporter, again: str) -> Exported:
+    """Give a consumer of the outbox the records behind its place, as `export` does.
+
+    Args:
+        consumer: Names its place.
+        again: The command that goes on where it fails.
+
+    Raises:
+        ExecutionError: It failed; what it took before counts.
+    """
     outbox = workspace.store.outbox
-    first = last = outbox.cursor(name)
+    first = last = outbox.cursor(consumer)
     oldest = outbox.number().oldest
     forgotten = max(oldest - 1 - first, 0) if first else 0
     count = 0
     while records := outbox.since(last, MOST_RECORDS):
         try:
-            exporter(workspace, records)
+            taken = exporter(workspace, records)
         except VdeError:
             raise
         except Exception as error:
             raise ExecutionError(
-                f"exporter '{name}' failed at records {records[0].number} to {records[-1].number}: "
-                f"{type(error).__name__}: {error}",
-                hint=f"`vde export {name}` goes on there",
+                f"exporter '{consumer}' failed at records {records[0].number} to "
+                f"{records[-1].number}: {type(error).__name__}: {error}",
+                hint=f"{again} goes on there",
             ) from error
-        last, count = records[-1].number, count + len(records)
-        outbox.move_cursor(name, last)
+        last = records[-1].number if taken is None else taken
+        count += sum(one.number <= last for one in records)
+        outbox.move_cursor(consumer, last)
+        if taken is not None:
+            break
     return Exported(count, last, forgotten)

@@ -13,6 +13,7 @@ two of its code locations may show one state by different keys.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +37,7 @@ RecordKind = Literal[
     "published",
     "audit",
     "test",
+    "told",
 ]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
@@ -58,7 +60,8 @@ class OutboxRecord:
             began; `computed`: its rows are on a branch, where audits look at them; `broken`: it
             failed or was stopped; `waiting`: what it wrote waits for a publication; `fill`: a range
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
-            environment ended; `test`: a unit test ran with a plan.
+            environment ended; `test`: a unit test ran with a plan; `told`: somebody was sent a
+            notification.
     """
 
     number: int
@@ -66,6 +69,14 @@ class OutboxRecord:
     subject: dict[str, Any]
     origin: str
     at: datetime
+
+    @property
+    def dagster_run(self) -> str | None:
+        """The run of Dagster's by whose work it was written, if it was one's."""
+        try:
+            return str(uuid.UUID(self.origin.rpartition("/")[2])) if "/" in self.origin else None
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

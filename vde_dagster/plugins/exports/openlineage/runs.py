@@ -204,24 +204,16 @@ class Runs:
 
     def _around(self, record: OutboxRecord) -> dict[str, RunFacet]:
         """Return the facets of a run of Dagster's that a record was written by, if one was."""
-        found = dagster_run(record.origin)
+        found = record.dagster_run
         return {"parent": _parent(found, self.namespace, "dagster")} if found else {}
 
     def parent(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
         """Return the run of Dagster's that a record was written by, or else the plan's."""
-        found = dagster_run(record.origin)
+        found = record.dagster_run
         if found is not None:
             return _parent(found, self.namespace, "dagster")
         of_plan = self.plan_run(plan.id, record)
         return _parent(of_plan, self.namespace, f"apply.{plan.environment}")
-
-
-def dagster_run(origin: str) -> str | None:
-    """Return the run of Dagster's by whose work a record was written, if it was one's."""
-    try:
-        return str(uuid.UUID(origin.rpartition("/")[2])) if "/" in origin else None
-    except ValueError:
-        return None
 
 
 @dataclass

@@ -1,0 +1,56 @@
+"""`vde notify send` and `vde notify test`; nothing heavy is imported before they run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vde_dagster.base.texts import suggest
+from vde_dagster.cli.options import on_project
+from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="A target's name, or owner:NAME of an owner.")
+]
+
+
+@on_project
+def notify_send(workspace: Workspace, output: Output) -> None:
+    """Send each receiver what happened since it was told last.
+
+    The exit code is 1 where a service took nothing; the next call goes on there. Example:
+    vde notify send
+    """
+    from vde_dagster.plugins.notifications.deliver import send, sentence
+
+    done = send(workspace)
+    output.result({"receivers": [asdict(one) for one in done]}, "\n".join(map(sentence, done)))
+    if any(one.problem for one in done):
+        raise typer.Exit(1)
+
+
+@on_project
+def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
+    """Send one receiver a message, to see that it arrives.
+
+    Example: vde notify test team
+    """
+    from vde_dagster.plugins.notifications.deliver import notify
+    from vde_dagster.plugins.notifications.settings import receivers
+
+    found = receivers(workspace.settings)
+    known = [one for one in found if one.name == target or one.name.startswith(f"{target}/")]
+    if not known:
+        names = [one.name for one in found]
+        raise UsageError(f"there is no receiver '{target}'", hint=suggest(target, names, "known"))
+    project = workspace.settings.name
+    body = f"Nothing happened: this is what `vde notify test {target}` sends."
+    for one in known:
+        notify(one, f"[{project}] a test of notifications", body, "info")
+    output.result({"receiver": target}, f"{target} took the message")

@@ -1,0 +1,215 @@
+"""Sending: each receiver follows the outbox with a place of its own, and is sent each message once.
+
+The place moves behind a message as soon as a service took it. So what comes again is the one that
+was being sent when the process was killed, and nothing else. A service that is down keeps its
+receiver's place where it is, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.texts import count
+from vde_dagster.errors import ExecutionError, ProjectError, UsageError
+from vde_dagster.execution.maintenance import deliver
+from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
+from vde_dagster.plugins.notifications.settings import Receiver, receivers
+from vde_dagster.project.settings import expand_secrets
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.state.db.outbox import OutboxRecord
+
+FIRST = timedelta(days=1)
+"""How old what a new receiver is told may be."""
+_HOUR = timedelta(hours=1)
+_MOST_TOGETHER = 20
+"""Messages that are named one by one where several are sent as one."""
+
+
+@dataclass(slots=True)
+class Notified:
+    """What a receiver was sent.
+
+    Args:
+        sent: Messages, several in one counted as one.
+        told: Records that they tell of.
+        held: Records that wait, as the receiver had its messages of this hour.
+        forgotten: Records that were gone before anybody came for them.
+        problem: Why it has not all.
+    """
+
+    receiver: str
+    sent: int = 0
+    told: int = 0
+    held: int = 0
+    forgotten: int = 0
+    problem: str = ""
+
+
+def send(workspace: Workspace) -> list[Notified]:
+    """Send every receiver what it was not told yet.
+
+    Raises:
+        UsageError: There is no receiver, or Apprise is not installed.
+        ConflictError: Another process sends at this moment.
+    """
+    found = receivers(workspace.settings)
+    if not found:
+        raise UsageError(
+            "nobody is to be notified",
+            hint="write team = { url = 'slack://…' } below [tool.vde.notify.targets]",
+        )
+    _apprise()
+    messages = Messages(workspace)
+    owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
+    with workspace.store.leases.holding("notify", owner, wait_seconds=0):
+        return [_Delivery(workspace, messages, receiver).run() for receiver in found]
+
+
+@dataclass
+class _Delivery:
+    """Messages to one receiver."""
+
+    workspace: Workspace
+    messages: Messages
+    receiver: Receiver
+
+    def __post_init__(self) -> None:
+        self.consumer = f"notify/{self.receiver.name}"
+        self.now = self.workspace.store.database.clock.now()
+        self.is_first = self.workspace.store.outbox.cursor(self.consumer) == 0
+        self.done = Notified(self.receiver.name)
+
+    def run(self) -> Notified:
+        try:
+            took = deliver(self.workspace, self.consumer, self._take, "`vde notify send`")
+            self.done.forgotten = took.forgotten
+        except (ExecutionError, ProjectError, UsageError) as error:
+            self.done.problem = error.message
+        return self.done
+
+    def _take(self, workspace: Workspace, records: Sequence[OutboxRecord]) -> int | None:
+        """Send what records say; return the number up to which that went, if not to their end."""
+        wanted = [one for record in records if (one := self._wanted(record)) is not None]
+        if not wanted:
+            return None
+        left = self._allowed()
+        if left < 1:
+            self.done.held = len(wanted)
+            return wanted[0].number - 1
+        if len(wanted) > left:
+            self._send(wanted)
+        else:
+            for one in wanted:
+                self._send([one])
+        return None
+
+    def _wanted(self, record: OutboxRecord) -> Message | None:
+        if self.is_first and record.at < self.now - FIRST:
+            return None
+        one = self.messages.of(record)
+        if one is None or not one.is_for(self.receiver):
+            return None
+        return one if self.receiver.hears_of(one.environment, self.workspace.settings) else None
+
+    def _allowed(self) -> int:
+        """Return how many messages the receiver may have now."""
+        most = int(self.workspace.settings.plugins["notify"]["per_hour"])
+        name, since = self.receiver.name, self.now - _HOUR
+        told = self.workspace.store.outbox.of_kind("told")
+        own = [one for one in told if one.at > since and one.subject["receiver"] == name]
+        return most - len(own)
+
+    def _send(self, messages: Sequence[Message]) -> None:
+        """Send one message, of one or several records, and remember it."""
+        project = self.workspace.settings.name
+        if len(messages) == 1:
+            subject, body = messages[0].subject, messages[0].body(self.receiver)
+        else:
+            subject, body = _together(messages)
+        tone: Tone = max((one.tone for one in messages), key=_TONES.index)
+        notify(self.receiver, f"[{project}] {subject}", body, tone)
+        outbox = self.workspace.store.outbox
+        outbox.move_cursor(self.consumer, messages[-1].number)
+        outbox.add("told", [{"receiver": self.receiver.name, "subject": subject}])
+        self.done.sent += 1
+        self.done.told += len(messages)
+
+
+_TONES: tuple[Tone, ...] = ("info", "success", "warning", "failure")
+
+
+def _together(messages: Sequence[Message]) -> tuple[str, str]:
+    lines: list[str] = []
+    for one in messages[:_MOST_TOGETHER]:
+        lines += [f"- {one.subject}", f"  {one.next}"]
+    if len(messages) > _MOST_TOGETHER:
+        lines.append(f"and {len(messages) - _MOST_TOGETHER} more")
+    return f"{len(messages)} things happened", "\n".join(lines)
+
+
+def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
+    """Send a message to a receiver.
+
+    Raises:
+        UsageError: Its URL is not one of Apprise's.
+        ExecutionError: The service did not take it.
+    """
+    apprise = _apprise()
+    address = expand_secrets(receiver.url)
+    asset = apprise.AppriseAsset(storage_mode=apprise.PersistentStoreMode.MEMORY)
+    service = apprise.Apprise.instantiate(address, asset=asset)
+    if service is None:
+        raise UsageError(
+            f"the address of '{receiver.name}' is not one that Apprise knows",
+            hint="https://appriseit.com/services has the form of each service's URL",
+        )
+    if "overflow=" not in address:  # a text too long for a service is better cut than refused
+        service.overflow_mode = apprise.OverflowMode.TRUNCATE
+    sender = apprise.Apprise(asset=asset)
+    sender.add(service)
+    with apprise.LogCapture(level=apprise.logging.WARNING, fmt="%(message)s") as log:
+        taken = sender.notify(title=subject, body=body, notify_type=tone, body_format="text")
+        said = " ".join(log.getvalue().split())
+    if not taken:
+        hidden = {address, service.url(), service.user, service.password, *_filled_in(receiver.url)}
+        for secret in sorted(filter(None, hidden), key=len, reverse=True):
+            said = said.replace(secret, "…")
+        raise ExecutionError(f"'{receiver.name}' did not take a message: {said}")
+
+
+def _filled_in(url: str) -> list[str]:
+    """Return what the environment puts into a URL."""
+    return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", url)]
+
+
+def _apprise() -> Any:
+    try:
+        import apprise
+    except ImportError:
+        raise UsageError(
+            "Apprise, which sends notifications, is not installed",
+            hint="pip install 'vde-dagster[notify] @ git+URL'",
+        ) from None
+    apprise.logger.propagate = False  # It may quote addresses.
+    return apprise
+
+
+def sentence(done: Notified) -> str:
+    """Say what a receiver was sent."""
+    told = f" of {count(done.told, 'record')}" if done.told != done.sent else ""
+    parts = [f"{done.receiver}: {count(done.sent, 'message')}{told}"]
+    if done.held:
+        parts.append(f"{done.held} wait for the next hour")
+    if done.forgotten:
+        parts.append(f"{count(done.forgotten, 'record')} were forgotten before")
+    if done.problem:
+        parts.append(done.problem)
+    return "; ".join(parts)

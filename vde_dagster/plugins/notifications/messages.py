@@ -1,0 +1,289 @@
+"""Messages: what a record of the outbox says to people, and what they can do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count, listed
+from vde_dagster.base.times import instant_text
+from vde_dagster.errors import VdeError
+from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.plugins.notifications.settings import Receiver
+    from vde_dagster.state.db.outbox import OutboxRecord
+
+Tone = Literal["info", "success", "warning", "failure"]
+_MOST_LINES = 15
+_MOST_OF_ERROR = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a message.
+
+    Args:
+        event: What the line tells of; empty where it only belongs to the message.
+        owners: Whose models it tells of; None for everybody's.
+    """
+
+    text: str
+    event: str = ""
+    owners: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is told of one record.
+
+    Args:
+        number: The record's.
+        events: What it is, one or several of `EVENTS`; a receiver of any of them gets it.
+        subject: What happened, in one sentence without an end.
+        next: What to do, with the command.
+        link: To a page of Dagster; empty where nobody said where that is.
+    """
+
+    number: int
+    events: frozenset[str]
+    environment: str
+    tone: Tone
+    subject: str
+    lines: tuple[Line, ...]
+    next: str
+    link: str = ""
+
+    def body(self, receiver: Receiver) -> str:
+        """Return the text below the subject, for a receiver."""
+        own = [one.text for one in self.lines if _concerns(one, receiver)]
+        shown = own[:_MOST_LINES]
+        if len(own) > len(shown):
+            shown.append(f"and {len(own) - len(shown)} more")
+        return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
+
+    def is_for(self, receiver: Receiver) -> bool:
+        """Say whether a receiver asked for one of its events, and is concerned."""
+        if not self.events & receiver.events:
+            return False
+        if receiver.owner is None:
+            return True
+        own = [one for one in self.lines if one.owners and receiver.owner in one.owners]
+        return any(one.event in receiver.events for one in own)
+
+
+def _concerns(line: Line, receiver: Receiver) -> bool:
+    return receiver.owner is None or line.owners is None or receiver.owner in line.owners
+
+
+@dataclass
+class Messages:
+    """Makes messages of records, each once; what is past by now is none."""
+
+    workspace: Workspace
+    _known: dict[int, Message | None] = field(default_factory=dict)
+
+    def of(self, record: OutboxRecord) -> Message | None:
+        """Return what people are told of a record, if anything."""
+        if record.number not in self._known:
+            self._known[record.number] = self._make(record)
+        return self._known[record.number]
+
+    def _make(self, record: OutboxRecord) -> Message | None:
+        if record.kind == "published":
+            return self._published(record)
+        if record.kind not in ("plan", "failed"):
+            return None
+        try:
+            plan = self.workspace.store.plans.load(record.subject["plan"])
+        except VdeError:  # it, or what it is made of, was cleaned up
+            return None
+        return self._waits(record, plan) if record.kind == "plan" else self._failed(record, plan)
+
+    def _waits(self, record: OutboxRecord, plan: Plan) -> Message | None:
+        store = self.workspace.store.plans
+        known = store.record(plan.id)
+        waits = known is not None and known.status == "planned" and plan.proposal is not None
+        if not waits or plan.is_empty or store.past([plan.id]):
+            return None
+        author = plan.proposal.author if plan.proposal else ""
+        lines = [Line(f"proposed by {author}")] if author else []
+        lines += [*_changed(plan, "approval"), *_breaks(plan)]
+        return Message(
+            record.number,
+            frozenset({"approval", *_contract(plan)}),
+            plan.environment,
+            "warning" if plan.breaks else "info",
+            f"the plan {plan.id} waits for an approval: {_size(plan)}",
+            tuple(lines),
+            f"Approve it with `vde apply {plan.environment} --plan {plan.id}`, or reject it with "
+            f"`vde plan reject {plan.id}`.",
+            self._page("plan", plan.id),
+        )
+
+    def _failed(self, record: OutboxRecord, plan: Plan) -> Message | None:
+        store, environment = self.workspace.store, plan.environment
+        known = store.plans.record(plan.id)
+        if known is None or known.status != "failed":
+            return None  # tried again since, or published: that is told
+        blocked = [
+            one for one in store.audits.results(plan_id=plan.id, failed=True) if one.blocking
+        ]
+        said = {(one.model, one.audit): 0 for one in blocked}
+        for one in blocked:
+            said[one.model, one.audit] += one.result.failed_rows
+        owners = _owners(plan.snapshots.values())
+        lines = [
+            Line(
+                f"{model}: {audit} found {count(rows, 'row')}", "audit_blocked", _of(owners, model)
+            )
+            for (model, audit), rows in sorted(said.items())
+        ]
+        broken = self._broken(record, plan) - {model for model, _ in said}
+        lines += [Line(f"{one}: failed", "run_failed", _of(owners, one)) for one in sorted(broken)]
+        if known.message:
+            text = known.message
+            shown = text if len(text) <= _MOST_OF_ERROR else f"{text[:_MOST_OF_ERROR]} …"
+            lines.append(Line(shown))
+        work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
+        if said:
+            names = listed(sorted({model for model, _ in said}), 3)
+            subject = f"audits of {names} block {work} of {environment}"
+        else:
+            subject = f"{work} of {environment} failed"
+        again = (
+            f"`vde run {environment}`"
+            if plan.kind is PlanKind.RUN
+            else f"`vde apply {environment} --plan {plan.id}`"
+        )
+        mend = "Mend the rows, or the model or its audit" if said else "Mend what it says"
+        return Message(
+            record.number,
+            frozenset({"audit_blocked" if said else "run_failed"})
+            | ({"run_failed"} if broken else set()),
+            environment,
+            "failure",
+            subject,
+            tuple(lines),
+            f"Nothing was published, and what was finished is kept. {mend}; {again} goes on with "
+            f"the definitions as they were, `vde apply {environment}` with those of the files.",
+            self._run(record) or self._page("apply", plan.id),
+        )
+
+    def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
+        """Return the models whose fills failed in the attempt that a record ends."""
+        own = self.workspace.store.outbox.of_plan(plan.id, record.number - 1)
+        before = max((one.number for one in own if one.kind == "failed"), default=0)
+        tables = {
+            one.subject["table"]
+            for one in own
+            if one.kind == "broken" and one.number > before and not one.subject["stopped"]
+        }
+        return {model.name for model in plan.builds if model.table and model.table.id in tables}
+
+    def _published(self, record: OutboxRecord) -> Message | None:
+        name, version = record.subject["environment"], record.subject["version"]
+        store = self.workspace.store
+        environment = store.versions.at(name, version)
+        if environment is None or store.versions.is_end(name, version):
+            return None
+        if environment.plan_id is None:
+            return self._without_plan(record, environment)
+        try:
+            plan = store.plans.load(environment.plan_id)
+        except VdeError:
+            return None
+        who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
+        event = "run" if plan.kind is PlanKind.RUN else "publication"
+        lines = [Line(who), *_changed(plan, event), *_breaks(plan)]
+        return Message(
+            record.number,
+            frozenset({event, *_contract(plan)}),
+            name,
+            "warning" if plan.breaks else "success",
+            f"{name} is at version {version}: {_size(plan)}",
+            tuple(lines),
+            f"`vde history {name}` lists its versions"
+            + (f"; `vde rollback {name}` takes this one back." if version > 1 else "."),
+            self._page("environment", name),
+        )
+
+    def _without_plan(self, record: OutboxRecord, environment: Environment) -> Message | None:
+        name, version = environment.name, environment.version
+        if not environment.note.startswith("rollback"):
+            return None
+        who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
+        return Message(
+            record.number,
+            frozenset({"rollback"}),
+            name,
+            "warning",
+            f"{name} was rolled back: version {version} is a {environment.note}",
+            (Line(who),),
+            f"The files still say what was taken back: `vde diff {name}` shows it, and the next "
+            f"`vde apply {name}` publishes it again.",
+            self._page("environment", name),
+        )
+
+    def _page(self, asset: str, partition: str) -> str:
+        """Return the address of a partition of one of the control assets in Dagster."""
+        settings = self.workspace.settings
+        prefix = settings.dagster.prefix
+        path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", asset]))
+        url = self._dagster
+        return f"{url}/assets/{path}?view=partitions&partition={quote(partition)}" if url else ""
+
+    def _run(self, record: OutboxRecord) -> str:
+        run = record.dagster_run
+        return f"{self._dagster}/runs/{run}" if run and self._dagster else ""
+
+    @property
+    def _dagster(self) -> str:
+        said = self.workspace.settings.plugins.get("notify", {})
+        return str(said.get("dagster_url") or "").rstrip("/")
+
+
+def _size(plan: Plan) -> str:
+    changed = sum(model.change is not Change.UNCHANGED for model in plan.models)
+    parts = [f"{count(changed, 'model')} changed"] if changed else []
+    if plan.builds:
+        parts.append(f"{len(plan.builds)} computed")
+    if plan.breaks:
+        parts.append(f"breaks {count(len(plan.breaks), 'column or model')}")
+    return ", ".join(parts) or "nothing changed"
+
+
+def _changed(plan: Plan, event: str) -> Iterator[Line]:
+    """Yield the models that changed, by how, and those that a restatement computed again."""
+    owners = _owners(plan.snapshots.values())
+    for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
+        names = [model.name for model in plan.models if model.change is change]
+        if names:
+            yield Line(f"{change.value}: {listed(names)}", event, _of(owners, *names))
+    if plan.restates:
+        yield Line(f"computed again: {listed(plan.restates)}")
+
+
+def _breaks(plan: Plan) -> Iterator[Line]:
+    owners = _owners(plan.snapshots.values())
+    for broken in plan.breaks:
+        concerned = [broken.model, *(reader.model for reader in broken.readers)]
+        yield Line(f"breaks: {broken.describe()}", "contract", _of(owners, *concerned))
+
+
+def _contract(plan: Plan) -> set[str]:
+    return {"contract"} if plan.breaks else set()
+
+
+def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, str]:
+    return {one.name: one.model.owner for one in snapshots if one.model.owner}
+
+
+def _of(owners: Mapping[ModelName, str], *names: ModelName) -> frozenset[str]:
+    return frozenset(owners[name] for name in names if name in owners)

@@ -1,0 +1,138 @@
+"""The table `[tool.vde.notify]`: who is told of what, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from vde_dagster.base.texts import suggest
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.project.settings import PluginSettings, Settings
+
+EVENTS = {
+    "approval": "a plan waits for an approval",
+    "audit_blocked": "an audit that blocks found rows, and nothing was published",
+    "contract": "columns that readers rely on go or change their type",
+    "publication": "a plan was published",
+    "rollback": "an environment was rolled back",
+    "run": "what was due was computed and published",
+    "run_failed": "an apply or a run failed",
+}
+"""What receivers are told of."""
+_RARE = tuple(name for name in EVENTS if name != "run")
+"""What a target hears that names no events."""
+_OF_OWNERS = ("audit_blocked", "contract", "run_failed")
+_KEYS = ("url", "events", "environments")
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings(PluginSettings):
+    """Receivers of notifications.
+
+    Args:
+        targets: By name, each a table of `url` (one of Apprise's, or several), `events` and
+            `environments` (patterns). `${NAME}` in a URL is read from the environment when used.
+        owners: URLs by the owners that models name.
+        owner_events: What owners are told, of their own models alone.
+        environments: Environments, or patterns of them, that are told of; by default production
+            and those that `protected` lists.
+        per_hour: Messages to one receiver an hour; what is beyond waits, and comes as one.
+        dagster_url: Where people open Dagster, for links.
+    """
+
+    targets: dict[str, Any] = field(default_factory=dict, repr=False)
+    owners: dict[str, Any] = field(default_factory=dict, repr=False)
+    owner_events: tuple[str, ...] = _OF_OWNERS
+    environments: tuple[str, ...] = ()
+    per_hour: int = 20
+    dagster_url: str = ""
+
+    def mistakes(self) -> Iterator[tuple[str, str, str]]:
+        """Say which receivers have no address, and which names are no events."""
+        for name, target in self.targets.items():
+            key = f"targets.{name}"
+            if not isinstance(target, Mapping):
+                yield key, "is no table", "write { url = '…', events = ['run_failed'] }"
+                continue
+            for one in target:
+                if one not in _KEYS:
+                    yield f"{key}.{one}", "is not known", suggest(one, _KEYS, "keys")
+            yield from _wrong_urls(f"{key}.url", target.get("url"))
+            for part in ("events", "environments"):
+                if not _is_texts(target.get(part, [])):
+                    yield f"{key}.{part}", "is no list of texts", "write ['…', '…']"
+                elif part == "events":
+                    yield from _wrong_events(f"{key}.{part}", target.get(part, []))
+        for owner, urls in self.owners.items():
+            yield from _wrong_urls(f"owners.{owner}", urls)
+        yield from _wrong_events("owner_events", self.owner_events)
+        if self.per_hour < 1:
+            yield "per_hour", "has to be 1 or more", "raise it"
+        if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
+            yield "dagster_url", "is no URL", "write https://dagster.example.org"
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+
+
+def _wrong_urls(key: str, value: Any) -> Iterator[tuple[str, str, str]]:
+    urls = [value] if isinstance(value, str) else value
+    if not urls or not _is_texts(urls):
+        yield key, "has no address", "write 'slack://…', 'mailto://…' or a list of such URLs"
+    elif not all("://" in url or url.startswith("${") for url in urls):
+        yield key, "is no URL", "write it with its service: 'slack://…', 'mailto://…'"
+
+
+def _wrong_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
+    for name in names:
+        if name not in EVENTS:
+            yield key, f"names no event: '{name}'", suggest(name, EVENTS, "events")
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Somebody who is told of some events, with a place in the outbox.
+
+    Args:
+        name: Names its place: a target's name, or `owner:` and an owner's; with several addresses
+            each is a receiver, `team/2` the second.
+        url: One of Apprise's, with secrets left out: `${NAME}`.
+        environments: Patterns; none for production and what the settings protect.
+        owner: Whose models are told of alone; None for all.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    events: frozenset[str]
+    environments: tuple[str, ...]
+    owner: str | None = None
+
+    def hears_of(self, environment: str, settings: Settings) -> bool:
+        """Say whether it is told of an environment."""
+        if self.environments:
+            return any(fnmatchcase(environment, pattern) for pattern in self.environments)
+        return environment == PRODUCTION or settings.is_protected(environment)
+
+
+def receivers(settings: Settings) -> list[Receiver]:
+    """Return a project's receivers, targets first."""
+    own = NotifySettings(**settings.plugins.get("notify", {}))
+    found: list[Receiver] = []
+    for name, target in own.targets.items():
+        events = frozenset(target.get("events") or _RARE)
+        where = tuple(target.get("environments") or own.environments)
+        for each, url in _addresses(name, target["url"]):
+            found.append(Receiver(each, url, events, where))
+    events = frozenset(own.owner_events)
+    for owner, urls in own.owners.items():
+        for each, url in _addresses(f"owner:{owner}", urls):
+            found.append(Receiver(each, url, events, tuple(own.environments), owner))
+    return found
+
+
+def _addresses(name: str, value: str | list[str]) -> Iterator[tuple[str, str]]:
+    for place, url in enumerate([value] if isinstance(value, str) else value, 1):
+        yield name if place == 1 else f"{name}/{place}", url
