@@ -33,6 +33,8 @@ _EXTERNALS = "external_models"
 """The folder, and how the files begin, that declare tables which others write."""
 _EXPOSURES = ("exposures.yaml", "exposures.yml")
 _SYNCS = ("syncs.yaml", "syncs.yml")
+METRICS = "metrics"
+"""The folder of metrics and semantic models."""
 LINTER = "linter"
 """The folder of the project's own rules of the linter."""
 
@@ -57,6 +59,7 @@ class FoundFiles:
     linter: tuple[str, ...] = ()
     exposures: tuple[str, ...] = ()
     syncs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
 
 
@@ -82,6 +85,7 @@ def find_files(settings: Settings) -> FoundFiles:
     groups["externals"] += declared
     for group, own in (("exposures", _EXPOSURES), ("syncs", _SYNCS)):
         groups[group] += [one for one in own if os.path.isfile(os.path.join(root, one))]
+    groups["metrics"] = metrics_files(settings)
     groups.pop("", None)
     if settings.ignore_patterns:
         ignored = _ignored(root, settings.ignore_patterns)
@@ -92,6 +96,14 @@ def find_files(settings: Settings) -> FoundFiles:
 def linter_files(settings: Settings) -> list[str]:
     """Find the files of the project's own rules of the linter, sorted."""
     return sorted(path for path in _walk(str(settings.root), LINTER) if path.endswith(".py"))
+
+
+def metrics_files(settings: Settings) -> list[str]:
+    """Find the files of metrics and semantic models, sorted."""
+    found = _walk(str(settings.root), METRICS)
+    paths = sorted(path for path in found if path.endswith((".yaml", ".yml")))
+    ignored = _ignored(str(settings.root), settings.ignore_patterns) if paths else None
+    return [path for path in paths if ignored is None or not ignored(path)]
 
 
 def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:

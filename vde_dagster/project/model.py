@@ -302,7 +302,7 @@ class Exposure:
     """A dashboard, or whatever else outside of the project reads its models.
 
     Args:
-        what: `exposure`, or `sync` for a system that is kept in step with a model.
+        what: `exposure`, `sync` for a system that is kept in step with a model, or `metric`.
         reads: Models, or columns of them (in lower case), with the places where it says so.
     """
 
@@ -311,7 +311,7 @@ class Exposure:
     url: str | None
     reads: tuple[tuple[ModelName, str | None, SourceLocation], ...]
     location: SourceLocation
-    what: Literal["exposure", "sync"] = "exposure"
+    what: Literal["exposure", "sync", "metric"] = "exposure"
 
     def reads_of(self, model: ModelName, column: str | None) -> bool:
         """Say whether it reads a column, or a model; who reads a model reads all its columns."""

@@ -78,6 +78,7 @@ def plan_report(
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
+            *_moves(plan),
             *_outdated(plan),
             *_backlogs(plan),
             *_views(plan),
@@ -252,6 +253,11 @@ def _diff(plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]) -> 
         return ()
     new = plan.snapshots.get(model.snapshot_id or "")
     return tuple(diff_lines(old.model.source, new.model.source if new else ""))
+
+
+def _moves(plan: Plan) -> Iterator[Section]:
+    told = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
+    yield from sentences("Moves metrics", told)
 
 
 def _outdated(plan: Plan) -> Iterator[Section]:

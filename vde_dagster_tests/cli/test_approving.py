@@ -57,6 +57,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
             "renamed_to": "turnover",
             "exposures": [],
             "syncs": [],
+            "metrics": [],
             "from": "STRING",
             "to": None,
             "readers": [{"model": "marts.top", "columns": ["revenue", "place"]}],

@@ -81,9 +81,12 @@ def _show_impact(
 
     found = impact(snapshots, name, column)
     touched = {name: Touched((column,), rows=False), **found}
-    shown = [one.name for one in exposures if any(_is_read(one, *item) for item in touched.items())]
+    found_readers = [one for one in exposures if any(_is_read(one, *i) for i in touched.items())]
+    shown = [one.name for one in found_readers if one.what != "metric"]
+    metrics = [one.name for one in found_readers if one.what == "metric"]
     lines = [_impact_line(one, snapshots[one], item) for one, item in found.items()]
     lines += [f"{one}: reads what would be other values" for one in shown]
+    lines += [f"the metric {one}: would be another value" for one in metrics]
     output.result(
         {
             "model": str(name),
@@ -98,6 +101,7 @@ def _show_impact(
                 for one, item in found.items()
             ],
             "exposures": shown,
+            "metrics": metrics,
         },
         "\n".join(lines) or f"nothing is made of {name}.{column}",
     )

@@ -36,6 +36,7 @@ from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.planning.environments.contracts import mistakes_in_metrics
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     environment_name,
@@ -240,6 +241,7 @@ class Plans:
             store.environments.require_changeable(environment)
         # A selection may leave out the model of a test, or show another definition of it.
         tests = () if part or options.select else workspace.project.tests
+        readers = () if part or options.select else workspace.project.exposures
         if options.select:
             models = select_models(workspace, environment, models, options.select)
         if workspace.settings.forward_only:
@@ -256,7 +258,11 @@ class Plans:
             models,
             workspace.parsed,
             warnings,
-            lambda known: (*mistakes_in_tests(tests, models, known), *lint(known)),
+            lambda known: (
+                *mistakes_in_tests(tests, models, known),
+                *mistakes_in_metrics(readers, known),
+                *lint(known),
+            ),
         )
         gather = partial(
             gather_state,

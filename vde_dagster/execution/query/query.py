@@ -144,6 +144,14 @@ class Queries:
             environment, sql, at, False, lambda query: engine().query_arrow(query, limit)
         )
 
+    def render(self, environment: str, sql: str, at: str | None = None) -> str:
+        """Return a query as Spark would get it from `run`, without an engine.
+
+        Raises:
+            UsageError: As `run`.
+        """
+        return self._ask(environment, sql, at, False, lambda query: query).value
+
     def _ask(
         self, environment: str, sql: str, at: str | None, raw: bool, ask: Callable[[str], T]
     ) -> Answer[T]:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import ProjectError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.project.model import Exposure
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
@@ -62,6 +65,7 @@ class ContractBreak:
         renamed: The new name of a column that changes nothing else.
         exposures: Names of the dashboards and the like that the project says read it.
         syncs: Names of the syncs that do.
+        metrics: Names of the metrics that do.
     """
 
     model: ModelName
@@ -73,6 +77,7 @@ class ContractBreak:
     renamed: str | None = None
     exposures: tuple[str, ...] = ()
     syncs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     @property
     def change(self) -> str:
@@ -96,6 +101,7 @@ class ContractBreak:
             text = f"{subject} {how} from {self.was} to {self.becomes}"
         shown = [f"the dashboard {name}" for name in self.exposures]
         shown += [f"the sync {name}" for name in self.syncs]
+        shown += [f"the metric {name}" for name in self.metrics]
         readers = [*map(str, self.readers), *shown, *more_readers]
         return f"{text}; read by {', '.join(readers)}" if readers else text
 
@@ -114,6 +120,7 @@ class ContractBreak:
             ],
             "exposures": list(self.exposures),
             "syncs": list(self.syncs),
+            "metrics": list(self.metrics),
         }
 
 
@@ -161,6 +168,28 @@ def contract_breaks(
             found = tuple(_readers(name, key, among))
             out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))
     return tuple(out)
+
+
+def mistakes_in_metrics(
+    readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
+) -> Iterator[ProjectError]:
+    """Yield the columns that metrics read and models do not have, each once."""
+    told: set[tuple[ModelName, str]] = set()
+    for reader in readers:
+        for name, column, place in reader.reads if reader.what == "metric" else ():
+            snapshot = snapshots.get(name)
+            if column is None or snapshot is None or not snapshot.columns:
+                continue
+            known = [one.name for one in snapshot.columns]
+            if column in map(str.lower, known) or (name, column) in told:
+                continue
+            if _knows_all(snapshot):
+                told.add((name, column))
+                yield ProjectError(
+                    f"the metric '{reader.name}' reads {name}.{column}, which is no column of it",
+                    hint=suggest(column, known, "columns"),
+                    location=place,
+                )
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:

@@ -56,6 +56,14 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
+def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
+    """Return the columns of a changed model that hold other values; all where its rows differ."""
+    if new.own_rows != old.own_rows:
+        return [column for column, _ in new.own_columns]
+    before = dict(old.own_columns)
+    return [name for name, version in new.own_columns if before.get(name, version) != version]
+
+
 REMOVED = "removed from the project"
 
 _MANY = 3

@@ -129,6 +129,7 @@ class PlannedModel:
         always: Why a run computes it whether or not something changed.
         in_place: A change of a table that production shows.
         backlog: What a model that goes by changes has not read yet, filled by this plan or not.
+        moves: Metrics that read columns or rows which its change makes others.
     """
 
     name: ModelName
@@ -152,6 +153,7 @@ class PlannedModel:
     catches_up: bool = False
     batches: Batches | None = None
     backlog: Backlog | None = None
+    moves: tuple[str, ...] = ()
 
     @property
     def again(self) -> bool:
@@ -185,6 +187,7 @@ class PlannedModel:
             **({"in_place": self.in_place.to_json()} if self.in_place else {}),
             **({"batches": asdict(self.batches)} if self.batches else {}),
             **({"backlog": self.backlog.to_json()} if self.backlog else {}),
+            **({"moves": list(self.moves)} if self.moves else {}),
         }
 
 
@@ -327,6 +330,12 @@ class Plan:
     def breaks(self) -> tuple[ContractBreak, ...]:
         """The columns and whole models that readers will not find as they are now."""
         return tuple(broken for model in self.models for broken in model.breaks)
+
+    @property
+    def moves(self) -> dict[str, tuple[ModelName, ...]]:
+        """The models whose changes may change a metric's values, by metric, in order of names."""
+        names = sorted({name for model in self.models for name in model.moves})
+        return {one: tuple(m.name for m in self.models if one in m.moves) for one in names}
 
     @property
     def is_empty(self) -> bool:

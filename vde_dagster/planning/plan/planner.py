@@ -19,7 +19,13 @@ from vde_dagster.planning.plan.audits_due import (
     own_audits_due,
     with_audits_of_others,
 )
-from vde_dagster.planning.plan.compare_snapshots import REMOVED, Reasons, becomes_table, classify
+from vde_dagster.planning.plan.compare_snapshots import (
+    REMOVED,
+    Reasons,
+    becomes_table,
+    classify,
+    differing_columns,
+)
 from vde_dagster.planning.plan.missing_intervals import (
     Readiness,
     Window,
@@ -189,6 +195,7 @@ class _Planner:
                 catches_up=work.catches_up,
                 layout=table is not None and self._layout_differs(snapshot, table),
                 breaks=self._breaks(name, Shown(snapshot, table)) if name in self.changed else (),
+                moves=self._moves(name) if name in self.changed else (),
                 skippable=skippable,
                 always=always,
                 in_place=work.in_place,
@@ -268,12 +275,21 @@ class _Planner:
             known = [own for own in self.request.exposures if own.reads_of(name, one.column)]
             named = {
                 what: tuple(own.name for own in known if own.what == what)
-                for what in ("exposure", "sync")
+                for what in ("exposure", "sync", "metric")
             }
-            return replace(one, exposures=named["exposure"], syncs=named["sync"])
+            exposures, syncs, metrics = named.values()
+            return replace(one, exposures=exposures, syncs=syncs, metrics=metrics)
 
         found = contract_breaks(before, new, self.state.view_types, self.old.values())
         return tuple(map(told, found))
+
+    def _moves(self, name: ModelName) -> tuple[str, ...]:
+        """Name the metrics that read what a changed model shows otherwise than before."""
+        columns = differing_columns(*self.changed[name])
+        metrics = (one for one in self.request.exposures if one.what == "metric")
+        return tuple(
+            one.name for one in metrics if any(one.reads_of(name, column) for column in columns)
+        )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Say whether an existing table of its own is laid out otherwise than a model now asks.

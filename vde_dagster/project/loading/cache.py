@@ -22,7 +22,8 @@ from vde_dagster.project.files import replacing
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.serialise import dump_tests, from_bytes, load_tests, to_bytes
 
-_CODE = ("base", "sql", "project", "plugins/dbt", "plugins/sqlmesh", "plugins/vault")
+_PLUGINS = ("dbt", "metrics", "sqlmesh", "vault")
+_CODE = ("base", "sql", "project", *(f"plugins/{name}" for name in _PLUGINS))
 """The packages that decide what is read from a file."""
 _LOG = logging.getLogger(__name__)
 

@@ -189,9 +189,12 @@ def _without_cycles(
 def _unknown_reads(
     models: Mapping[ModelName, Model], exposures: Iterable[Exposure]
 ) -> Iterator[ProjectError]:
+    told: set[tuple[ModelName, SourceLocation]] = set()
     for exposure in exposures:
         for name, _, place in exposure.reads:
-            if name not in models:
+            # Many metrics are of one semantic model, which names the model once.
+            if name not in models and (name, place) not in told:
+                told.add((name, place))
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
                     f"the {exposure.what} '{exposure.name}' reads {name}, which is no model",

@@ -14,10 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import split_identifier
 from vde_dagster.base.plugins import Seam, plugin_files
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile, PythonSource
 from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
@@ -39,7 +40,7 @@ _STANDALONE = "standalone"
 Reader = Callable[[Path, str], LoadedFile]
 
 _FORMS: Seam[Callable[[Folder, Path, str, FileContext], LoadedFile]] = Seam("model_files")
-"""Read files that are neither SQL nor Python: of models by their endings, and `syncs.yaml`."""
+"""Read files that are neither SQL nor Python: models by endings, `syncs.yaml`, and metrics."""
 
 
 def own_files(folder: Folder) -> OwnFiles:
@@ -142,6 +143,7 @@ class OwnFiles:
         readers |= dict.fromkeys(found.externals, self._externals)
         readers |= dict.fromkeys(found.exposures, self._exposures)
         readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
+        readers |= dict.fromkeys(found.metrics, partial(self._by_plugin, "metrics"))
         return readers | dict.fromkeys(found.tests, self._tests)
 
     @property
@@ -316,6 +318,11 @@ class OwnFiles:
                 if path not in self._standalone_files:  # These are read once more, as models.
                     mistakes.append(error)
         return audits
+
+    def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
+        """Say once of each thing that files have what has no meaning here, at the first file."""
+        first = {word: file.path for file in reversed(files) for word in file.unread}
+        return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
         """Say whether a file only lacks a macro, an audit or a signal."""

@@ -92,7 +92,7 @@ class DocumentedModel:
         tests: Names of its unit tests, where the files were read.
         parents: Models and tables that it reads, sorted.
         readers: Models that read it, sorted.
-        exposures: Names of dashboards, syncs and whatever else reads it, sorted.
+        exposures: Names of dashboards, syncs, metrics and whatever else reads it, sorted.
         seed: The file that a seed's rows are in, relative to the project's root.
     """
 
@@ -128,10 +128,10 @@ class DocumentedModel:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedExposure:
-    """A dashboard, sync, or whatever else outside of the project reads its models.
+    """A dashboard, sync, metric, or whatever else outside of the project reads its models.
 
     Args:
-        what: `exposure` or `sync`.
+        what: `exposure`, `sync` or `metric`.
         reads: (model, column); the column is None for who reads all of them.
     """
 

@@ -1,0 +1,51 @@
+"""Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
+
+`definitions` reads `metrics/*.yaml`, `layer` asks MetricFlow for the SQL of a metric and tells
+which columns that reads, `answers` runs it on environments and compares what they say. Metrics are
+readers of models beside dashboards and syncs, so that plans and lineage name them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.semantics.versions.version import how_to_install
+
+if TYPE_CHECKING:
+    from vde_dagster.project.model import LoadedFile
+    from vde_dagster.project.reading.file_context import FileContext
+    from vde_dagster.project.sources.source import Folder
+
+ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('metrics')}"
+
+
+def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read a file of `metrics/` as readers of models, together with the others of the folder.
+
+    Raises:
+        ProjectError: A metric or semantic model of the file is not as MetricFlow takes it.
+    """
+    from vde_dagster.project.files import metrics_files
+    from vde_dagster.project.model import LoadedFile
+
+    found = find_spec("metricflow")
+    if found is None or found.origin is None:
+        # Where it will be once it is installed: a folder's content is the names in it.
+        return LoadedFile(path, uses=tuple(one for one in sys.path if _is_outside(one, folder)),
+                          unread=(ABSENT,))  # fmt: skip
+    from vde_dagster.plugins.metrics.reading import readers_in
+
+    others = [one for one in metrics_files(folder.settings) if one != path.as_posix()]
+    texts = {path: text, **{Path(one): folder.text(one) for one in others}}
+    about = str(Path(found.origin).with_name("__about__.py"))
+    folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
+    read = LoadedFile(path, uses=(*others, *sorted(folders), about))
+    return replace(read, exposures=readers_in(path, texts, context.names))
+
+
+def _is_outside(one: str, folder: Folder) -> bool:
+    return Path(one).is_dir() and not Path(one).resolve().is_relative_to(folder.root)

@@ -1,0 +1,329 @@
+"""Metrics and semantic models as files define them: MetricFlow's own YAML, with places.
+
+A file is documents divided by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
+or `project_configuration`, which has the time spines. Whatever names a table names a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonschema.exceptions import best_match
+from metricflow_semantic_interfaces.implementations.metric import PydanticMetric
+from metricflow_semantic_interfaces.implementations.project_configuration import (
+    PydanticProjectConfiguration,
+)
+from metricflow_semantic_interfaces.implementations.saved_query import PydanticSavedQuery
+from metricflow_semantic_interfaces.implementations.semantic_manifest import (
+    PydanticSemanticManifest,
+)
+from metricflow_semantic_interfaces.implementations.semantic_model import PydanticSemanticModel
+from metricflow_semantic_interfaces.parsing.schemas import (
+    metric_validator,
+    project_configuration_validator,
+    saved_query_validator,
+    semantic_model_validator,
+)
+from metricflow_semantic_interfaces.transformations.semantic_manifest_transformer import (
+    PydanticSemanticManifestTransformer,
+)
+from metricflow_semantic_interfaces.validations.semantic_manifest_validator import (
+    SemanticManifestValidator,
+)
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
+
+if TYPE_CHECKING:
+    from vde_dagster.project.table_names import TableNames
+
+_FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
+    "semantic_model": (semantic_model_validator, PydanticSemanticModel.parse_obj),
+    "metric": (metric_validator, PydanticMetric.parse_obj),
+    "saved_query": (saved_query_validator, PydanticSavedQuery.parse_obj),
+    "project_configuration": (
+        project_configuration_validator,
+        PydanticProjectConfiguration.parse_obj,
+    ),
+}
+_HINT = "docs/metrics.md has an example"
+_ELEMENTS = ("entities", "dimensions", "measures")
+
+NO_SPINE = quote("no_time_spine", "is_declared")
+"""Stands for the table of days that some metrics are joined with, where a project has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file.
+
+    Args:
+        what: A semantic model, a metric, a saved query, or the project's configuration.
+        value: What stands under that key.
+    """
+
+    what: str
+    value: Any
+    yaml: YamlDocument
+
+    @property
+    def name(self) -> str:
+        """Its name; empty where it has none."""
+        return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
+
+    def place(self, *keys: str | int) -> SourceLocation:
+        """Return the place of a value in it."""
+        return self.yaml.location((self.what, *keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """All metrics of a project, as MetricFlow knows them.
+
+    Args:
+        models: The models that semantic models are of, by the quoted names that SQL has for them,
+            with the first place that names each.
+        places: Places of metrics and saved queries, by name.
+    """
+
+    manifest: PydanticSemanticManifest
+    models: Mapping[str, tuple[ModelName, SourceLocation]]
+    places: Mapping[str, SourceLocation]
+
+
+def read_definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions:
+    """Read the files of a project's metrics together.
+
+    Args:
+        texts: The files' texts, by paths relative to the project.
+
+    Raises:
+        ProjectError: All mistakes as one error, each with its place.
+    """
+    reading = _Reading(names)
+    for path, text in texts.items():
+        reading.read(path, text)
+    return reading.finished()
+
+
+@dataclass(slots=True)
+class _Reading:
+    names: TableNames
+    documents: dict[tuple[str, str], Document] = field(default_factory=dict)
+    objects: dict[str, list[Any]] = field(default_factory=lambda: {what: [] for what in _FORMS})
+    models: dict[str, tuple[ModelName, SourceLocation]] = field(default_factory=dict)
+    mistakes: list[ProjectError] = field(default_factory=list)
+    first: SourceLocation | None = None
+
+    def read(self, path: Path, text: str) -> None:
+        self.first = self.first or SourceLocation(path, 1)
+        try:
+            for document in _documents(path, text):
+                self._take(document)
+        except ProjectError as error:
+            self.mistakes += error.mistakes
+
+    def _take(self, document: Document) -> None:
+        key = document.what, document.name
+        earlier = self.documents.setdefault(key, document)
+        if earlier is not document:
+            what = document.what.replace("_", " ")
+            named = f"the {what} '{document.name}'" if document.name else f"the {what}"
+            said = f"{named} is defined twice, first at {earlier.place()}"
+            raise document.yaml.error((document.what,), said, "leave one of them")
+        validator, parse = _FORMS[document.what]
+        found = best_match(validator.iter_errors(document.value))
+        if found is not None:
+            keys = _keys(found.absolute_path)
+            odd = re.search(r"'([^']+)' w", found.message) if found.validator in _KEYS else None
+            raise _mistake(document, (*keys, odd[1]) if odd else keys, found.message)
+        value = document.value
+        if document.what == "semantic_model":
+            value = {**value, "node_relation": self._relation(document, ("node_relation",), value)}
+        elif document.what == "project_configuration":
+            spines = [
+                {
+                    **spine,
+                    "node_relation": self._relation(document, (*keys, "node_relation"), spine),
+                }
+                for number, spine in enumerate(value.get("time_spines") or ())
+                for keys in [("time_spines", number)]
+            ]
+            value = {**value, "time_spines": spines}
+        try:
+            self.objects[document.what].append(parse(value))
+        except Exception as error:  # Of pydantic's first form, or whatever its validators raise.
+            (at, said) = _first_of(error)
+            raise _mistake(document, at, said) from None
+
+    def _relation(self, document: Document, keys: KeyPath, around: Any) -> dict[str, Any]:
+        """Return the table that something is read from as MetricFlow writes it into SQL."""
+        given = dict(around.get("node_relation") or {})
+        place = document.place(*keys)
+        parts = [given.get(key) for key in ("database", "schema_name", "alias")]
+        with placed(place):
+            name = self.names.model_name([str(part) for part in parts if part])
+        quoted = quote(*name)
+        self.models.setdefault(quoted, (name, place))
+        return {"schema_name": name.namespace, "alias": name.name, "relation_name": quoted}
+
+    def finished(self) -> Definitions:
+        if self.mistakes:
+            raise ProjectError.of(self.mistakes)
+        configured = self.objects["project_configuration"]
+        configuration = configured[0] if configured else PydanticProjectConfiguration()
+        if not configuration.time_spines:
+            configuration = PydanticProjectConfiguration.parse_obj({"time_spines": [_SPINE]})
+        manifest = PydanticSemanticManifest(
+            semantic_models=self.objects["semantic_model"],
+            metrics=self.objects["metric"],
+            saved_queries=self.objects["saved_query"],
+            project_configuration=configuration,
+        )
+        try:
+            manifest = PydanticSemanticManifestTransformer.transform(manifest)
+        except Exception as error:  # Of several types, by what is wrong.
+            raise self._unplaced(str(error)) from None
+        found = SemanticManifestValidator(max_workers=1).validate_semantic_manifest(manifest)
+        if found.errors:
+            # One mistake breaks several rules, and is told as the first of them does.
+            told = {one.location: one for one in reversed([*map(self._issue, found.errors)])}
+            raise ProjectError.of(told.values())
+        return Definitions(manifest, self.models, self._places(manifest))
+
+    def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
+        """Return the places of metrics, be they measures that are metrics, and saved queries."""
+        found = {
+            name: place
+            for (what, _), document in self.documents.items()
+            if what == "semantic_model"
+            for name, place in _elements(document)
+        }
+        for (what, name), document in self.documents.items():
+            if what in ("metric", "saved_query"):
+                found[name] = document.place()
+        wanted = [one.name for one in (*manifest.metrics, *manifest.saved_queries)]
+        return {name: found.get(name) or self.first or SourceLocation(Path()) for name in wanted}
+
+    def _issue(self, issue: Any) -> ProjectError:
+        """Return what MetricFlow's validation says as a mistake at its place."""
+        context, said = issue.context, issue.message
+        element = getattr(context, "semantic_model_element", None)
+        model = element or getattr(context, "semantic_model", None)
+        metric = getattr(context, "metric", None)
+        own = ("metric", metric.metric_name) if metric else None
+        own = ("semantic_model", model.semantic_model_name) if model else own
+        document = self.documents.get(own) if own else None
+        if document is None:
+            return self._unplaced(said)
+        named = dict(_elements(document)).get(element.element_name) if element else None
+        place = named or _named_in(document, said) or document.place()
+        return ProjectError(_one_line(said), hint=_HINT, location=place)
+
+    def _unplaced(self, said: str) -> ProjectError:
+        """Return a mistake where something that is named in what is said of it stands."""
+        every = self.documents.values()
+        places = (_named_in(one, said, names) for names in (False, True) for one in every)
+        place = next((place for place in places if place), self.first)
+        return ProjectError(_one_line(said), hint=_HINT, location=place)
+
+
+_SPINE = {
+    "node_relation": {"schema_name": "no", "alias": "spine", "relation_name": NO_SPINE},
+    "primary_column": {"name": "day", "time_granularity": "day"},
+}
+_KEYS = ("additionalProperties",)
+_DIVIDED = re.compile(r"^---[^\n]*$", re.MULTILINE)
+
+
+def _documents(path: Path, text: str) -> Iterator[Document]:
+    """Yield the documents of a file; their lines are those of the file."""
+    begin = 0
+    for end in [*(found.start() for found in _DIVIDED.finditer(text)), len(text)]:
+        part = text[begin:end]
+        if part.startswith("---"):
+            part = part.partition("\n")[2]
+            begin = end - len(part)
+        yaml = load_yaml(path, "\n" * text.count("\n", 0, begin) + part)
+        begin = end
+        if yaml.value is None:
+            continue
+        if not isinstance(yaml.value, dict) or len(yaml.value) != 1:
+            raise ProjectError(
+                "a document of metrics has one key: " + ", ".join(_FORMS),
+                hint="divide documents by lines of ---; " + _HINT,
+                location=SourceLocation(path, min(yaml.lines.values(), default=1)),
+            )
+        ((what, value),) = yaml.value.items()
+        if what not in _FORMS:
+            hint = suggest(str(what), _FORMS)
+            raise yaml.error((str(what),), f"'{what}' is nothing that metrics have", hint)
+        if not isinstance(value, dict):
+            raise yaml.error((what,), f"'{what}' is empty", _HINT)
+        yield Document(what, value, yaml)
+
+
+def _elements(document: Document) -> Iterator[tuple[str, SourceLocation]]:
+    for group in _ELEMENTS:
+        for number, one in enumerate(document.value.get(group) or ()):
+            yield str(one.get("name")), document.place(group, number)
+
+
+_WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
+"""What a message quotes, or what looks like a name of somebody's own."""
+
+
+def _named_in(document: Document, said: str, names: bool = True) -> SourceLocation | None:
+    """Return the place of a value that is named in what is said; of a name, if that is wanted."""
+    words = {word for found in _WORD.findall(said) for word in found}
+    waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
+    found: list[KeyPath] = []
+    for keys, value in waiting:  # It grows while it is walked through.
+        if isinstance(value, dict):
+            waiting += [((*keys, str(key)), one) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*keys, number), one) for number, one in enumerate(value)]
+        elif str(value) in words:
+            found.append(keys)
+    found = sorted((keys for keys in found if names or not _is_name(keys)), key=_is_name)
+    return document.place(*found[0]) if found else None
+
+
+def _is_name(keys: KeyPath) -> bool:
+    return keys == ("name",) or (keys[0] in _ELEMENTS and keys[2:] == ("name",))
+
+
+def _first_of(error: Exception) -> tuple[KeyPath, str]:
+    """Return where and what is wrong, by what parsing raised."""
+    told = getattr(error, "errors", None)
+    if not callable(told) or not (found := told()):
+        return (), str(error)
+    one = found[0]
+    keys = _keys(key for key in one["loc"] if key != "__root__")
+    return keys, f"{'.'.join(map(str, keys))}: {one['msg']}" if keys else str(one["msg"])
+
+
+def _keys(path: Any) -> KeyPath:
+    return tuple(key if isinstance(key, int) else str(key) for key in path)
+
+
+def _mistake(document: Document, keys: KeyPath, said: str) -> ProjectError:
+    what = document.what.replace("_", " ")
+    named = f"the {what} '{document.name}'" if document.name else f"the {what}"
+    told = f"{named} cannot be read: {_one_line(said)}"
+    return document.yaml.error((document.what, *keys), told, _HINT)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def unknown_metric(name: str, known: Mapping[str, object]) -> UsageError:
+    """Return the error that says that there is no metric or saved query of a name."""
+    return UsageError(f"there is no metric '{name}'", hint=suggest(name, known, "metrics"))

@@ -1,0 +1,126 @@
+"""Which columns of models a metric reads, by the lineage of the SQL that MetricFlow writes for it.
+
+A metric is asked by its own time, so its measures, its conditions, the joins that these need and
+its time are read, and no dimension by which it may be asked besides; a saved query reads those that
+it names, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
+from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
+from vde_dagster.project.model import Exposure
+
+if TYPE_CHECKING:
+    from vde_dagster.project.table_names import TableNames
+
+_last: dict[object, Definitions | ProjectError] = {}
+
+
+def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tuple[Exposure, ...]:
+    """Return the metrics and saved queries that one file defines, as readers of models.
+
+    Args:
+        texts: The texts of all files of metrics, by path.
+
+    Raises:
+        ProjectError: What is wrong in this file; what is wrong in others is told with those.
+    """
+    found = _definitions(texts, names)
+    if isinstance(found, ProjectError):
+        own = [one for one in found.mistakes if one.location is None or one.location.path == path]
+        if own:
+            raise ProjectError.of(own)
+        return ()
+    layer = SemanticLayer(found)
+    return tuple(readers(layer, path))
+
+
+def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure]:
+    """Yield metrics and saved queries as readers of models; of one file, or all.
+
+    Raises:
+        ProjectError: MetricFlow refuses to write the SQL of one.
+    """
+    definitions = layer.definitions
+    for name in (*layer.metrics, *layer.saved):
+        place = definitions.places[name]
+        if path is not None and place.path != path:
+            continue
+        try:
+            read = columns_read(layer, name)
+        except UsageError as error:
+            raise ProjectError(error.message, hint=error.hint, location=place) from error
+        named = ((*definitions.models[table], column) for table, column in sorted(read))
+        reads = tuple((model, column, at) for model, at, column in named)
+        yield Exposure(name, None, None, reads, place, "metric")
+
+
+def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str]]:
+    """Return the columns that a metric or a saved query reads: (quoted model, column).
+
+    Raises:
+        UsageError: MetricFlow refuses to write its SQL.
+    """
+    from vde_dagster.errors import VdeError
+    from vde_dagster.semantics.analysis import analyze
+
+    has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
+    by = ("metric_time",) if has_time else ()
+    sql = layer.sql(Question((name,), by), flat=False)
+    named = _named(sql)
+    tables = {f"{model}": table for table, (model, _) in layer.definitions.models.items()}
+    schema = {
+        str(layer.definitions.models[table][0]): dict.fromkeys(sorted(columns), "UNKNOWN")
+        for table, columns in named.items()
+    }
+    try:
+        found = analyze(sql, schema, of=f"the metric {name}")
+    except VdeError:
+        return {(table, column) for table, columns in named.items() for column in columns}
+    if found.version.opaque is not None:
+        return {(table, column) for table, columns in named.items() for column in columns}
+    lineage = found.lineage
+    made = [one for each in lineage.columns.values() for one in each]
+    decides = [one for each in lineage.conditions.values() for one in each]
+    sources = [(one.table, one.column) for one in made]
+    sources += [(one.table, one.column) for one in (*decides, *lineage.rows)]
+    return {(tables[table], column.lower()) for table, column in sources}
+
+
+def _named(sql: str) -> dict[str, set[str]]:
+    """Return the columns that are named of each table, where a subquery is of one table each."""
+    from sqlglot import exp, parse_one
+    from sqlglot.optimizer.scope import traverse_scope
+
+    found: dict[str, set[str]] = {}
+    for scope in traverse_scope(parse_one(sql, dialect="spark")):
+        for alias, source in scope.sources.items():
+            if not isinstance(source, exp.Table):
+                continue
+            own = found.setdefault(quote(source.db.lower(), source.name.lower()), set())
+            for column in scope.columns:
+                parts = [part.name.lower() for part in column.parts]
+                if len(parts) > 1 and parts[0] == alias.lower():
+                    own.add(parts[1])
+                elif len(parts) == 1 or parts[0] not in map(str.lower, scope.sources):
+                    own.add(parts[0])  # With more parts it is a field of the column.
+    return found
+
+
+def _definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
+    """Read all files, once for the files of one project that are loaded one after another."""
+    key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
+    if key not in _last:
+        _last.clear()
+        try:
+            _last[key] = read_definitions(dict(sorted(texts.items())), names)
+        except ProjectError as error:
+            _last[key] = error
+    return _last[key]

@@ -1,0 +1,1 @@
+"""Tests of metrics: definitions, the SQL that MetricFlow writes of them, and their readers."""
