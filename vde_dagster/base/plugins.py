@@ -42,6 +42,7 @@ SEAMS = {
     "configurations": "form of configuration",
     "python_modules": "module that stands in",
     "assets": "maker of assets",
+    "gates": "gate of plans",
     "sinks": "sink",
     "state_tables": "group of tables in the state's database",
 }

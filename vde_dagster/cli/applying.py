@@ -53,7 +53,7 @@ def meant_environment(
     if meant is None:
         return environment
     told = f"there is no environment '{environment}'"
-    if yes or not _somebody_there(output):
+    if yes or not somebody_there(output):
         raise UsageError(
             f"{told}: did you mean '{meant}'?", hint="--create makes a new one of that name"
         )
@@ -79,7 +79,7 @@ def confirm(
     """
     if yes or plan.is_empty:
         return True
-    if not _somebody_there(output):
+    if not somebody_there(output):
         if breaks and not named:
             raise UsageError(
                 f"plan {plan.id} was not applied, it breaks what is published: "
@@ -97,7 +97,8 @@ def confirm(
     return typer.confirm(f"Apply this to {plan.environment}?", default=not risky, err=True)
 
 
-def _somebody_there(output: Output) -> bool:
+def somebody_there(output: Output) -> bool:
+    """Return whether a person reads what is printed, and can answer."""
     return not output.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -107,9 +108,14 @@ def apply_and_report(
     output: Output,
     concurrency: int | None,
     *,
+    approved: bool = False,
     skip_tests: bool = False,
 ) -> None:
-    """Apply a plan with progress on stderr and print what it did."""
+    """Apply a plan with progress on stderr and print what it did.
+
+    Args:
+        approved: Whether the caller has read this very plan.
+    """
     from vde_dagster.cli.progress import ApplyProgress
 
     with ApplyProgress(output.err, plan) as progress, _Interruptible(workspace, plan).on() as guard:
@@ -120,7 +126,11 @@ def apply_and_report(
 
         try:
             result = workspace.apply(
-                plan, on_event=show, concurrency=concurrency, skip_tests=skip_tests
+                plan,
+                on_event=show,
+                concurrency=concurrency,
+                approved=approved,
+                skip_tests=skip_tests,
             )
         except ExecutionError:
             if guard.pressed:

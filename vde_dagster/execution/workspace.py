@@ -96,6 +96,7 @@ class Workspace:
         on_event: Callable[[Event], None] | None = None,
         concurrency: int | None = None,
         who: str | None = None,
+        approved: bool = False,
         lease_wait_seconds: float = 0.0,
         skip_tests: bool = False,
     ) -> ApplyResult:
@@ -105,10 +106,12 @@ class Workspace:
             on_event: Called with everything that happens, by one thread at a time.
             concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
+            approved: Whether `who` has read this very plan, where rules ask for that.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
 
         Raises:
             NoSparkError: Spark is needed and cannot be had; nothing was stored.
+            UsageError: Rules of the project are against it; nothing was changed.
             ConflictError: The environment moved, or somebody else is changing it.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
@@ -129,7 +132,9 @@ class Workspace:
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
             from vde_dagster.execution.plans.finish_plan import require_engine_for
+            from vde_dagster.execution.plans.gates import require_open
 
+            require_open(self, plan, who if approved else None)
             tests = None if skip_tests else PlanTests.of(self, plan)
             require_engine_for(plan, self, tests)
             if self.started_engine is not None:

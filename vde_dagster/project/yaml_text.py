@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 _MOST_VALUES = 200_000
 
 KeyPath = tuple[str | int, ...]
+Read = TypeVar("Read")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -46,6 +49,30 @@ class YamlDocument:
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
         """Make an error that points at a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
+
+    def read(self, keys: KeyPath, value: Any, as_: type[Read], what: str, see: str) -> Read:
+        """Return a value as a `msgspec.Struct`.
+
+        Args:
+            keys: Where it stands.
+            what: What it is, for messages (`a sync`).
+            see: What to read where a value is of another form.
+
+        Raises:
+            ProjectError: It has another form; the error points at the part that has.
+        """
+        import msgspec
+
+        try:
+            return msgspec.convert(value, as_)
+        except msgspec.ValidationError as error:
+            told = str(error)
+            unknown = re.search(r"unknown field `(\w+)`", told)
+            found = unknown or re.search(r"`\$\.(\w+)", told)
+            known: Any = as_
+            hint = suggest(unknown[1], known.__struct_fields__) if unknown else f"see {see}"
+            keys = (*keys, found[1]) if found else keys
+            raise self.error(keys, f"{what} cannot be read: {told}", hint) from None
 
 
 def load_yaml(path: Path, text: str) -> YamlDocument:

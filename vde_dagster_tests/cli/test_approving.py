@@ -24,7 +24,7 @@ def shop(prepared: Prepared) -> ProjectFolder:
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A terminal at which somebody presses Enter; `setattr` types something else."""
-    monkeypatch.setattr(applying, "_somebody_there", lambda output: not output.as_json)
+    monkeypatch.setattr(applying, "somebody_there", lambda output: not output.as_json)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
     return monkeypatch
 

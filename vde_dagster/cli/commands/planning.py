@@ -77,6 +77,7 @@ def plan(
     from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
     from vde_dagster.execution.apply.batches import estimate_restatement
     from vde_dagster.execution.plans.due_work import pending_work
+    from vde_dagster.execution.plans.gates import objections
     from vde_dagster.planning.plan.plan import PlanKind
     from vde_dagster.reports.plan import plan_report
 
@@ -86,7 +87,8 @@ def plan(
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
-        shown = {**made.to_json(), "missing": missing}
+        against = [one.to_json() for one in objections(workspace, made)]
+        shown = {**made.to_json(), "objections": against, "missing": missing}
         shown |= {"estimate": work.to_json()} if work else {}
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
@@ -277,6 +279,7 @@ def apply(
         confirm,
         meant_environment,
         previous_snapshots,
+        somebody_there,
     )
 
     if plan_id is not None:
@@ -304,7 +307,8 @@ def apply(
     if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
         output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
         return
-    apply_and_report(workspace, plan, output, concurrency, skip_tests=skip_tests)
+    read = plan_id is not None or (somebody_there(output) and not yes)
+    apply_and_report(workspace, plan, output, concurrency, approved=read, skip_tests=skip_tests)
 
 
 @asking("full", "ignore_cron", "execution_time")

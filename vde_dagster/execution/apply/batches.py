@@ -284,8 +284,22 @@ def estimate_restatement(workspace: Workspace, plan: Plan) -> WorkEstimate | Non
     return WorkEstimate(round(rows), seconds) if known else None
 
 
-def expected_seconds(workspace: Workspace, plan: Plan) -> dict[ModelName, float]:
-    """Return the seconds that a plan's computed models will take, going by the last fill of each.
+@dataclass(frozen=True, slots=True)
+class ExpectedWork:
+    """What computing a model will take, going by an earlier fill; None where that does not say it.
+
+    Args:
+        seconds: By the clock.
+        bytes: Of the files that are written.
+    """
+
+    seconds: float | None
+    rows: float | None
+    bytes: float | None
+
+
+def expected_work(workspace: Workspace, plan: Plan) -> dict[ModelName, ExpectedWork]:
+    """Return what a plan's computed models will take, going by the last fill of each.
 
     A model that was never filled where the environment, or production, shows it is left out.
     """
@@ -295,13 +309,15 @@ def expected_seconds(workspace: Workspace, plan: Plan) -> dict[ModelName, float]
     computed = [model for model in plan.computed if model.name in entries]
     tables = {model.name: entries[model.name].table_id for model in computed}
     latest = store.fills.latest({table for table in tables.values() if table})
-    found: dict[ModelName, float] = {}
+    found: dict[ModelName, ExpectedWork] = {}
     for model in computed:
         fill = latest.get(tables[model.name] or "")
-        if fill is not None and fill.seconds is not None:
+        if fill is not None:
             snapshot = plan.snapshots[model.snapshot_id or ""]
-            share = _length(model.intervals) / _length((fill.interval,))
-            found[model.name] = fill.seconds * (share if snapshot.is_incremental else 1)
+            length = _length(model.intervals) / _length((fill.interval,))
+            share = length if snapshot.is_incremental else 1.0
+            parts = (fill.seconds, fill.rows, fill.bytes)
+            found[model.name] = ExpectedWork(*(None if x is None else x * share for x in parts))
     return found
 
 

@@ -31,6 +31,7 @@ from vde_dagster.execution.plans.finish_plan import (
     require_engine_for,
     with_statements,
 )
+from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.plans.gather_state import gather_state, what_decides
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
@@ -217,6 +218,9 @@ class Plans:
 
     def _kept(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""
+        if save or at_once:
+            against = tuple(one.sentence for one in objections(self.workspace, plan))
+            plan = replace(plan, warnings=(*plan.warnings, *against)) if against else plan
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.workspace, None)
         if save and not plan.is_empty:

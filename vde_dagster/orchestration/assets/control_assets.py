@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import BACKFILL_ID_TAG, USER_TAG
+from dagster._core.storage.tags import BACKFILL_ID_TAG, SENSOR_NAME_TAG, USER_TAG
 
 from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
@@ -134,6 +134,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 plan,
                 concurrency=config.concurrency,
                 who=config.who or person_of(context.run.tags, plan),
+                approved=SENSOR_NAME_TAG not in context.run.tags,
                 skip_tests=config.skip_tests,
             )
             forget_past(told.workspace, context.instance)

@@ -21,7 +21,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import previous_snapshots
 from vde_dagster.cli.report_view import report_text
 from vde_dagster.errors import ProjectError, SourceLocation, VdeError
-from vde_dagster.execution.apply.batches import expected_seconds
+from vde_dagster.execution.apply.batches import expected_work
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
@@ -301,7 +301,9 @@ class Desk:
         try:
             workspace.look_at(reading.project, self._memo)
             plan = workspace.plans.make(self.environment, save=False)
-            return Outlook(self.environment, plan, seconds=expected_seconds(workspace, plan))
+            work = expected_work(workspace, plan).items()
+            known = {name: one.seconds for name, one in work if one.seconds is not None}
+            return Outlook(self.environment, plan, seconds=known)
         except VdeError as error:
             return Outlook(self.environment, None, error.message)
 

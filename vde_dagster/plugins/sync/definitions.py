@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.plugins.sync.sink import SINKS, Sink
 from vde_dagster.project.model import Exposure, LoadedFile
@@ -120,10 +118,7 @@ def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
 def _definition(
     document: YamlDocument, number: int, entry: Any, names: TableNames
 ) -> SyncDefinition:
-    try:
-        written = msgspec.convert(entry, _Written)
-    except msgspec.ValidationError as error:
-        raise _mistake(document, (number,), "a sync", error, _Written) from None
+    written = document.read((number,), entry, _Written, "a sync", "docs/sync.md")
     with placed(document.location((number, "source"))):
         source = names.read(written.source)
     if bool(written.key) == (written.mode == "append"):
@@ -140,11 +135,8 @@ def _definition(
         keys: KeyPath = (number, "to", environment)
         with placed(document.location(keys)):
             own = environment_name(environment)
-            try:
-                _sink(written.sink, options)
-            except msgspec.ValidationError as error:
-                what, of = f"the sink {written.sink}", SINKS.require(written.sink)
-                raise _mistake(document, keys, what, error, of) from None
+            sink = SINKS.require(written.sink)
+            document.read(keys, options, sink, f"the sink {written.sink}", "docs/sync.md")
         if options in to.values():
             raise document.error(
                 keys, f"two environments send '{written.name}' to one place", "give each its own"
@@ -157,17 +149,6 @@ def _definition(
     place = document.location((number,))
     key, mode, batch = tuple(written.key), written.mode, written.batch
     return SyncDefinition(written.name, source, written.sink, to, key, mode, batch, place)
-
-
-def _mistake(
-    document: YamlDocument, keys: KeyPath, what: str, error: Exception, of: Any
-) -> ProjectError:
-    told = str(error)
-    unknown, place = re.search(r"unknown field `(\w+)`", told), re.search(r"`\$\.(\w+)", told)
-    found = unknown or place
-    hint = suggest(unknown[1], of.__struct_fields__) if unknown else "see docs/sync.md"
-    keys = (*keys, found[1]) if found else keys
-    return document.error(keys, f"{what} cannot be read: {told}", hint)
 
 
 def _sink(name: str, options: Mapping[str, Any]) -> Sink:

@@ -47,7 +47,9 @@ def hush_pyspark() -> None:
     """Keep PySpark from logging every failed statement: its stack is in our exceptions already."""
     # Py4J logs to the root logger when the JVM ends amid a command.
     logging.getLogger().addFilter(_is_not_of_py4j)
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    # Connect's log tells of sessions that ended before their last answer was acknowledged.
+    contexts = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+    for name in (*contexts, "pyspark.sql.connect.logging"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 

@@ -1,0 +1,120 @@
+"""Gates: what has to hold of a plan before anybody applies it, as plug-ins and their rules say.
+
+A gate counts in the projects that give its table of settings. It is asked when a plan is made, for
+people to read, and again before anything is applied, which is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.base.plugins import Seam
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+
+Level = Literal["refuse", "ask", "warn"]
+_CONSEQUENCES = {
+    "refuse": "it cannot be applied",
+    "ask": "it waits for an approval",
+    "warn": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What a gate has against a plan.
+
+    Args:
+        rule: The rule's name.
+        message: What it says of this plan, in a sentence.
+        level: `refuse`: nobody may apply it; `ask`: it has to be applied by its id, by somebody who
+            has read it; `warn`: anybody may.
+        approvers: Who may approve it; anybody where it is empty.
+        models: What it is about.
+    """
+
+    rule: str
+    message: str
+    level: Level
+    approvers: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What people read: the rule, what it says, and what follows."""
+        end = _CONSEQUENCES[self.level]
+        if self.level == "ask" and self.approvers:
+            end += f" of {' or '.join(self.approvers)}"
+        return f"{self.rule}: {self.message}" + (f"; {end}" if end else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "rule": self.rule,
+            "message": self.message,
+            "level": self.level,
+            "approvers": list(self.approvers),
+            "models": list(self.models),
+        }
+
+
+Gate = Callable[["Workspace", "Plan", datetime], Iterable[Objection]]
+"""Takes the instant (UTC) at which it is asked; raises VdeError where it cannot say."""
+GATES: Seam[Gate] = Seam("gates")
+
+
+def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
+    """Ask the project's gates about a plan that does something.
+
+    Raises:
+        VdeError: A gate cannot say.
+    """
+    if plan.is_empty:
+        return []
+    now = workspace.store.database.clock.now()
+    found: list[Objection] = []
+    for name in workspace.settings.plugins:
+        gate = GATES.find(name)
+        if gate is not None:
+            found += gate(workspace, plan, now)
+    return found
+
+
+def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> None:
+    """Make sure that a plan may be applied.
+
+    Args:
+        approved_by: Who has read this very plan and wants it; None where nobody has.
+
+    Raises:
+        UsageError: A gate refuses it, or asks for an approval that it has not.
+    """
+    found = objections(workspace, plan)
+    refused = [one for one in found if one.level == "refuse"]
+    asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
+    if refused:
+        raise _closed(plan, refused, "change what they are about, and plan again")
+    if asked:
+        to = ", ".join(dict.fromkeys(name for one in asked for name in one.approvers)) or "whoever"
+        raise _closed(
+            plan,
+            asked,
+            f"{to} may approve it: read it, then vde apply {plan.environment} --plan {plan.id}, or "
+            "approve it in Dagster",
+        )
+
+
+def _approves(who: str | None, objection: Objection) -> bool:
+    names = [name.casefold() for name in objection.approvers]
+    return who is not None and (not names or who.casefold() in names)
+
+
+def _closed(plan: Plan, found: Sequence[Objection], hint: str) -> UsageError:
+    told = "; ".join(f"{one.rule}: {one.message}" for one in found)
+    return UsageError(f"plan {plan.id} was not applied, rules are against it: {told}", hint=hint)

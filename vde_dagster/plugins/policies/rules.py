@@ -1,0 +1,194 @@
+"""Rules as files define them: expressions of CEL (https://cel.dev) with a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.execution.plans.gates import Level, Objection
+from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.project.yaml_text import YamlDocument, load_yaml
+from vde_dagster.semantics.versions.version import how_to_install
+
+if TYPE_CHECKING:
+    from celpy import Runner
+
+OWNERS = "owners"
+"""Stands for the owners of the models that a rule is about, among those who may approve."""
+
+
+class _Written(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+    require: str
+    message: str
+    each: str | None = None
+    level: Level = "refuse"
+    approvers: list[str] = []
+    environments: list[str] = []
+    of: tuple[Literal["plan", "restatement", "run"], ...] = ("plan", "restatement")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What has to hold of a plan, or of each of some of its models.
+
+    Args:
+        require: An expression over `plan`, `now` and, with `each`, `model`.
+        each: An expression that chooses models; None for a rule about the plan as a whole.
+        approvers: Who may approve what it asks about; `owners` are those of the models.
+        environments: Those it is for; all where there is none.
+        kinds: Kinds of plans that it is for.
+    """
+
+    name: str
+    require: Runner
+    message: str
+    each: Runner | None
+    level: Level
+    approvers: tuple[str, ...]
+    environments: frozenset[str]
+    kinds: frozenset[str]
+    place: SourceLocation
+
+    def objection(self, facts: Mapping[str, Any], now: datetime) -> Objection | None:
+        """Return what it has against a plan.
+
+        Args:
+            facts: The plan, see `facts_of`.
+            now: The instant (UTC) that expressions know as `now`.
+
+        Raises:
+            UsageError: An expression has no answer, or one that is no truth value.
+        """
+        if facts["kind"] not in self.kinds:
+            return None
+        if self.environments and facts["environment"] not in self.environments:
+            return None
+        from celpy import celtypes
+        from celpy.adapter import json_to_cel
+
+        known = {"plan": json_to_cel(dict(facts)), "now": celtypes.TimestampType(now)}
+        if self.each is None:
+            if self._holds(self.require, known):
+                return None
+            return self._objection(self.message, [])
+        against = []
+        for model in facts["models"]:
+            own = {**known, "model": json_to_cel(model)}
+            if self._holds(self.each, own) and not self._holds(self.require, own):
+                against.append(model)
+        if not against:
+            return None
+        names = [str(model["name"]) for model in against]
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+        return self._objection(f"{self.message} ({shown})", against)
+
+    def _objection(self, message: str, models: list[Mapping[str, Any]]) -> Objection:
+        owners = [str(model["owner"]) for model in models if model["owner"]]
+        named = [[*owners] if name == OWNERS else [name] for name in self.approvers]
+        approvers = tuple(dict.fromkeys(name for some in named for name in some))
+        level = self.level
+        if self.approvers and not approvers:
+            # Whose approval is asked for is nobody: then anybody's is not enough.
+            level, message = "refuse", f"{message}; there is no owner who could approve it"
+        names = tuple(str(model["name"]) for model in models)
+        return Objection(self.name, message, level, approvers, names)
+
+    def _holds(self, expression: Runner, known: Mapping[str, Any]) -> bool:
+        from celpy import celtypes
+        from celpy.evaluation import CELEvalError
+
+        try:
+            found = expression.evaluate(dict(known))
+        except CELEvalError as error:
+            said = str(error.args[0]) if error.args else "it has no answer"
+            raise self._unanswered(said, known) from error
+        if not isinstance(found, celtypes.BoolType | bool):
+            raise self._unanswered(f"the answer is {found!s}, not true or false", known)
+        return bool(found)
+
+    def _unanswered(self, why: str, known: Mapping[str, Any]) -> UsageError:
+        of = f" for {known['model']['name']}" if "model" in known else ""
+        return UsageError(
+            f"{self.place}: the rule '{self.name}' cannot be asked{of}: {why}",
+            hint="docs/policies.md says what `plan` and `model` have; has(model.x) asks for a part",
+        )
+
+
+def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
+    """Return the rules of a project's files.
+
+    Raises:
+        UsageError: A file is not there, or the extra is not installed.
+        ProjectError: A file has a mistake.
+    """
+    found: list[Rule] = []
+    for file in files:
+        try:
+            text = (root / file).read_text("utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"the rules of plans cannot be read: {file}: {error.strerror}",
+                hint="make the file, or correct files under [tool.vde.policies]",
+            ) from error
+        found += _read(load_yaml(Path(file), text), {rule.name for rule in found})
+    return found
+
+
+def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
+    if document.value is not None and not isinstance(document.value, list):
+        raise document.error((), "rules are a list", "write - name: owners")
+    for number, entry in enumerate(document.value or []):
+        at = (number,)
+        one = document.read(at, entry, _Written, "a rule", "docs/policies.md")
+        if one.name in known:
+            raise document.error(at, f"the rule '{one.name}' is there twice", "rename one")
+        known.add(one.name)
+        if one.approvers and one.level != "ask":
+            message = f"the rule '{one.name}' has approvers, and its level is {one.level}"
+            raise document.error((number, "approvers"), message, "write level: ask")
+        if OWNERS in one.approvers and one.each is None:
+            message = f"the rule '{one.name}' asks owners, and is about no model"
+            raise document.error((number, "approvers"), message, "choose models by each")
+        with placed(document.location((number, "environments"))):
+            environments = frozenset(map(environment_name, one.environments))
+        yield Rule(
+            one.name,
+            _compiled(document, number, "require", one.require),
+            one.message.strip().rstrip("."),
+            None if one.each is None else _compiled(document, number, "each", one.each),
+            one.level,
+            tuple(one.approvers),
+            environments,
+            frozenset(one.of),
+            document.location(at),
+        )
+
+
+def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Runner:
+    try:
+        from celpy import Environment
+        from celpy.celparser import CELParseError
+    except ImportError as error:
+        raise UsageError(
+            "rules over plans need a package that is not installed",
+            hint=how_to_install("policies"),
+        ) from error
+    environment = Environment()
+    try:
+        return environment.program(environment.compile(text))
+    except CELParseError as error:
+        told = " ".join(str(error.args[0] if error.args else error).split())
+        raise _mistake(document, number, field, told) from None
+
+
+def _mistake(document: YamlDocument, number: int, field: str, told: str) -> ProjectError:
+    return document.error(
+        (number, field), f"`{field}` is no expression of CEL: {told}", "see docs/policies.md"
+    )

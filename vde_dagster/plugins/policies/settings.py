@@ -1,0 +1,18 @@
+"""The table `[tool.vde.policies]`: where a project's rules are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vde_dagster.project.settings import PluginSettings
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesSettings(PluginSettings):
+    """The rules of a project.
+
+    Args:
+        files: Their files, relative to the project's folder.
+    """
+
+    files: tuple[str, ...] = ("policies.yaml",)

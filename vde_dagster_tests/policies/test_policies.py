@@ -1,0 +1,190 @@
+"""Rules over plans: what they see, whom they stop, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.jobs.sensors import applies_itself
+from vde_dagster.plugins.policies.rules import read_rules
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+SETTINGS = "[tool.vde.policies]\n"
+OWNERS = """
+- name: owners
+  each: model.namespace == "marts" && model.change != "removed"
+  require: model.owner != ""
+  message: a mart needs an owner
+"""
+BREAKS = """
+- name: contracts
+  each: model.breaks
+  require: "false"
+  level: ask
+  approvers: [owners, carla]
+  message: readers will see other values.
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    files = {name: text for name, text in SHOP.items() if "customers" not in name}
+    del files["models/marts/top.sql"]
+    return ProjectFolder(tmp_path / "shop", {**files, "pyproject.toml": SETTINGS})
+
+
+def _rules(folder: ProjectFolder, text: str) -> None:
+    folder.write("policies.yaml", text)
+
+
+def _owned(folder: ProjectFolder) -> None:
+    folder.edit("models/marts/daily.sql", "cron '@daily'", "cron '@daily', owner anna")
+
+
+def _refused(workspace: Workspace, **how: Any) -> str:
+    plan = workspace.plan("prod")
+    with pytest.raises(UsageError, match="rules are against it") as raised:
+        workspace.apply(plan, **how)
+    assert raised.value.exit_code == 2
+    assert workspace.store.environments.get("prod") is None
+    return f"{raised.value.message} | {raised.value.hint}"
+
+
+def test_what_a_rule_refuses_nobody_applies_and_everybody_reads(shop: ProjectFolder) -> None:
+    _rules(shop, OWNERS)
+    with open_fake(shop.root) as workspace:
+        said = "owners: a mart needs an owner (marts.daily); it cannot be applied"
+        assert said in workspace.plan("prod").warnings
+        for how in ({}, {"approved": True, "who": "anna"}):
+            assert "owners: a mart needs an owner (marts.daily)" in _refused(workspace, **how)
+    _owned(shop)
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        assert not [one for one in plan.warnings if "owner" in one]
+        assert workspace.apply(plan).published
+
+
+def test_what_a_rule_asks_the_owner_approves_who_read_that_plan(shop: ProjectFolder) -> None:
+    _rules(shop, BREAKS)
+    _owned(shop)
+    with open_fake(shop.root) as workspace:
+        assert workspace.apply(workspace.plan("prod")).published, "nothing is published yet"
+    shop.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        (found,) = objections(workspace, plan)
+        assert (found.level, found.approvers) == ("ask", ("anna", "carla"))
+        assert found.models == ("marts.daily",)
+        for how in ({"who": "anna"}, {"who": "bert", "approved": True}):
+            with pytest.raises(UsageError, match="readers will see other values") as raised:
+                workspace.apply(plan, **how)
+            assert raised.value.hint is not None
+            assert raised.value.hint.startswith("anna, carla may approve it")
+            assert f"--plan {plan.id}" in raised.value.hint
+        assert workspace.apply(plan, who="Anna", approved=True).published
+
+
+def test_where_an_owner_is_asked_and_there_is_none_nobody_approves(shop: ProjectFolder) -> None:
+    asked = BREAKS.replace("each: model.breaks", 'each: model.namespace == "marts"')
+    _rules(shop, asked.replace(", carla", ""))
+    with open_fake(shop.root) as workspace:
+        told = _refused(workspace, who="anna", approved=True)
+        assert "there is no owner who could approve it" in told
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('plan.environment != "prod"', "against"),
+        ("plan.models.all(m, m.bytes < 1000)", None),
+        ("plan.models.exists(m, m.computes)", None),
+        ("!plan.models.exists(m, m.computes)", "against"),
+        ('plan.models.filter(m, m.kind == "VIEW").size() == 1', None),
+        ("now.getDayOfWeek() in [0, 6]", "against"),
+        ('now < timestamp("2030-01-01T00:00:00Z")', None),
+        ("plan.breaks.size() == 0", None),
+    ],
+)
+def test_expressions_see_the_plan_its_models_and_the_time(
+    shop: ProjectFolder, rule: str, message: str | None
+) -> None:
+    _rules(shop, f"- {{name: r, require: '{rule}', message: against}}")
+    with open_fake(shop.root) as workspace:
+        (read,) = read_rules(shop.root, ("policies.yaml",))
+        from vde_dagster.plugins.policies.facts import facts_of
+
+        monday = datetime(2024, 1, 1, tzinfo=timezone.utc)
+        found = read.objection(facts_of(workspace, workspace.plan("prod")), monday)
+        assert (found.message if found else None) == message
+
+
+def test_earlier_fills_say_what_a_computation_costs(shop: ProjectFolder) -> None:
+    _rules(shop, "")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    shop.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
+    limit = "- {name: cost, each: model.computes, require: model.rows < %d, message: too much}"
+    for most, count in ((1_000_000, 0), (0, 1)):
+        _rules(shop, limit % most)
+        with open_fake(shop.root) as workspace:
+            assert len(objections(workspace, workspace.plan("prod"))) == count
+
+
+def test_rules_are_for_environments_and_kinds_of_plans_and_may_only_warn(
+    shop: ProjectFolder,
+) -> None:
+    _rules(shop, OWNERS + "  environments: [prod]\n")
+    with open_fake(shop.root) as workspace:
+        assert workspace.apply(workspace.plan("dev")).published
+        _refused(workspace)
+    _rules(shop, OWNERS + "  level: warn\n")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        assert "owners: a mart needs an owner (marts.daily)" in plan.warnings
+        assert applies_itself(plan, "always")
+        assert workspace.apply(plan).published
+        assert workspace.apply(workspace.plans.due("prod")).published is False
+
+
+def test_a_project_without_the_table_has_no_rules(shop: ProjectFolder) -> None:
+    _rules(shop, OWNERS)
+    shop.write("pyproject.toml", "[tool.vde]\n")
+    with open_fake(shop.root) as workspace:
+        assert workspace.apply(workspace.plan("prod")).published
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: owners", "policies.yaml:1.*rules are a list"),
+        ("- name: a\n  message: m", "policies.yaml:1.*a rule cannot be read: .*require"),
+        ("- name: a\n  message: m\n  requires: 'true'", "policies.yaml:3.*unknown field"),
+        (
+            "- name: a\n  message: m\n  require: 'plan.models.'",
+            "policies.yaml:3.*no expression of CEL",
+        ),
+        ("- {name: a, message: m, require: 'true'}\n" * 2, "policies.yaml:2.*is there twice"),
+        (BREAKS.replace("level: ask", "level: warn"), "policies.yaml:5.*approvers, and its level"),
+        (BREAKS.replace("each: model.breaks", ""), "asks owners, and is about no model"),
+        ("- {name: a, message: m, require: plan.nothing}", "policies.yaml:1.*cannot be asked"),
+        ("- {name: a, message: m, require: '1'}", "policies.yaml:1.*not true or false"),
+        (None, "policies.yaml: No such file"),
+    ],
+)
+def test_a_wrong_rule_is_one_message_with_its_place_and_stops_the_plan(
+    shop: ProjectFolder, text: str | None, message: str
+) -> None:
+    if text is not None:
+        _rules(shop, text)
+    with open_fake(shop.root) as workspace:
+        with pytest.raises(VdeError, match=message) as raised:
+            workspace.plan("prod")
+        assert raised.value.hint
+        assert raised.value.exit_code == 2
