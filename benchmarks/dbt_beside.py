@@ -1,6 +1,6 @@
 """dbt projects with data, run by dbt-duckdb and here on Spark: are all tables equal as multisets?
 
-    python -m benchmarks.dbt_beside PROJECT … --dbt PYTHON [--vars JSON] [--rows]
+    python -m benchmarks.dbt_beside PROJECT … --dbt PYTHON [--vars JSON] [--rows] [--without-tests]
 
 PYTHON is the interpreter of an environment with dbt-core, dbt-duckdb and this one's DuckDB; a
 project's packages lie in its `dbt_packages`, and its data are its seeds. Each project is copied
@@ -19,7 +19,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dbt_process import Dbt
+from benchmarks.dbt import WITHOUT_TESTS, Dbt
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import load_project
 
@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--dbt", type=Path, metavar="PYTHON")
     parser.add_argument("--vars", type=json.loads, default={})
     parser.add_argument("--rows", action="store_true", help="print rows that differ")
+    parser.add_argument("--without-tests", action="store_true", help="run dbt's tests nowhere")
     said = parser.parse_args()
     if not said.projects or said.dbt is None:
         print("give folders of dbt projects with data, and --dbt; nothing was run")
@@ -48,9 +49,11 @@ def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
     dbt = Dbt(said.dbt, project, folder, said.vars)
     try:
         dbt.run("seed", "--full-refresh")  # Sources may be seeds, which dbt does not know.
-        dbt.run("build", "--full-refresh", fails=True)
+        dbt.run(
+            "build", "--full-refresh", *(WITHOUT_TESTS if said.without_tests else ()), fails=True
+        )
         dbt.run("compile", "--full-refresh")
-        _tolerate_failing_tests(dbt.root / "target/manifest.json")
+        _tolerate_failing_tests(dbt.root / "target/manifest.json", said.without_tests)
         settings = dbt.root / "pyproject.toml"
         settings.write_text(f'[tool.vde]\nname = "{project.name}"\nstart = "2020-01-01"\n')
         ours, refused = _run_here(dbt.root)
@@ -85,12 +88,14 @@ def _run_here(root: Path) -> tuple[dict[str, list[Any]], int]:
     return rows, refused
 
 
-def _tolerate_failing_tests(manifest: Path) -> None:
-    """Let tests warn: what dbt builds although a test of it fails is compared, too."""
+def _tolerate_failing_tests(manifest: Path, without: bool) -> None:
+    """Let tests warn, or none be: what dbt builds though a test of it fails is compared, too."""
     content = json.loads(manifest.read_text())
-    for node in content["nodes"].values():
+    for name, node in list(content["nodes"].items()):
         if node["resource_type"] == "test":
             node["config"]["severity"] = "warn"
+            if without:
+                del content["nodes"][name]
     manifest.write_text(json.dumps(content))
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import duckdb
 import yaml
 
-from benchmarks.dbt_process import Dbt
+from benchmarks.dbt import WITHOUT_TESTS, Dbt
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 
@@ -96,7 +96,7 @@ class _Costs:
         modified = ("--select", "state:modified+", "--state", str(state))
         selected = dbt.run("ls", *modified, *_TYPES, "--output", "name")
         shutil.copy(dbt.path("dbt"), dbt.path("edited"))
-        dbt.run("build", "--full-refresh", *_without_tests(), database="edited", fails=True)
+        dbt.run("build", "--full-refresh", *WITHOUT_TESTS, database="edited", fails=True)
         dbt.run("compile", "--full-refresh")  # A build without tests leaves them uncompiled.
         nodes = json.loads(self._manifest.read_text())["nodes"].values()
         relations = {n["name"]: _relation(n) for n in nodes if n["resource_type"] in _KINDS}
@@ -142,10 +142,6 @@ def _columns(database: Path, name: ModelName) -> list[str]:
 
 def _relation(node: dict[str, Any]) -> ModelName:
     return ModelName(node["schema"], node["alias"])
-
-
-def _without_tests() -> tuple[str, ...]:
-    return ("--exclude-resource-type", "test", "--exclude-resource-type", "unit_test")
 
 
 if __name__ == "__main__":

@@ -384,6 +384,21 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set(
+                *("nodes", "model.shop.order_facts", "config"),
+                value={
+                    "materialized": "incremental",
+                    "incremental_strategy": "merge",
+                    "unique_key": "order_id",
+                    "merge_update_columns": ["amount"],
+                    "merge_exclude_columns": ["order_id"],
+                },
+            ),
+            "models/marts/order_facts.sql:1: the configuration of 'order_facts' cannot be read: "
+            "merge_update_columns and merge_exclude_columns exclude each other "
+            "Hint: correct it in dbt, and run `dbt compile`",
+        ),
+        (
+            _set(
                 *("nodes", "model.shop.order_facts", "compiled_code"),
                 value='select * from "shop"."main"."order_facts"',
             ),

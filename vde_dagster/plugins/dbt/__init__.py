@@ -1,6 +1,6 @@
 """dbt projects as a source of models, read from the manifest that dbt compiled; no dbt is imported.
 
-`manifest` divides target/manifest.json into units, a node with its tests each, so that a changed
-node is read alone. `models` makes a unit a model, with `kinds` for its materialization, `audits`
-for its tests, and `relations` for the names that compiled code has for models.
+`compiling` lets dbt write it, `manifest` divides target/manifest.json into units, a node with its
+tests each, so that a changed node is read alone. `models` makes a unit a model, with `nodes` for
+what its configuration and tests become, and `relations` for the names that compiled code has.
 """

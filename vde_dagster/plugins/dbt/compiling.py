@@ -103,8 +103,6 @@ class Compiler:
                 if done is None:
                     done, now = self._compile(), True
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
-        if done.get("error"):
-            raise self._said(done["error"])
         later = f"{_CACHE}/{_LATER}" if done["later"] else None
         return Compiled(f"{_CACHE}/{_FIRST}", later, done["seconds"] if now else None)
 
@@ -140,8 +138,13 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
+        """Let dbt compile, and return what is kept of it: nothing of a compile that fails.
+
+        What it failed for may lie where nobody looks: an adapter that is not installed, a network.
+        """
         begin = time.monotonic()
         cache = self.folder.root / _CACHE
+        (cache / _DONE).unlink(missing_ok=True)
         texts = self._texts()
         variables = sorted({name for text in texts for name in _VARIABLE.findall(text)})
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
@@ -149,16 +152,12 @@ class Compiler:
         self._lay_out(cache / "project", own)
         for target in (_FIRST, _LATER):
             (cache / target).unlink(missing_ok=True)
-        failure = self._run(cache / "project", "first", ["--full-refresh"])
-        if failure is not None:
-            return {**done, "error": failure}
+        self._run(cache / "project", "first", ["--full-refresh"])
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
             shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
             selected = ["--select", "config.materialized:incremental"]
-            failure = self._run(cache / "project", "later", selected)
-            if failure is not None:
-                return {**done, "error": failure}
+            self._run(cache / "project", "later", selected)
             done["later"] = True
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
@@ -190,8 +189,12 @@ class Compiler:
         (project / MACROS).mkdir()
         (project / MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
 
-    def _run(self, project: Path, target: str, more: list[str]) -> str | None:
-        """Run dbt; return what it says where it fails."""
+    def _run(self, project: Path, target: str, more: list[str]) -> None:
+        """Run dbt.
+
+        Raises:
+            ProjectError: It fails, with what it says.
+        """
         import subprocess
 
         settings, cache = self.settings, project.parent
@@ -208,15 +211,16 @@ class Compiler:
                 command, cwd=project, capture_output=True, text=True, errors="replace", check=False
             )
         except OSError as error:
-            return f"{self.executable} cannot be run: {error.strerror or error}"
+            why = f"{self.executable} cannot be run: {error.strerror or error}"
+            raise self._said(why) from None
         if done.returncode == 0:
-            return None
+            return
         said = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
         parts = _ERROR.split(said, maxsplit=1)
         lines = [
             line.rstrip() for line in parts[-1].strip().splitlines() if "[WARNING]" not in line
         ]
-        return "\n".join(lines[:30]) or f"exit code {done.returncode}"
+        raise self._said("\n".join(lines[:30]) or f"exit code {done.returncode}")
 
     def _said(self, said: str) -> ProjectError:
         """Return the error that says what dbt said, with the file and line that it names."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.plugins.dbt.audits import audits_of, constraints_of, freshness_of, grains_of
-from vde_dagster.plugins.dbt.incremental import (
+from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
+from vde_dagster.plugins.dbt.nodes.audits import audits_of, constraints_of, freshness_of, grains_of
+from vde_dagster.plugins.dbt.nodes.incremental import (
     APPENDED,
     Filling,
     by_time,
@@ -21,14 +22,13 @@ from vde_dagster.plugins.dbt.incremental import (
     put_off,
     time_range,
 )
-from vde_dagster.plugins.dbt.kinds import filling, misconfigured
-from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
-from vde_dagster.plugins.dbt.options import partitions, statements, without_meaning
-from vde_dagster.plugins.dbt.outside import asset_of, read_exposure
-from vde_dagster.plugins.dbt.python_models import python_source
+from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
+from vde_dagster.plugins.dbt.nodes.options import partitions, statements, without_meaning
+from vde_dagster.plugins.dbt.nodes.outside import asset_of, read_exposure
+from vde_dagster.plugins.dbt.nodes.python_models import python_source
+from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
+from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
 from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
-from vde_dagster.plugins.dbt.snapshots import table_and_view
-from vde_dagster.plugins.dbt.unit_tests import unit_tests_of
 from vde_dagster.project.kinds import External, IncrementalUnmanaged, ScdType2, Seed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model

@@ -12,6 +12,8 @@ from typing import Any
 import duckdb
 import yaml
 
+WITHOUT_TESTS = ("--exclude-resource-type", "test", "--exclude-resource-type", "unit_test")
+"""Arguments by which `dbt build` runs no test."""
 _CHILD = """
 import json, os, sys
 told = os.fdopen(os.dup(1), "w")

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.plugins.dbt.incremental import key_of, texts
 from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.plugins.dbt.nodes.incremental import key_of, texts
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime, View
 from vde_dagster.project.kinds.scd_type_2 import ALL, column_part
 from vde_dagster.project.model import Model

@@ -17,7 +17,7 @@ from typing import Any
 from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.options import partitions
+from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
 from vde_dagster.project.kinds import (
     Full,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.dbt.incremental import Filling, filling_of
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.snapshots import snapshot_kind
+from vde_dagster.plugins.dbt.nodes.incremental import Filling, filling_of
+from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
 from vde_dagster.project.kinds import (
     Embedded,
     Full,
