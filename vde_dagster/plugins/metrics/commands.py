@@ -1,7 +1,8 @@
-"""`vde metrics list`, `query` and `diff`; nothing heavy is imported before they run."""
+"""`vde metrics list`, `query`, `diff` and `export`; nothing heavy is imported before they run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from vde_dagster.base.texts import count
 from vde_dagster.cli.options import RowLimit, on_project
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.cli.shapes import json_value, rows_json, show_rows, text_value
+from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -40,6 +42,7 @@ Of = Annotated[
     ),
 ]
 Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL, and run nothing.")]
+To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write it to a file.")]
 One = Annotated[str, typer.Argument(metavar="A", help="The environment, or a version of it.")]
 Other = Annotated[str, typer.Argument(metavar="B", help="The one that it is compared with.")]
 
@@ -152,3 +155,32 @@ def metrics_diff(
     output.result({**value, "same": found.same}, table if rows else f"{same}, all the same in both")
     if rows:
         output.note(f"[dim]{count(len(rows), 'value')} differ, {same} the same in both[/]")
+
+
+@on_project
+def metrics_export(
+    workspace: Workspace, output: Output, environment: Of = "prod", to: To = None
+) -> None:
+    """Write semantic models and metrics as Apache Ossie (OSI) YAML, over an environment's views.
+
+    Example: vde metrics export --env prod --to ossie.yaml
+    """
+    from vde_dagster.execution.published_version import named_environment
+    from vde_dagster.plugins.metrics.answers import layer_of
+    from vde_dagster.plugins.metrics.ossie import ossie_document
+
+    layer, settings = layer_of(workspace), workspace.settings
+    shown = named_environment(workspace, environment)
+    document = ossie_document(layer, shown, settings.catalog, settings.name)
+    text = document.yaml()
+    if to is not None:
+        try:
+            to.write_text(text, "utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {to}: {error.strerror}", hint="--to FILE") from error
+    metrics = len(document.value["semantic_model"][0].get("metrics") or ())
+    told = {"file": str(to) if to else None, "metrics": metrics, "left_out": document.left_out}
+    said = f"{count(metrics, 'metric')} of {environment} are in {to}" if to else text.rstrip()
+    output.result({**told, **({} if to else {"document": document.value})}, said)
+    for one in document.left_out:
+        output.note(f"Ossie has no words for all of {one}")

@@ -1,0 +1,69 @@
+"""Metrics as Apache Ossie (Open Semantic Interchange), by MetricFlow's own converter.
+
+The converter writes an earlier form of the specification; what changed since is its number and a
+list of dialects that went. Spark's SQL is given as Databricks', as Ossie has no name for it.
+
+Source: https://github.com/apache/ossie/blob/main/core-spec/osi-schema.json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from metricflow.converters.models import OSIDialect
+from metricflow.converters.msi_to_osi import MSIToOSIConverter
+
+from vde_dagster.base.names import split_identifier
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.plugins.metrics.layer import SemanticLayer
+
+VERSION = "0.2.0.dev0"
+"""The version of the specification that documents are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class OssieDocument:
+    """A project's semantic models and metrics over the views of an environment.
+
+    Args:
+        value: As JSON has it.
+        left_out: What Ossie has no words for, a sentence each.
+    """
+
+    value: dict[str, Any]
+    left_out: tuple[str, ...]
+
+    def yaml(self) -> str:
+        """Return it as YAML."""
+        return yaml.safe_dump(self.value, sort_keys=False, allow_unicode=True, width=100)
+
+
+def ossie_document(
+    layer: SemanticLayer, environment: Environment, catalog: str, name: str
+) -> OssieDocument:
+    """Write the semantic layer as Ossie.
+
+    Args:
+        environment: Whose views the datasets are.
+        catalog: The catalog that the views are in.
+        name: The project's name.
+    """
+    converter = MSIToOSIConverter(OSIDialect.DATABRICKS)
+    made = converter.convert(layer.definitions.manifest, osi_model_name=name)
+    found = json.loads(made.output.to_osi_json())
+    models = layer.definitions.models
+    for one in found["semantic_model"]:
+        for dataset in one["datasets"]:
+            model = models[dataset["source"]][0]
+            view = environment.views.quoted(model, catalog)
+            dataset["source"] = ".".join(split_identifier(view))
+    left_out = tuple(
+        f"{one.element_name}: {str(one.issue_type.value).replace('_', ' ').lower()}"
+        for one in made.issues
+    )
+    return OssieDocument({"version": VERSION, "semantic_model": found["semantic_model"]}, left_out)
