@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _MAKERS: Seam[Callable[[AssetCatalog, Settings], Iterable[Any]]] = Seam("assets")
 """Assets that plug-ins have in a project's code location."""
+_SENSORS: Seam[Callable[[Settings], Iterable[dg.SensorDefinition]]] = Seam("sensors")
+"""Sensors that they have there."""
 
 
 def vde_definitions(
@@ -89,6 +91,7 @@ def vde_definitions(
         sensors=[
             code_sensor(root, settings, by_partition),
             outbox_sensor(root, settings, looks),
+            *(one for make in _SENSORS.working().values() for one in make(settings)),
         ],
         resources={
             names.resource: workspace_resource(root, spark=pyspark if spark else None),

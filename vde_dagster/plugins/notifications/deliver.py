@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,11 @@ class Notified:
     problem: str = ""
 
 
-def send(workspace: Workspace) -> list[Notified]:
-    """Send every receiver what it was not told yet.
+def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> list[Notified]:
+    """Send every receiver what it was not told yet; those that wait longest come first.
+
+    Args:
+        is_late: Says when to leave receivers to the next call.
 
     Raises:
         UsageError: There is no receiver, or Apprise is not installed.
@@ -70,7 +73,9 @@ def send(workspace: Workspace) -> list[Notified]:
     messages = Messages(workspace)
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with workspace.store.leases.holding("notify", owner, wait_seconds=0):
-        return [_Delivery(workspace, messages, receiver).run() for receiver in found]
+        due = [_Delivery(workspace, messages, receiver) for receiver in found]
+        due.sort(key=lambda one: one.began)
+        return [one.run() for one in due if not is_late()]
 
 
 @dataclass
@@ -84,7 +89,7 @@ class _Delivery:
     def __post_init__(self) -> None:
         self.consumer = f"notify/{self.receiver.name}"
         self.now = self.workspace.store.database.clock.now()
-        self.is_first = self.workspace.store.outbox.cursor(self.consumer) == 0
+        self.began = self.workspace.store.outbox.cursor(self.consumer)
         self.done = Notified(self.receiver.name)
 
     def run(self) -> Notified:
@@ -112,7 +117,7 @@ class _Delivery:
         return None
 
     def _wanted(self, record: OutboxRecord) -> Message | None:
-        if self.is_first and record.at < self.now - FIRST:
+        if not self.began and record.at < self.now - FIRST:
             return None
         one = self.messages.of(record)
         if one is None or not one.is_for(self.receiver):

@@ -40,6 +40,7 @@ class NotifySettings(PluginSettings):
             and those that `protected` lists.
         per_hour: Messages to one receiver an hour; what is beyond waits, and comes as one.
         dagster_url: Where people open Dagster, for links.
+        sensor: Whether the sensor of Dagster that sends is on from the start.
     """
 
     targets: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -48,6 +49,7 @@ class NotifySettings(PluginSettings):
     environments: tuple[str, ...] = ()
     per_hour: int = 20
     dagster_url: str = ""
+    sensor: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
         """Say which receivers have no address, and which names are no events."""

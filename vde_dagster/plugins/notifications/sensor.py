@@ -1,0 +1,43 @@
+"""The sensor `vde_notify`: sends what the state records, by whomever it was done."""
+
+from __future__ import annotations
+
+import time
+
+import dagster as dg
+
+from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import Names
+from vde_dagster.plugins.notifications.deliver import send, sentence
+from vde_dagster.project.settings import Settings
+
+BUDGET_SECONDS = 30.0
+"""After which a tick leaves receivers to the next one: Dagster gives up ticks of a minute."""
+
+
+def notify_sensor(settings: Settings) -> dg.SensorDefinition:
+    """Return the sensor; it is on from the start where the settings say so."""
+    is_on = settings.plugins["notify"]["sensor"]
+
+    @dg.sensor(
+        name=Names.of(settings).named("vde_notify"),
+        description="Tells people what the settings [tool.vde.notify] say, as `vde notify send`.",
+        minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING if is_on else dg.DefaultSensorStatus.STOPPED,
+    )
+    def vde_notify(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        until = time.monotonic() + BUDGET_SECONDS
+        try:
+            with Workspace.open(settings.root) as workspace:
+                done = send(workspace, lambda: time.monotonic() > until)
+        except ConflictError as error:
+            return dg.SkipReason(str(error))
+        except VdeError as error:
+            raise dg.Failure(str(error)) from error
+        told = "; ".join(map(sentence, done))
+        if any(one.problem for one in done):
+            raise dg.Failure(told)
+        return dg.SkipReason(told)
+
+    return vde_notify
