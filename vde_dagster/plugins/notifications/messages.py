@@ -281,9 +281,13 @@ def _contract(plan: Plan) -> set[str]:
     return {"contract"} if plan.breaks else set()
 
 
-def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, str]:
-    return {one.name: one.model.owner for one in snapshots if one.model.owner}
+def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
+    found = {}
+    for one in snapshots:
+        more = one.model.asset.owners if one.model.asset else ()
+        found[one.name] = frozenset(owner for owner in (one.model.owner, *more) if owner)
+    return found
 
 
-def _of(owners: Mapping[ModelName, str], *names: ModelName) -> frozenset[str]:
-    return frozenset(owners[name] for name in names if name in owners)
+def _of(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
+    return frozenset[str]().union(*(owners.get(name, frozenset()) for name in names))
