@@ -144,7 +144,7 @@ def call(arguments: Sequence[str]) -> int:
         The process's exit code.
     """
     given = list(arguments) or ["--help"]
-    as_json = "--json" in given
+    as_json = "--json" in given or "--format=json" in given or "--format json" in " ".join(given)
     try:
         code = _command()(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -224,7 +224,7 @@ def _row(
             Cell(plan.version_of(model) or "", Mark.QUIET),
         ),
         (*_in_place(model), *_reasons(model)),
-        _diff(plan, model, previous),
+        text_changes(plan, model, previous),
     )
 
 
@@ -247,7 +247,14 @@ def _in_place(model: PlannedModel) -> tuple[str, ...]:
     return tuple(model.in_place.sentences()) if model.in_place else ()
 
 
-def _diff(plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]) -> tuple[str, ...]:
+def text_changes(
+    plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]
+) -> tuple[str, ...]:
+    """Return the lines of a unified diff of a model's text, where somebody edited it.
+
+    Args:
+        previous: The snapshots that the plan replaces, by id.
+    """
     old = previous.get(model.previous_snapshot_id or "")
     if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
         return ()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 PLAN_KEYS = {"id", "environment", "kind", "base_version", "created_at", "models", "views", "empty"}
@@ -122,3 +125,37 @@ def test_without_a_name_the_plan_is_for_the_default_environment(
     assert plan["environment"] == "dev"
     rejected = vde("plan", "reject", plan["id"], "--project", template.root, "--json").json
     assert rejected["status"] == "rejected"
+
+
+def test_a_plan_has_the_texts_that_changed_and_an_exit_code_for_other_programs(
+    tmp_path: Path, vde: Vde
+) -> None:
+    folder = ProjectFolder(
+        tmp_path / "shop", {"models/m.sql": "MODEL (name db.m, kind FULL);\nSELECT 1 AS n"}
+    )
+    asked = ("plan", "prod", "--exit-code", "--project", folder.root)
+    assert vde(*asked).code == 3
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    assert vde(*asked).code == 0
+    folder.edit("models/m.sql", "1 AS n", "2 AS n")
+    plan = vde(*asked, "--format", "json")
+    assert plan.code == 3
+    (model,) = plan.json["models"]
+    changed = [line for line in model["diff"] if line[0] in "+-"]
+    assert changed == ["-SELECT 1 AS n", "+SELECT 2 AS n"]
+    (model,) = vde(*asked, "--json", "--no-diff").json["models"]
+    assert model["diff"] == []
+    comment = vde(*asked, "--format", "markdown")
+    assert comment.code == 3
+    assert "```diff" in comment.out
+    assert "+SELECT 2 AS n" in comment.out
+    folder.edit("models/m.sql", "SELECT", "SELEC")
+    assert vde(*asked).code == 2
+    assert vde(*asked, "--format", "json").json["error"]["file"] == "models/m.sql"
+
+
+def test_two_forms_of_a_plan_at_once_are_a_mistake(template: ProjectFolder, vde: Vde) -> None:
+    ended = vde("plan", "prod", "--json", "--format", "markdown", "--project", template.root)
+    assert ended.code == 2
+    assert ended.json["error"]["message"] == "--json and --format markdown are two forms"

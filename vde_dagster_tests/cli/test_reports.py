@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from io import StringIO
 from pathlib import Path
@@ -21,6 +22,7 @@ from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import Report
 from vde_dagster.reports.environments import data_summary
+from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -104,6 +106,49 @@ def test_terminal_and_dagster_say_every_sentence_of_a_plan(
             if not all(words(text).strip() in page for page in pages)
         ]
         assert not missing
+
+
+@pytest.mark.parametrize("make", [first, nothing, edited, removed, due, restated])
+def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
+    make: Callable[[Workspace, ProjectFolder], Plan], tmp_path: Path
+) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        plan = make(workspace, folder)
+        previous = workspace.store.snapshots.load(
+            [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
+        )
+    report = plan_report(replace(plan, warnings=("ask @anna of <b>sales</b>",)), previous)
+    comment = plan_comment(report)
+    assert comment.startswith(f"<!-- vde plan {plan.environment} -->\n")
+    said = words(comment.replace("\u2060", ""))
+    assert [text for text in texts(report) if words(text).strip() not in said] == []
+    assert "@anna" not in comment
+    assert comment.count("<details>") == comment.count("</details>")
+    if plan.breaks:
+        assert comment.index("Breaks what is published") < comment.index("<details>")
+
+
+def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path: Path) -> None:
+    text = f"MODEL (name db.m{{}}, kind FULL); SELECT 1 AS gone, {' + '.join('1' * 40)} AS n"
+    many = {f"models/m{number}.sql": text.format(number) for number in range(300)}
+    folder = ProjectFolder(tmp_path / "project", many)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        for path in many:
+            folder.edit(path, "1 AS gone, 1 +", "\n".join(f"{n} +" for n in range(30)))
+        workspace.reload()
+        plan = workspace.plan("prod", now=NOW)
+        previous = workspace.store.snapshots.load(
+            [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
+        )
+    report = plan_report(plan, previous)
+    assert len(plan_comment(plan_report(plan))) < len(report_markdown(report, SHORT))
+    comment = plan_comment(report)
+    assert len(comment) < MAX_COMMENT
+    assert "db.m0.gone goes" in comment
+    assert "1 part too long for a comment: the plan has all" in comment
 
 
 @pytest.mark.parametrize(

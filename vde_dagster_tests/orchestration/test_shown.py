@@ -23,9 +23,9 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.publication import environment_event
 from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.location_refresh import ATTEMPTS, refresh
-from vde_dagster.orchestration.markdown import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.reports.markdown import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog, told_of
 from vde_dagster_tests.projects import ProjectFolder

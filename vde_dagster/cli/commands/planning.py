@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,6 +40,25 @@ OtherEnvironment = Annotated[
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
 
+CHANGES = 3
+"""Exit code of `vde plan --exit-code` where there is something to apply."""
+
+
+class Form(str, Enum):
+    """The form in which a plan is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+PlanForm = Annotated[
+    Form, typer.Option("--format", help="As text, as a comment on a pull request, or as JSON.")
+]
+ExitCode = Annotated[
+    bool, typer.Option("--exit-code", help="End with 3 where there is something to apply, else 0.")
+]
+
 
 @asking()
 def plan(
@@ -50,17 +71,22 @@ def plan(
     propose: Propose = False,
     summary: Summary = False,
     no_diff: NoDiff = False,
+    form: PlanForm = Form.TEXT,
+    exit_code: ExitCode = False,
 ) -> None:
     """Say what an apply would compute and publish.
 
     The plan is stored, and can be applied by its id, or rejected: vde plan reject ID. With --check,
     Spark analyses what it changes first; with --propose, it waits in Dagster for an approval.
     Examples: vde plan prod; vde plan dev --check;
-    vde plan dev --select marts.daily+ --start 2024-01-01
+    vde plan dev --select marts.daily+ --start 2024-01-01; vde plan prod --format markdown
     """
     from vde_dagster.base.names import current_user
     from vde_dagster.cli.applying import meant_environment, previous_snapshots
 
+    if output.as_json and form is Form.MARKDOWN:
+        raise UsageError("--json and --format markdown are two forms", hint="give one of them")
+    output = Output(output.as_json or form is Form.JSON)
     made = workspace.plan(
         meant_environment(
             output,
@@ -79,16 +105,24 @@ def plan(
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.plans.gates import objections
     from vde_dagster.planning.plan.plan import PlanKind
-    from vde_dagster.reports.plan import plan_report
+    from vde_dagster.reports.plan import plan_report, text_changes
 
     work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
     analysis = check_plan(workspace, made, output) if check else None
-    if output.as_json:
+    without = no_diff or workspace.settings.no_diff
+    previous = {} if without or made.is_empty else previous_snapshots(workspace, made)
+    if form is Form.MARKDOWN:
+        from vde_dagster.reports.markdown import plan_comment
+
+        sys.stdout.write(f"{plan_comment(plan_report(made, previous))}\n")
+    elif output.as_json:
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
         against = [one.to_json() for one in objections(workspace, made)]
         shown = {**made.to_json(), "objections": against, "missing": missing}
+        for model, told in zip(made.models, shown["models"], strict=True):
+            told["diff"] = list(text_changes(made, model, previous))
         shown |= {"estimate": work.to_json()} if work else {}
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
@@ -97,13 +131,13 @@ def plan(
     elif summary:
         show_summary(output.out, plan_report(made))
     else:
-        without = no_diff or workspace.settings.no_diff
-        previous = {} if without else previous_snapshots(workspace, made)
         show_report(output.out, plan_report(made, previous))
     if work:
         output.note(work.sentence())
     if not made.is_empty:
         output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
+        if exit_code:
+            raise typer.Exit(CHANGES)
 
 
 @on_project

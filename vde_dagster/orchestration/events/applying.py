@@ -56,12 +56,12 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.markdown import markdown_table
 from vde_dagster.orchestration.names import known_facts
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
+from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 RECORDED = (IntervalFilled, Published)

@@ -28,7 +28,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
 from vde_dagster.orchestration.events.provenance import ProjectionContext
-from vde_dagster.orchestration.markdown import markdown_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.translator import safe_name
@@ -40,6 +39,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit, Model, UnitTest
 from vde_dagster.reports.document import spans
+from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.state import StateStore
 from vde_dagster.state.plans.audits import AuditRecord
 

@@ -13,12 +13,12 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.markdown import diff_block, markdown_table
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.compare_snapshots import own_changes
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import diff_lines
+from vde_dagster.reports.markdown import diff_block, markdown_table
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")

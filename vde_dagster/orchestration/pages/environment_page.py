@@ -12,18 +12,14 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
 from vde_dagster.execution.environments.compare import VersionChange
-from vde_dagster.orchestration.markdown import (
-    markdown_table,
-    partition_link,
-    section_table,
-    short_name,
-)
+from vde_dagster.orchestration.markdown import partition_link, section_table
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import Names, known_facts
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.environments import data_section, history_section
+from vde_dagster.reports.markdown import markdown_table, short_name
 from vde_dagster.state.environments.mirror import MirrorStanding
 
 MAX_VIEWS = 1000

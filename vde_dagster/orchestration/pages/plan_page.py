@@ -22,7 +22,6 @@ from vde_dagster.orchestration.markdown import (
     partition_link,
     report_markdown,
     short_markdown,
-    short_name,
 )
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import Combination, version_key
@@ -38,6 +37,7 @@ from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import units
+from vde_dagster.reports.markdown import short_name
 from vde_dagster.reports.plan import (
     Estimate,
     Readers,

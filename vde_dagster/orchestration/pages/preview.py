@@ -11,11 +11,11 @@ import dagster as dg
 
 from vde_dagster.base.names import quote
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import markdown_table
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.markdown import markdown_table
 
 MAX_CHARACTERS = 100
 VIEW_SECONDS = 20.0
