@@ -93,3 +93,17 @@ def test_a_shared_helper_belongs_to_the_models_that_import_it(workspace: Workspa
         model = workspace.project.models[ModelName("raw", name)]
         assert model.python is not None
         assert set(model.python.files) == {f"models/raw/{name}.py", "models/raw/nycflights.py"}
+
+
+def test_its_metrics_read_the_days_of_airlines(workspace: Workspace) -> None:
+    pytest.importorskip("metricflow")
+    read = {
+        one.name: {f"{model}.{column}" for model, column, _ in one.reads}
+        for one in workspace.project.exposures
+        if one.what == "metric"
+    }
+    days = "marts.airline_days"
+    own = {f"{days}.{one}_flights" for one in ("delayed", "cancelled")} | {f"{days}.flights"}
+    assert read["delayed_share"] == {*own, f"{days}.flight_date"}
+    joined = {f"{days}.carrier", "staging.airlines.carrier", "staging.airlines.airline_name"}
+    assert read["delayed_share_by_airline"] == {*own, *joined}
