@@ -8,16 +8,19 @@ readers of models beside dashboards and syncs, so that plans and lineage name th
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
+    from vde_dagster.orchestration.models.catalog import AssetCatalog
     from vde_dagster.project.model import LoadedFile
     from vde_dagster.project.reading.file_context import FileContext
+    from vde_dagster.project.settings import Settings
     from vde_dagster.project.sources.source import Folder
 
 ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('metrics')}"
@@ -45,6 +48,17 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
     read = LoadedFile(path, uses=(*others, *sorted(folders), about))
     return replace(read, exposures=readers_in(path, texts, context.names))
+
+
+def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
+    """Return an asset for each metric of a project; none where its files have mistakes."""
+    from vde_dagster.project.files import metrics_files
+
+    if catalog.live.errors or not metrics_files(settings) or find_spec("metricflow") is None:
+        return ()
+    from vde_dagster.plugins.metrics.assets import assets_of
+
+    return assets_of(catalog, settings)
 
 
 def _is_outside(one: str, folder: Folder) -> bool:

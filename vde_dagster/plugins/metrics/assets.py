@@ -1,0 +1,104 @@
+"""Metrics as assets of Dagster, behind the models that they read: their value per publication."""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.cli.shapes import json_value, text_value
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.project.model import Exposure
+from vde_dagster.project.settings import Settings
+
+MOST_ROWS = 20
+"""Rows of a saved query that its page shows."""
+
+
+class MetricsConfig(dg.Config):
+    """Whose metrics are asked for."""
+
+    environment: str = PRODUCTION
+
+
+def assets_of(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDefinition]:
+    """Yield one definition with an asset for each metric and saved query of a project."""
+    with Workspace.open(settings.root) as workspace:
+        readers = [one for one in workspace.project.exposures if one.what == "metric"]
+    if readers:
+        yield _assets(catalog, readers)
+
+
+def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefinition:
+    names = catalog.names
+    all_of = dg.AllPartitionMapping()
+    # A publication, and a rollback, too, is an event of this one.
+    published = dg.AssetDep(names.environment_key, partition_mapping=all_of)
+    specs = {
+        one.name: dg.AssetSpec(
+            key=names.of_asset("metric", one.name),
+            deps=[
+                published,
+                *(
+                    dg.AssetDep(catalog.key(model), partition_mapping=all_of)
+                    for model in dict.fromkeys(model for model, _, _ in one.reads)
+                ),
+            ],
+            group_name=names.group,
+            kinds={"metric"},
+            description=f"The metric {one.name}, see {one.location}.",
+            automation_condition=dg.AutomationCondition.any_deps_updated()
+            & ~dg.AutomationCondition.in_progress(),
+        )
+        for one in readers
+    }
+
+    @dg.multi_asset(
+        name=names.named("vde_metrics"),
+        specs=list(specs.values()),
+        can_subset=True,
+        required_resource_keys={names.resource},
+    )
+    def metrics(
+        context: dg.AssetExecutionContext, config: MetricsConfig
+    ) -> Iterator[dg.MaterializeResult[Any]]:
+        with as_failure():
+            workspace = getattr(context.resources, names.resource).get()
+            asked = [name for name, one in specs.items() if one.key in context.selected_asset_keys]
+            for name, told in _values(workspace, asked, config.environment):
+                told["environment"] = config.environment
+                yield dg.MaterializeResult(asset_key=specs[name].key, metadata=told)
+
+    return metrics
+
+
+def _values(
+    workspace: Workspace, asked: Sequence[str], environment: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what metrics are, all by one query, and the rows of saved queries."""
+    from vde_dagster.plugins.metrics.answers import answer, layer_of
+    from vde_dagster.plugins.metrics.layer import Question
+
+    layer = layer_of(workspace)
+    metrics = tuple(name for name in asked if name in layer.metrics)
+    if metrics:
+        found = answer(workspace, layer, Question(metrics), environment)
+        values = {
+            name: value for (name, _), value in zip(found.columns, found.rows[0], strict=True)
+        }
+        for name in metrics:
+            value = values[name]
+            # Dagster draws numbers.
+            value = float(value) if isinstance(value, Decimal) else json_value(value)
+            yield name, {"value": value, "version": found.version}
+    for name in asked:
+        if name not in metrics:
+            found = answer(workspace, layer, Question((name,), limit=MOST_ROWS), environment)
+            heads = [column for column, _ in found.columns]
+            lines = [heads, ["---"] * len(heads), *(map(text_value, row) for row in found.rows)]
+            text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+            yield name, {"rows": dg.MetadataValue.md(text), "version": found.version}
