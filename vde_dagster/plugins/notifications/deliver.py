@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.execution.maintenance import deliver
 from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
-from vde_dagster.plugins.notifications.settings import Receiver, receivers
+from vde_dagster.plugins.notifications.settings import Address, Receiver, receivers
 from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
         ExecutionError: The service did not take it.
     """
     apprise = _apprise()
-    address = expand_secrets(receiver.url)
+    address = _filled(receiver.url)
     asset = apprise.AppriseAsset(storage_mode=apprise.PersistentStoreMode.MEMORY)
     service = apprise.Apprise.instantiate(address, asset=asset)
     if service is None:
@@ -176,7 +178,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
             f"the address of '{receiver.name}' is not one that Apprise knows",
             hint="https://appriseit.com/services has the form of each service's URL",
         )
-    if "overflow=" not in address:  # a text too long for a service is better cut than refused
+    if "overflow" not in address:  # a text too long for a service is better cut than refused
         service.overflow_mode = apprise.OverflowMode.TRUNCATE
     sender = apprise.Apprise(asset=asset)
     sender.add(service)
@@ -184,17 +186,33 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
         taken = sender.notify(title=subject, body=body, notify_type=tone, body_format="text")
         said = " ".join(log.getvalue().split())
     if not taken:
-        hidden = {address, service.url(), service.user, service.password, *_filled_in(receiver.url)}
+        hidden = {
+            str(address),
+            service.url(),
+            service.user,
+            service.password,
+            *_secrets(receiver.url),
+        }
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
             said = said.replace(secret, "…")
         raise ExecutionError(f"'{receiver.name}' did not take a message: {said}")
 
 
-def _filled_in(url: str) -> list[str]:
-    """Return what the environment puts into a URL."""
-    return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", url)]
+def _filled(value: Any) -> Any:
+    """Return an address with what the environment says in place of `${NAME}`."""
+    if isinstance(value, Mapping):
+        return {key: _filled(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_filled, value)]
+    return expand_secrets(value) if isinstance(value, str) else value
 
 
+def _secrets(address: Address) -> list[str]:
+    """Return what the environment says in an address."""
+    return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", str(address))]
+
+
+@cache
 def _apprise() -> Any:
     try:
         import apprise
@@ -204,7 +222,14 @@ def _apprise() -> Any:
             hint="pip install 'vde-dagster[notify] @ git+URL'",
         ) from None
     apprise.logger.propagate = False  # It may quote addresses.
+    on = cast("Any", apprise.decorators.notify)
+    on(on="console", name="The process' own output")(_print)
     return apprise
+
+
+def _print(body: str, title: str, *_: Any, **__: Any) -> None:
+    """Take messages to `console://vde`, on stderr."""
+    print(f"{title}\n{body}", file=sys.stderr, flush=True)
 
 
 def sentence(done: Notified) -> str:

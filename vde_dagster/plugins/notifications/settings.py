@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -32,9 +32,10 @@ class NotifySettings(PluginSettings):
     """Receivers of notifications.
 
     Args:
-        targets: By name, each a table of `url` (one of Apprise's, or several), `events` and
-            `environments` (patterns). `${NAME}` in a URL is read from the environment when used.
-        owners: URLs by the owners that models name.
+        targets: By name, each a table of `url` (one of Apprise's or its parts, or several),
+            `events` and `environments` (patterns). `${NAME}` in a URL is read from the environment
+            when used.
+        owners: URLs, or such tables, by the owners that models name.
         owner_events: What owners are told, of their own models alone.
         environments: Environments, or patterns of them, that are told of; by default production
             and those that `protected` lists.
@@ -54,21 +55,17 @@ class NotifySettings(PluginSettings):
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
         """Say which receivers have no address, and which names are no events."""
         for name, target in self.targets.items():
-            key = f"targets.{name}"
-            if not isinstance(target, Mapping):
-                yield key, "is no table", "write { url = '…', events = ['run_failed'] }"
-                continue
-            for one in target:
-                if one not in _KEYS:
-                    yield f"{key}.{one}", "is not known", suggest(one, _KEYS, "keys")
-            yield from _wrong_urls(f"{key}.url", target.get("url"))
-            for part in ("events", "environments"):
-                if not _is_texts(target.get(part, [])):
-                    yield f"{key}.{part}", "is no list of texts", "write ['…', '…']"
-                elif part == "events":
-                    yield from _wrong_events(f"{key}.{part}", target.get(part, []))
-        for owner, urls in self.owners.items():
-            yield from _wrong_urls(f"owners.{owner}", urls)
+            if isinstance(target, Mapping):
+                yield from _wrong_target(f"targets.{name}", target)
+            else:
+                hint = "write { url = '…', events = ['run_failed'] }"
+                yield f"targets.{name}", "is no table", hint
+        for owner, given in self.owners.items():
+            is_table = isinstance(given, Mapping) and "schema" not in given
+            if is_table:
+                yield from _wrong_target(f"owners.{owner}", given)
+            else:
+                yield from _wrong_urls(f"owners.{owner}", given)
         yield from _wrong_events("owner_events", self.owner_events)
         if self.per_hour < 1:
             yield "per_hour", "has to be 1 or more", "raise it"
@@ -76,22 +73,44 @@ class NotifySettings(PluginSettings):
             yield "dagster_url", "is no URL", "write https://dagster.example.org"
 
 
+def _wrong_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for one in target:
+        if one not in _KEYS:
+            yield f"{key}.{one}", "is not known", suggest(one, _KEYS, "keys")
+    yield from _wrong_urls(f"{key}.url", target.get("url"))
+    for part in ("events", "environments"):
+        if not _is_texts(target.get(part, [])):
+            yield f"{key}.{part}", "is no list of texts", "write ['…', '…']"
+        elif part == "events":
+            yield from _wrong_events(f"{key}.{part}", target.get(part, []))
+
+
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
 
 
 def _wrong_urls(key: str, value: Any) -> Iterator[tuple[str, str, str]]:
-    urls = [value] if isinstance(value, str) else value
-    if not urls or not _is_texts(urls):
+    urls = value if isinstance(value, list) else [value]
+    if not urls or not all(urls):
         yield key, "has no address", "write 'slack://…', 'mailto://…' or a list of such URLs"
-    elif not all("://" in url or url.startswith("${") for url in urls):
+    elif not all(map(_is_address, urls)):
         yield key, "is no URL", "write it with its service: 'slack://…', 'mailto://…'"
+
+
+def _is_address(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return isinstance(value.get("schema"), str)
+    return isinstance(value, str) and ("://" in value or value.startswith("${"))
 
 
 def _wrong_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
     for name in names:
         if name not in EVENTS:
             yield key, f"names no event: '{name}'", suggest(name, EVENTS, "events")
+
+
+Address = str | Mapping[str, Any]
+"""A URL of Apprise's, or the parts of which it makes one: `schema`, `host`, `password`, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +120,13 @@ class Receiver:
     Args:
         name: Names its place: a target's name, or `owner:` and an owner's; with several addresses
             each is a receiver, `team/2` the second.
-        url: One of Apprise's, with secrets left out: `${NAME}`.
+        url: One of Apprise's, or its parts, with secrets left out: `${NAME}`.
         environments: Patterns; none for production and what the settings protect.
         owner: Whose models are told of alone; None for all.
     """
 
     name: str
-    url: str = field(repr=False)
+    url: Address = field(repr=False)
     events: frozenset[str]
     environments: tuple[str, ...]
     owner: str | None = None
@@ -124,17 +143,24 @@ def receivers(settings: Settings) -> list[Receiver]:
     own = NotifySettings(**settings.plugins.get("notify", {}))
     found: list[Receiver] = []
     for name, target in own.targets.items():
-        events = frozenset(target.get("events") or _RARE)
-        where = tuple(target.get("environments") or own.environments)
-        for each, url in _addresses(name, target["url"]):
-            found.append(Receiver(each, url, events, where))
-    events = frozenset(own.owner_events)
-    for owner, urls in own.owners.items():
-        for each, url in _addresses(f"owner:{owner}", urls):
-            found.append(Receiver(each, url, events, tuple(own.environments), owner))
+        found += _at(name, target, _RARE, own.environments)
+    for owner, given in own.owners.items():
+        is_table = isinstance(given, Mapping) and "schema" not in given
+        target = given if is_table else {"url": given}
+        found += _at(f"owner:{owner}", target, own.owner_events, own.environments, owner)
     return found
 
 
-def _addresses(name: str, value: str | list[str]) -> Iterator[tuple[str, str]]:
-    for place, url in enumerate([value] if isinstance(value, str) else value, 1):
-        yield name if place == 1 else f"{name}/{place}", url
+def _at(
+    name: str,
+    target: Mapping[str, Any],
+    events: Sequence[str],
+    environments: Sequence[str],
+    owner: str | None = None,
+) -> Iterator[Receiver]:
+    """Yield a receiver for each address of a target."""
+    hears = frozenset(target.get("events") or events)
+    where = tuple(target.get("environments") or environments)
+    urls = target["url"] if isinstance(target["url"], list) else [target["url"]]
+    for place, url in enumerate(urls, 1):
+        yield Receiver(name if place == 1 else f"{name}/{place}", url, hears, where, owner)

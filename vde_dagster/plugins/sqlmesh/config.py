@@ -50,6 +50,15 @@ class Connection(Anything):
 _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigquery"}
 
 
+class NotificationTarget(Anything):
+    """Somebody to be told, whose type is its class's name: `SlackApiNotificationTarget`."""
+
+    def __init__(self, **given: Any) -> None:
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
+        type_ = "_".join(words).lower().removesuffix("_notification_target")
+        super().__init__(**{"type": type_.removeprefix("basic_"), **given})
+
+
 class EnvironmentSuffixTarget(str, enum.Enum):
     """The part of a view's name that has the environment's name."""
 
@@ -185,13 +194,13 @@ class Config(Shape):
     default_connection: Unused = None
     default_test_connection: Unused = None
     default_scheduler: Unused = None
-    notification_targets: Unused = None
+    notification_targets: Any = None
     project: str = ""
     snapshot_ttl: str = ""
     environment_ttl: str | None = ""
     ignore_patterns: list[str] = Field(default_factory=list)
     time_column_format: str | None = None
-    users: Unused = None
+    users: Any = None
     username: Unused = ""
     model_defaults: ModelDefaultsConfig = Field(default_factory=ModelDefaultsConfig)
     pinned_environments: set[str] = Field(default_factory=set)
@@ -257,6 +266,8 @@ def __getattr__(name: str) -> Any:
     """Make the classes of connections, schedulers, users and bots when they are asked for."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
-    if name == "User" or name.endswith(("Config", "NotificationTarget", "Options")):
+    if name.endswith("NotificationTarget"):
+        return type(name, (NotificationTarget,), {})
+    if name == "User" or name.endswith(("Config", "Options")):
         return type(name, (Anything,), {})
     raise AttributeError(f"module 'sqlmesh.core.config' has no attribute '{name}'")

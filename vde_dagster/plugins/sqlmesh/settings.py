@@ -24,6 +24,7 @@ from vde_dagster.plugins.sqlmesh.config import (
     unused,
 )
 from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, merged, read_config
+from vde_dagster.plugins.sqlmesh.notifications import have_targets, notify_table
 from vde_dagster.project.configuration.config_files import MergedConfig
 from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath
@@ -137,7 +138,8 @@ class _Meaning:
     def _note_unused(self, part: type[Shape], values: Mapping[str, Any], prefix: str) -> None:
         for key in values:
             dotted = f"{prefix}.{key}" if prefix else str(key)
-            if key in unused(part) and dotted not in self.unused:
+            idle = dotted == "users" and not have_targets(values[key])
+            if (idle or key in unused(part)) and dotted not in self.unused:
                 self.unused.append(dotted)
 
     def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -208,10 +210,27 @@ class _Meaning:
         if values.get("snapshot_ttl"):
             hours = self._hours("snapshot_ttl", values["snapshot_ttl"]) or 0
             self._set(("snapshot_ttl",), math.ceil(hours), "janitor_grace_hours")
+        self._notify(values)
         self._linter(values.get("linter"))
         self._format(values.get("format"))
         self._variables(values.get("variables"), ("variables",))
         self._model_defaults(values.get("model_defaults"), ("model_defaults",))
+
+    def _notify(self, values: Mapping[str, Any]) -> None:
+        given = {}
+        for key in ("notification_targets", "users"):
+            try:
+                given[key] = _plain(values.get(key))
+            except TypeError as error:
+                message = f"key '{key}' has a {error}"
+                self._wrong((key,), message, "write texts, numbers, lists and tables of them")
+                return
+        targets, users = given["notification_targets"], given["users"]
+        table, unread = notify_table(targets, users, self.written.seen.variables)
+        self.unused += unread
+        for part, places in (("targets", "notification_targets"), ("owners", "users")):
+            for name, value in table.get(part, {}).items():
+                self._set((places,), value, "notify", part, name)
 
     def _linter(self, given: Any) -> None:
         if given is None:

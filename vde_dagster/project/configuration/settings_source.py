@@ -76,6 +76,7 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
         merged = MERGE.require("sqlmesh")(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
         table, taken, seen = merged.table, merged.places, merged.seen
+        tables = _tables_of_plugins(table)
     places = SettingPlaces(text, taken)
     # Pydantic is a quarter of a second to import: not for a project that sets nothing.
     values = _validate(table, places, tables) if table or set_in_environment() else {}

@@ -1,0 +1,138 @@
+"""SQLMesh's `notification_targets`, the project's and those of its users, as `[tool.vde.notify]`.
+
+What a configuration took from environment variables is written as `${NAME}` again, so that no
+secret of theirs gets into the settings, which are kept between loads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+_EVENTS = {
+    "apply_end": ("publication", "rollback"),
+    "run_end": ("run",),
+    "apply_failure": ("run_failed", "audit_blocked"),
+    "run_failure": ("run_failed", "audit_blocked"),
+    "audit_failure": ("audit_blocked",),
+}
+"""What is told of SQLMesh's events; nothing is of beginnings and migrations."""
+_SHORTEST = 3
+"""Characters of a variable's value that is looked for in texts."""
+
+
+def notify_table(
+    targets: Any, users: Any, variables: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the table of a configuration, and names of targets that do nothing here.
+
+    Args:
+        targets: What it says of the project's, as JSON has it.
+        users: What it says of its users, too.
+        variables: Names of the environment variables that the configuration has read.
+    """
+    hidden = _Hidden(variables)
+    unread: list[str] = []
+    table: dict[str, Any] = {}
+    for name, target in _targets(targets, "", unread, hidden):
+        table.setdefault("targets", {})[name] = target
+    for given in users if isinstance(users, list) else ():
+        if isinstance(given, Mapping) and given.get("username"):
+            owner = str(given["username"])
+            own = _targets(given.get("notification_targets"), f"users.{owner}.", unread, hidden)
+            found = [target for _, target in own]
+            if found:
+                events = sorted({event for one in found for event in one["events"]})
+                addresses = [one["url"] for one in found]
+                everywhere = {"url": addresses, "events": events, "environments": ["*"]}
+                table.setdefault("owners", {})[owner] = everywhere
+    return table, unread
+
+
+def have_targets(users: Any) -> bool:
+    """Say whether any of a configuration's users has targets of its own."""
+    found = users if isinstance(users, list | tuple) else ()
+    return any(
+        one.get("notification_targets")
+        if isinstance(one, Mapping)
+        else getattr(one, "notification_targets", None)
+        for one in found
+    )
+
+
+def _targets(
+    given: Any, above: str, unread: list[str], hidden: _Hidden
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    names: dict[str, int] = {}
+    for place, target in enumerate(given if isinstance(given, list) else [given] if given else ()):
+        target = target if isinstance(target, Mapping) else {}
+        type_ = str(target.get("type") or target.get("type_") or "") if target else ""
+        url = _url(type_, target) if type_ in _URLS else None
+        said = target.get("notify_on") or () if target else ()
+        events = [event for one in said for event in _EVENTS.get(str(one).lower(), ())]
+        if url is None or not events:
+            what = f" ({type_})" if type_ else ""
+            unread.append(f"{above}notification_targets.{place}{what}")
+            continue
+        names[type_] = names.get(type_, 0) + 1
+        name = type_ if names[type_] == 1 else f"{type_}_{names[type_]}"
+        chosen = list(dict.fromkeys(events))
+        yield name, {"url": hidden.of(url), "events": chosen, "environments": ["*"]}
+
+
+def _url(type_: str, target: Mapping[str, Any]) -> Any:
+    """Return an address of Apprise's; None where a target lacks a part of it."""
+    needed = _URLS[type_]
+    if not all(target.get(key) for key in needed):
+        return None
+    if type_ == "console":
+        return "console://vde"
+    if type_ == "slack_webhook":
+        return str(target["url"])
+    if type_ == "slack_api":
+        return f"slack://{target['token']}/{target['channel']}"
+    address = {
+        "schema": "mailtos",
+        "host": str(target["host"]),
+        "port": target.get("port") or 465,
+        "secure_mode": "ssl",
+        "from_addr": str(target["sender"]),
+        "targets": sorted(map(str, _listed(target["recipients"]))),
+    }
+    own = {key: str(target[key]) for key in ("user", "password") if target.get(key)}
+    return {**address, **own}
+
+
+_URLS: Mapping[str, Sequence[str]] = {
+    "console": (),
+    "slack_api": ("token", "channel"),
+    "slack_webhook": ("url",),
+    "smtp": ("host", "sender", "recipients"),
+}
+"""Types of targets that are known here, with the keys that they need."""
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+class _Hidden:
+    """Writes the values of environment variables as their names."""
+
+    def __init__(self, variables: Collection[str]) -> None:
+        names = sorted(os.environ) if "*" in variables else sorted(variables)
+        known = {os.environ[name]: name for name in names if name in os.environ}
+        self.known = {text: name for text, name in known.items() if len(text) >= _SHORTEST}
+        texts = sorted(self.known, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, texts))) if texts else None
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self.of(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.of(one) for one in value]
+        if isinstance(value, str) and self.pattern is not None:
+            return self.pattern.sub(lambda found: f"${{{self.known[found[0]]}}}", value)
+        return value
