@@ -21,7 +21,7 @@ VERSION = 12
 _AGAIN = "run `dbt compile`"
 _MODELS = ("model", "seed", "snapshot")
 _NOT_READ = ("metrics", "semantic_models", "saved_queries")
-"""Parts of a manifest that are not read yet; a warning names them."""
+"""Parts that are not read of the manifest; the plug-in `metrics` reads them of another file."""
 _WORDS = {
     "analysis": "analyses",
     "operation": "on-run-start and on-run-end",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, compiler_of
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
     from vde_dagster.plugins.dbt.models import Context
 
+_FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
+_METRICS = frozenset({"metrics", "semantic models", "saved queries"})
+"""What `not_read` calls that which a plug-in reads of another file, if it is there."""
+_SEMANTIC = "semantic_manifest.json"
+"""What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
 _DIALECTS = {
     "athena": "athena",
@@ -178,7 +184,16 @@ class DbtProject:
     def files(self) -> Sequence[str]:
         """Return the units; of a manifest that cannot be read the project's file, which says so."""
         self._get_ready()
-        return list(self._units) if self._problem is None else [f"{self._inside}{PROJECT_FILE}"]
+        if self._problem is not None:
+            return [f"{self._inside}{PROJECT_FILE}"]
+        return [*self._units, *self._semantic]
+
+    @cached_property
+    def _semantic(self) -> Sequence[str]:
+        """The file of semantic models and metrics, if there are any; a plug-in reads it."""
+        path = (Path(self._path).parent / _SEMANTIC).as_posix()
+        has_some = not _METRICS.isdisjoint(self._memory["unread"])
+        return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
         """Return the files that the manifest is made of, and it where others made it."""
@@ -209,6 +224,8 @@ class DbtProject:
         if self._problem is not None:
             raise self._problem
         self.names.used.clear()
+        if path in self._semantic:
+            return _FORMS.require("metrics")(self._folder, Path(path), text, self._context)
         return read_unit(path, self._parts[path.partition("#")[2]], self._context)
 
     @cached_property
@@ -239,7 +256,8 @@ class DbtProject:
         if self._problem is not None:
             return ()
         found: list[Problem] = []
-        unread = Counter(self._memory["unread"])
+        read = _METRICS if self._semantic else frozenset[str]()
+        unread = Counter({w: n for w, n in self._memory["unread"].items() if w not in read})
         unread.update(word for file in files for word in dict.fromkeys(file.unread))
         if unread:
             told = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))

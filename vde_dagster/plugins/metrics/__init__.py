@@ -42,7 +42,9 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
                           unread=(ABSENT,))  # fmt: skip
     from vde_dagster.plugins.metrics.reading import readers_in
 
-    others = [one for one in metrics_files(folder.settings) if one != path.as_posix()]
+    # What dbt compiled is one file, and beside the product's own.
+    own = metrics_files(folder.settings) if path.suffix != ".json" else ()
+    others = [one for one in own if one != path.as_posix()]
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
     about = str(Path(found.origin).with_name("__about__.py"))
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
@@ -54,7 +56,10 @@ def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
     """Return an asset for each metric of a project; none where its files have mistakes."""
     from vde_dagster.project.files import metrics_files
 
-    if catalog.live.errors or not metrics_files(settings) or find_spec("metricflow") is None:
+    has_dbt = any(settings.root.glob("dbt_project.yml")) or settings.sources
+    if catalog.live.errors or not (metrics_files(settings) or has_dbt):
+        return ()
+    if find_spec("metricflow") is None:
         return ()
     from vde_dagster.plugins.metrics.assets import assets_of
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
+    from vde_dagster.project.model import Exposure
 
 SAME = 1e-9
 """The relative difference up to which fractions are one value: Spark adds them in any order."""
@@ -32,6 +33,11 @@ def layer_of(workspace: Workspace) -> SemanticLayer:
         ProjectError: A definition has a mistake, or reads a model or a column that is not there.
     """
     files = metrics_files(workspace.settings)
+    if find_spec("metricflow") is not None:
+        # Where dbt compiled, its file names what it has; of the product's own a reader is enough.
+        paths = {one.location.path for one in _metrics(workspace)}
+        dbts = sorted(path.as_posix() for path in paths if path.suffix == ".json")
+        files = [*(files if len(paths) > len(dbts) else ()), *dbts]
     if not files:
         raise UsageError(
             f"there are no metrics in {workspace.root / METRICS}",
@@ -60,6 +66,10 @@ def layer_of(workspace: Workspace) -> SemanticLayer:
     if mistakes:
         raise ProjectError.of(mistakes)
     return layer
+
+
+def _metrics(workspace: Workspace) -> Iterator[Exposure]:
+    yield from (one for one in workspace.project.exposures if one.what == "metric")
 
 
 def answer(

@@ -6,6 +6,7 @@ or `project_configuration`, which has the time spines. Whatever names a table na
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -124,12 +125,13 @@ class _Reading:
     def read(self, path: Path, text: str) -> None:
         self.first = self.first or SourceLocation(path, 1)
         try:
-            for document in _documents(path, text):
-                self._take(document)
+            is_dbts = path.suffix == ".json"
+            for document in _of_dbt(path, text) if is_dbts else _documents(path, text):
+                self._take(document, as_written=not is_dbts)
         except ProjectError as error:
             self.mistakes += error.mistakes
 
-    def _take(self, document: Document) -> None:
+    def _take(self, document: Document, *, as_written: bool) -> None:
         key = document.what, document.name
         earlier = self.documents.setdefault(key, document)
         if earlier is not document:
@@ -138,7 +140,7 @@ class _Reading:
             said = f"{named} is defined twice, first at {earlier.place()}"
             raise document.yaml.error((document.what,), said, "leave one of them")
         validator, parse = _FORMS[document.what]
-        found = best_match(validator.iter_errors(document.value))
+        found = best_match(validator.iter_errors(document.value)) if as_written else None
         if found is not None:
             keys = _keys(found.absolute_path)
             odd = re.search(r"'([^']+)' w", found.message) if found.validator in _KEYS else None
@@ -267,6 +269,37 @@ def _documents(path: Path, text: str) -> Iterator[Document]:
         if not isinstance(value, dict):
             raise yaml.error((what,), f"'{what}' is empty", _HINT)
         yield Document(what, value, yaml)
+
+
+def _of_dbt(path: Path, text: str) -> Iterator[Document]:
+    """Yield what dbt's semantic manifest has, whose lines are of no use to anybody."""
+    try:
+        found = json.loads(text)
+        listed = {what: found.get(f"{what}s") or [] for what in ("semantic_model", "metric")}
+        listed["saved_query"] = found.get("saved_queries") or []
+        listed["project_configuration"] = [_configured(found.get("project_configuration") or {})]
+    except (ValueError, AttributeError) as error:
+        raise ProjectError(
+            f"this is no semantic manifest of dbt's: {error}",
+            hint="run `dbt compile`",
+            location=SourceLocation(path),
+        ) from None
+    for what, values in listed.items():
+        for value in values:
+            yield Document(what, value, YamlDocument(path, {what: value}, {}))
+
+
+def _configured(written: dict[str, Any]) -> dict[str, Any]:
+    """Return dbt's time spines alone; in its earlier form they are names of tables."""
+    spines = list(written.get("time_spines") or ())
+    for one in () if spines else written.get("time_spine_table_configurations") or ():
+        parts = dict(zip(_PARTS, reversed(one["location"].split(".")), strict=False))
+        column = {"name": one["column_name"], "time_granularity": one["grain"]}
+        spines.append({"node_relation": parts, "primary_column": column})
+    return {"time_spines": spines}
+
+
+_PARTS = ("alias", "schema_name", "database")
 
 
 def _elements(document: Document) -> Iterator[tuple[str, SourceLocation]]:

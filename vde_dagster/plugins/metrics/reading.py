@@ -57,33 +57,39 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
             read = columns_read(layer, name)
         except UsageError as error:
             raise ProjectError(error.message, hint=error.hint, location=place) from error
-        named = ((*definitions.models[table], column) for table, column in sorted(read))
+        named = ((*definitions.models[table], column) for table, column in _sorted(read))
         reads = tuple((model, column, at) for model, at, column in named)
         yield Exposure(name, None, None, reads, place, "metric")
 
 
-def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str]]:
+def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]:
     """Return the columns that a metric or a saved query reads: (quoted model, column).
+
+    The column is None where SQL is not understood, for instance that of a dbt project of another
+    dialect: then all columns of the model count.
 
     Raises:
         UsageError: MetricFlow refuses to write its SQL.
     """
-    from vde_dagster.errors import VdeError
+    from sqlglot.errors import SqlglotError
+
     from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.errors import SemanticError
 
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     by = ("metric_time",) if has_time else ()
     sql = layer.sql(Question((name,), by), flat=False)
-    named = _named(sql)
-    tables = {f"{model}": table for table, (model, _) in layer.definitions.models.items()}
-    schema = {
-        str(layer.definitions.models[table][0]): dict.fromkeys(sorted(columns), "UNKNOWN")
-        for table, columns in named.items()
-    }
+    models = layer.definitions.models
+    tables = {str(model): table for table, (model, _) in models.items()}
     try:
+        named = _named(sql)
+        schema = {
+            str(models[table][0]): dict.fromkeys(sorted(columns), "UNKNOWN")
+            for table, columns in named.items()
+        }
         found = analyze(sql, schema, of=f"the metric {name}")
-    except VdeError:
-        return {(table, column) for table, columns in named.items() for column in columns}
+    except (SqlglotError, SemanticError):
+        return {(table, None) for table in models if table in sql}
     if found.version.opaque is not None:
         return {(table, column) for table, columns in named.items() for column in columns}
     lineage = found.lineage
@@ -92,6 +98,10 @@ def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str]]:
     sources = [(one.table, one.column) for one in made]
     sources += [(one.table, one.column) for one in (*decides, *lineage.rows)]
     return {(tables[table], column.lower()) for table, column in sources}
+
+
+def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    return sorted(read, key=lambda one: (one[0], one[1] or ""))
 
 
 def _named(sql: str) -> dict[str, set[str]]:

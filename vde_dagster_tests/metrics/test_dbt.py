@@ -1,0 +1,76 @@
+"""Semantic models and metrics of dbt projects, as dbt 1.11 wrote them for MetricFlow."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+
+PROJECT = Path(__file__).parent.parent / "fixtures" / "metrics" / "dbt"
+SEMANTIC = "target/semantic_manifest.json"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    pytest.importorskip("metricflow")
+    return Path(shutil.copytree(PROJECT, tmp_path / "shop"))
+
+
+def _edit(project: Path, old: str, new: str) -> None:
+    path = project / SEMANTIC
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def _reads(project: Path) -> dict[str, set[str]]:
+    found = load_project(project).exposures
+    return {one.name: {f"{model}.{column}" for model, column, _ in one.reads} for one in found}
+
+
+def test_metrics_of_dbt_are_readers_and_are_asked_by_environment(project: Path, vde: Vde) -> None:
+    own, orders = {"main.orders.day", "main.orders.amount"}, {"main.orders.customer"}
+    big = {*orders, "main.customers.customer", "main.customers.revenue"}
+    assert _reads(project) == {
+        "revenue": own,
+        "revenue_of_big": {*own, *big},
+        "growth": {*own, "main.days.day"},
+        "by_size": {"main.orders.amount", *big},
+    }
+    with open_fake(project) as workspace:
+        plan = workspace.plan("dev")
+        workspace.apply(plan)
+    assert not [one for one in plan.warnings if "metric" in one]
+    here = ("--env", "dev", "--sql", "--project", project, "--json")
+    sql = vde("metrics", "query", "revenue", "--by", "is_big", *here).json["sql"]
+    assert "`lakehouse`.`main__dev`.`orders`" in sql
+    assert "`lakehouse`.`main__dev`.`customers`" in sql
+
+
+def test_what_is_no_spark_sql_reads_all_of_its_models(project: Path) -> None:
+    _edit(project, '"expr": "amount"', '"expr": "amount -> $1 [ ::"')
+    reads = _reads(project)
+    assert reads["revenue"] == {"main.orders.None"}
+    assert reads["revenue_of_big"] == {"main.orders.None", "main.customers.None"}
+
+
+def test_what_is_wrong_is_told_with_the_file(project: Path) -> None:
+    _edit(project, '"alias": "orders"', '"alias": "order"')
+    with pytest.raises(ProjectError, match=r"semantic_manifest\.json.* reads main\.order, which"):
+        load_project(project)
+    (project / SEMANTIC).write_text("[1")
+    with pytest.raises(ProjectError, match="this is no semantic manifest of dbt's") as raised:
+        load_project(project)
+    assert raised.value.hint == "run `dbt compile`"
+
+
+def test_without_the_file_a_warning_counts_metrics_as_before(project: Path) -> None:
+    (project / SEMANTIC).unlink()
+    (warning, *_) = load_project(project).warnings
+    assert "metrics (3); saved queries (1); semantic models (2)" in warning.message
