@@ -320,8 +320,11 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     """Open a file that takes a path's place once all of it is written; makes its folder.
+
+    Args:
+        shared: Let others read it as the umask allows, instead of its owner alone.
 
     Raises:
         OSError: It cannot be written; what was there stays.
@@ -331,6 +334,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         with open(handle, "wb") as file:
             yield file
+        if shared:
+            # The umask can only be read by setting it.
+            mask = os.umask(0o077)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -19,19 +18,21 @@ from vde_dagster.errors import UsageError
 if TYPE_CHECKING:
     from vde_dagster.reports.documentation.values import Document
 
-FORMS = ("json", "dbt")
+FORMS = ("json", "dbt", "datahub")
 
 Form = Annotated[
     str,
-    typer.Argument(metavar="FORM", help="The form: json, or dbt (manifest.json and catalog.json)."),
+    typer.Argument(metavar="FORM", help="json, dbt (manifest.json and catalog.json), or datahub."),
 ]
 Of = Annotated[
     str | None,
-    typer.Argument(metavar="[ENV]", help="An environment, or dev@7; by default the files."),
+    typer.Argument(
+        metavar="[ENV]", help="An environment, or dev@7; by default the files, for datahub prod."
+    ),
 ]
 To = Annotated[
     Path | None,
-    typer.Option("--to", metavar="PATH", help="A file for json, a folder for dbt."),
+    typer.Option("--to", metavar="PATH", help="A file for json and datahub, a folder for dbt."),
 ]
 At = Annotated[
     str | None,
@@ -68,11 +69,15 @@ def describe(
     folder = to if form == "dbt" else to.absolute().parent if to is not None else None
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="make it first")
+    if form == "datahub":
+        from vde_dagster.planning.environments.environment import PRODUCTION
+
+        environment = environment or PRODUCTION  # A catalog has what readers find.
     document = _gather(project, environment, at)
     if to is None:
-        sys.stdout.write(_json(document).decode())
+        sys.stdout.write(_ONE_FILE[form](document).decode())
         return
-    contents = _dbt(document, to) if form == "dbt" else {to: _json(document)}
+    contents = _dbt(document, to) if form == "dbt" else {to: _ONE_FILE[form](document)}
     _write(contents)
     files = [str(path) for path in contents]
     told = {"files": files, "of": document.of, "models": len(document.models)}
@@ -84,6 +89,18 @@ def _json(document: Document) -> bytes:
     from vde_dagster.plugins.exports.json_document import json_document
 
     return json_document(document)
+
+
+def _datahub(document: Document) -> bytes:
+    import msgspec
+
+    from vde_dagster.plugins.exports.datahub import datahub_proposals
+
+    proposals = msgspec.json.encode(datahub_proposals(document))
+    return msgspec.json.format(proposals, indent=2) + b"\n"
+
+
+_ONE_FILE = {"json": _json, "datahub": _datahub}
 
 
 def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
@@ -112,11 +129,11 @@ def _write(contents: Mapping[Path, bytes]) -> None:
     Raises:
         UsageError: One of them cannot be written.
     """
+    from vde_dagster.project.files import replacing
+
     for path, content in contents.items():
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            beside.write_bytes(content)
-            beside.replace(path)
+            with replacing(path, shared=True) as file:
+                file.write(content)
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise UsageError(f"cannot write {path}: {error.strerror}") from error

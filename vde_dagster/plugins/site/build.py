@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.site.compact import compact
+from vde_dagster.project.files import replacing
 from vde_dagster.reports.documentation.values import Document
 
 SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.js", "graph.js")
@@ -37,9 +37,8 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
         _refuse_others(folder)
         (folder / DATA).mkdir(parents=True, exist_ok=True)
         for path, content in made.items():
-            beside = folder / f"{path}.new"
-            beside.write_bytes(content)
-            os.replace(beside, folder / path)
+            with replacing(folder / path, shared=True) as file:
+                file.write(content)
         for there in (folder / DATA).iterdir():
             if f"{DATA}/{there.name}" not in made:
                 there.unlink()

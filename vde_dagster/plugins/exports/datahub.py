@@ -1,0 +1,384 @@
+"""What an environment shows as a file of DataHub's metadata change proposals (MCPs).
+
+Plain JSON in the form that `datahub ingest` reads from a file: one aspect of one entity each.
+Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.reports.documentation.values import (
+    AuditOutcome,
+    ColumnFlow,
+    Document,
+    DocumentedAudit,
+    DocumentedColumn,
+    DocumentedEnvironment,
+    DocumentedModel,
+    DocumentedTable,
+    ShownModel,
+)
+
+_PLATFORM = "urn:li:dataPlatform:iceberg"
+_ACTOR = "urn:li:corpuser:vde"
+_FABRICS = (
+    *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG"),
+    *("CORP", "RVW", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
+)
+"""DataHub's environments but for production's: a closed list. What is not in it is NON_PROD."""
+_MADE_OF = ("identity", "transformation", "aggregation")
+_UNKNOWN = ("python", "unknown")
+_COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_TYPES = {
+    **dict.fromkeys(_NUMBERS, "NumberType"),
+    "boolean": "BooleanType",
+    "binary": "BytesType",
+    "date": "DateType",
+    "timestamp": "TimeType",
+    "timestamp_ntz": "TimeType",
+    "timestamp_ltz": "TimeType",
+    "string": "StringType",
+    "varchar": "StringType",
+    "char": "StringType",
+    "array": "ArrayType",
+    "map": "MapType",
+    "struct": "RecordType",
+    "null": "NullType",
+    "void": "NullType",
+}
+"""DataHub's types by Spark's, without parameters."""
+
+Proposal = dict[str, Any]
+
+
+def datahub_proposals(document: Document) -> list[Proposal]:
+    """Return what the document's first environment shows as metadata change proposals.
+
+    Args:
+        document: Of an environment or a version of one.
+    """
+    return list(_Proposals(document, document.environments[0]).all())
+
+
+@dataclass(frozen=True)
+class _Proposals:
+    document: Document
+    environment: DocumentedEnvironment
+
+    @cached_property
+    def _fabric(self) -> str:
+        name = self.environment.name.upper()
+        if self.environment.name == PRODUCTION:
+            return "PROD"
+        return name if name in _FABRICS else "NON_PROD"
+
+    @cached_property
+    def _models(self) -> Mapping[str, DocumentedModel]:
+        return {one.name: one for one in self.document.models}
+
+    @cached_property
+    def _cells(self) -> Mapping[str, ShownModel]:
+        return {one.model: one for one in self.environment.models}
+
+    @cached_property
+    def _tables(self) -> Mapping[str, DocumentedTable]:
+        return {one.id: one for one in self.document.tables}
+
+    @cached_property
+    def _stamp(self) -> dict[str, Any]:
+        return {"time": _millis(self.environment.published_at), "actor": _ACTOR}
+
+    @cached_property
+    def _instance(self) -> str:
+        return f"urn:li:dataPlatformInstance:({_PLATFORM},{_escaped(self.document.project)})"
+
+    def all(self) -> Iterator[Proposal]:
+        for model in self.document.models:
+            if not self._is_dataset(model):
+                continue
+            urn = self._urn(model.name)
+            for aspect, value in self._aspects(model):
+                yield _proposal("dataset", urn, aspect, value)
+            for audit in model.audits:
+                yield from self._assertion(model, audit)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def _is_dataset(self, model: DocumentedModel) -> bool:
+        """Say whether people find a model in the catalog: a view, or a table of others."""
+        return model.kind == "EXTERNAL" or self._view(model.name) is not None
+
+    def _view(self, name: str) -> str | None:
+        cell = self._cells.get(name)
+        return cell.view if cell is not None else None
+
+    def _urn(self, name: str) -> str:
+        """Return the dataset of a model, or of a table that the project does not know."""
+        shown = self._view(name) or name
+        return (
+            f"urn:li:dataset:({_PLATFORM},"
+            f"{_escaped(f'{self.document.project}.{shown}')},{self._fabric})"
+        )
+
+    def _field(self, model: str, column: str) -> str:
+        known = self._models.get(model)
+        own = {one.name.lower(): one.name for one in known.columns} if known is not None else {}
+        field = own.get(column.lower(), column)
+        return f"urn:li:schemaField:({self._urn(model)},{_escaped(field)})"
+
+    # -- aspects of datasets -------------------------------------------------------------------
+
+    def _aspects(self, model: DocumentedModel) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield "datasetProperties", self._properties(model)
+        yield "schemaMetadata", self._schema(model)
+        yield "status", {"removed": False}
+        yield "dataPlatformInstance", {"platform": _PLATFORM, "instance": self._instance}
+        is_table = model.has_table or model.kind == "EXTERNAL"
+        yield "subTypes", {"typeNames": ["Table" if is_table else "View"]}
+        schema = (self._view(model.name) or model.name).partition(".")[0]
+        steps = [{"id": self._instance, "urn": self._instance}, {"id": self.environment.name}]
+        yield "browsePathsV2", {"path": [*steps, {"id": schema}]}
+        if model.query is not None:
+            yield (
+                "viewProperties",
+                {
+                    "materialized": model.has_table,
+                    "viewLogic": model.query,
+                    "viewLanguage": "SQL",
+                },
+            )
+        if model.kind != "EXTERNAL":
+            yield "upstreamLineage", self._lineage(model)
+        if model.owner:
+            owner = {"owner": f"urn:li:corpuser:{_escaped(model.owner)}", "type": "TECHNICAL_OWNER"}
+            yield "ownership", {"owners": [owner], "lastModified": self._stamp}
+        if model.tags:
+            tags = [{"tag": f"urn:li:tag:{_escaped(tag)}"} for tag in model.tags]
+            yield "globalTags", {"tags": tags}
+        cell = self._cells.get(model.name)
+        if cell is not None and cell.rows is not None:
+            counts = {"rowCount": cell.rows, "columnCount": len(model.columns)}
+            yield "datasetProfile", {"timestampMillis": self._stamp["time"], **counts}
+
+    def _properties(self, model: DocumentedModel) -> dict[str, Any]:
+        cell = self._cells.get(model.name)
+        table = self._tables.get(cell.table or "") if cell is not None else None
+        said = {
+            "model": model.name,
+            "environment": self.environment.name,
+            "environment_version": str(self.environment.version),
+            "kind": model.kind_text,
+            "version": model.version,
+            "snapshot": model.snapshot,
+            "grain": "; ".join(", ".join(grain) for grain in model.grains),
+            "cron": model.cron if model.has_table and model.kind != "SEED" else "",
+            "file": model.path,
+            "physical_table": table.name if table is not None else "",
+            "iceberg_snapshot": str(cell.pinned) if cell is not None and cell.pinned else "",
+        }
+        shown = self._view(model.name) or model.name
+        found: dict[str, Any] = {
+            "name": shown.rpartition(".")[2],
+            "qualifiedName": f"{self.document.catalog}.{shown}",
+            "customProperties": {key: value for key, value in said.items() if value},
+            "tags": [],
+        }
+        return found | ({"description": model.description} if model.description else {})
+
+    def _schema(self, model: DocumentedModel) -> dict[str, Any]:
+        keys = [one.lower() for one in model.grains[0]] if model.grains else []
+        partitioned = {one.lower() for one in model.partitioned_by}
+        return {
+            "schemaName": self._view(model.name) or model.name,
+            "platform": _PLATFORM,
+            "version": 0,
+            "hash": model.version,
+            "platformSchema": {"com.linkedin.schema.OtherSchema": {"rawSchema": ""}},
+            "fields": [
+                _schema_field(one, one.name.lower() in keys, one.name.lower() in partitioned)
+                for one in model.columns
+            ],
+            **({"primaryKeys": list(model.grains[0])} if model.grains else {}),
+        }
+
+    def _lineage(self, model: DocumentedModel) -> dict[str, Any]:
+        """Return what a dataset is made of: by column what values are, by dataset what rows are."""
+        kind = "TRANSFORMED" if model.has_table else "VIEW"
+        parents: dict[str, None] = {}
+        for name in self._parents(model):
+            parents[self._urn(name)] = None
+        hows: dict[str, dict[str, set[str]]] = {}
+        for flow in self._flows(model):
+            parents[self._urn(flow.parent)] = None
+            if flow.column is not None:
+                field = self._field(flow.parent, flow.source)
+                hows.setdefault(flow.column, {}).setdefault(field, set()).add(flow.how)
+        return {
+            "upstreams": [
+                {"auditStamp": self._stamp, "dataset": urn, "type": kind} for urn in parents
+            ],
+            "fineGrainedLineages": [
+                one
+                for column, fields in sorted(hows.items())
+                for one in self._flows_into(model, column, fields)
+            ],
+        }
+
+    def _flows_into(
+        self, model: DocumentedModel, column: str, fields: Mapping[str, set[str]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what makes a column, what decides it, and what may do either."""
+        groups: dict[str, tuple[list[str], set[str]]] = {}
+        for field, hows in sorted(fields.items()):
+            for how in hows:
+                group = "made" if how in _MADE_OF else "unknown" if how in _UNKNOWN else "decides"
+                members, said = groups.setdefault(group, ([], set()))
+                if field not in members:
+                    members.append(field)
+                said.add(how.upper())
+        for group in sorted(groups):
+            members, said = groups[group]
+            yield {
+                "upstreamType": "FIELD_SET",
+                "upstreams": members,
+                "downstreamType": "FIELD",
+                "downstreams": [self._field(model.name, column)],
+                "transformOperation": ", ".join(sorted(said)),
+                "confidenceScore": 0.5 if group == "unknown" else 1.0,
+            }
+
+    def _parents(self, model: DocumentedModel) -> Iterator[str]:
+        """Yield the datasets that a model reads; embedded models are looked through."""
+        for name in model.parents:
+            parent = self._models.get(name)
+            if parent is None or self._is_dataset(parent):
+                yield name
+            else:
+                yield from self._parents(parent)
+
+    def _flows(self, model: DocumentedModel) -> Iterator[ColumnFlow]:
+        for flow in model.flows:
+            parent = self._models.get(flow.parent)
+            if parent is None or self._is_dataset(parent):
+                yield flow
+                continue
+            for inner in self._flows(parent):
+                if inner.column is None:
+                    yield inner
+                elif inner.column.lower() == flow.source.lower():
+                    outer = flow.how
+                    how = inner.how if outer == "identity" or inner.how not in _MADE_OF else outer
+                    yield ColumnFlow(flow.column, inner.parent, inner.source, how)
+
+    # -- assertions ----------------------------------------------------------------------------
+
+    def _assertion(self, model: DocumentedModel, audit: DocumentedAudit) -> Iterator[Proposal]:
+        dataset = self._urn(model.name)
+        number = hashlib.sha256(f"{dataset}\0{audit.name}".encode()).hexdigest()[:32]
+        urn = f"urn:li:assertion:{number}"
+        looked: dict[str, Any] = {
+            "dataset": dataset,
+            "scope": "DATASET_ROWS",
+            "operator": "_NATIVE_",
+            "nativeType": audit.name,
+            "logic": audit.query,
+        }
+        called = _COLUMN_AUDIT.fullmatch(audit.name)
+        if called is not None:
+            columns = [one.strip() for one in called[2].split(",")]
+            looked |= {
+                "scope": "DATASET_COLUMN",
+                "fields": [self._field(model.name, one) for one in columns],
+                **({"operator": "NOT_NULL"} if called[1] == "not_null" else {}),
+            }
+        told = {"blocking": str(audit.blocking).lower(), "environment": self.environment.name}
+        yield _proposal(
+            "assertion",
+            urn,
+            "assertionInfo",
+            {
+                "type": "DATASET",
+                "datasetAssertion": looked,
+                "customProperties": told,
+                "source": {"type": "EXTERNAL"},
+                "description": audit.name,
+            },
+        )
+        yield _proposal(
+            "assertion",
+            urn,
+            "dataPlatformInstance",
+            {"platform": _PLATFORM, "instance": self._instance},
+        )
+        cell = self._cells.get(model.name)
+        table = self._tables.get(cell.table or "") if cell is not None else None
+        for outcome in table.audits if table is not None else ():
+            if (outcome.model, outcome.audit) == (model.name, audit.name):
+                yield _proposal(
+                    "assertion", urn, "assertionRunEvent", _result(outcome, urn, dataset)
+                )
+
+
+def _proposal(entity: str, urn: str, aspect: str, value: dict[str, Any]) -> Proposal:
+    return {
+        "entityType": entity,
+        "entityUrn": urn,
+        "changeType": "UPSERT",
+        "aspectName": aspect,
+        "aspect": {"json": value},
+    }
+
+
+def _result(outcome: AuditOutcome, urn: str, dataset: str) -> dict[str, Any]:
+    passed = not outcome.failed_rows
+    return {
+        "timestampMillis": _millis(outcome.at),
+        "runId": outcome.plan,
+        "asserteeUrn": dataset,
+        "assertionUrn": urn,
+        "status": "COMPLETE",
+        "result": {
+            "type": "SUCCESS" if passed else "FAILURE",
+            "unexpectedCount": outcome.failed_rows,
+            "nativeResults": {
+                "from": outcome.range.start.isoformat(),
+                "to": outcome.range.end.isoformat(),
+            },
+        },
+    }
+
+
+def _schema_field(column: DocumentedColumn, is_key: bool, is_partition: bool) -> dict[str, Any]:
+    name = re.match(r"\w*", (column.type or "").lower())
+    head = name[0] if name is not None else ""
+    type_ = _TYPES.get(head, "NullType")
+    found: dict[str, Any] = {
+        "fieldPath": column.name,
+        "nullable": True,
+        "type": {"type": {f"com.linkedin.schema.{type_}": {}}},
+        "nativeDataType": column.type or "unknown",
+        "recursive": False,
+        "isPartOfKey": is_key,
+        "isPartitioningKey": is_partition,
+    }
+    return found | ({"description": column.description} if column.description else {})
+
+
+def _escaped(text: str) -> str:
+    """Return text as a part of a URN, in which commas and parentheses are structure."""
+    return re.sub("[%,()␟]", lambda one: quote(one[0]), text)
+
+
+def _millis(at: datetime) -> int:
+    """Return an instant as milliseconds since 1970."""
+    return (at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
