@@ -12,6 +12,7 @@ from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Called, Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.metrics.conftest import METRICS
+from vde_dagster_tests.metrics.test_definitions import SPINE
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 REFUSED = [
@@ -91,8 +92,43 @@ def test_conditions_and_grains_are_written_in_plain_sql(world: Callable[..., Cal
     assert sql.endswith("ORDER BY metric_time__month LIMIT 3")
 
 
+def test_rows_are_in_the_order_of_what_they_are_divided_by(world: Callable[..., Called]) -> None:
+    sql = world("revenue", "--by", "is_big", "--by", "buyer", "--sql").json["sql"]
+    assert sql.endswith("ORDER BY buyer__is_big, buyer")
+    assert world("revenue_per_size", "--sql").json["sql"].endswith("ORDER BY buyer__is_big")
+
+
+FORMS = """
+---
+metric:
+  name: median_order
+  type: simple
+  type_params:
+    metric_aggregation_params: {semantic_model: orders, agg: median, agg_time_dimension: ordered_on}
+    expr: amount
+---
+metric:
+  name: in_two_days
+  type: cumulative
+  type_params:
+    cumulative_type_params: {metric: {name: revenue}, window: 2 days}
+---
+metric:
+  name: more_than_two_days_ago
+  type: derived
+  type_params:
+    expr: revenue - earlier
+    metrics: [{name: revenue}, {name: revenue, offset_window: 2 days, alias: earlier}]
+"""
+DAYS = "SELECT explode(sequence(DATE '2024-01-01', DATE '2024-01-31')) AS day"
+
+
 def _publish(root: Path) -> None:
-    folder = ProjectFolder(root, {**SHOP, "metrics/shop.yaml": METRICS.read_text()})
+    files = {
+        "metrics/shop.yaml": METRICS.read_text() + FORMS + SPINE,
+        "models/raw/days.sql": f"MODEL (name raw.days, kind FULL); {DAYS}",
+    }
+    folder = ProjectFolder(root, {**SHOP, **files})
     with Workspace.open(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
     folder.edit(
@@ -122,6 +158,21 @@ def test_environments_answer_and_are_compared_on_spark(
     assert [(str(day)[:10], number) for day, number in by_day] == [
         ("2024-01-01", 2),
         ("2024-01-03", 1),
+    ]
+    # All that MetricFlow writes for Databricks, Spark has to run: percentiles, days and offsets.
+    assert rows("median_order") == [[6.25]]
+    assert [(str(day)[8:10], value) for day, value in rows("in_two_days", "--grain", "day")] == [
+        ("01", 12.5),
+        ("02", 12.5),
+        ("03", 20.0),
+        ("04", 20.0),
+        ("05", 1.0),
+        ("06", 1.0),
+    ]
+    ago = rows("more_than_two_days_ago", "--grain", "day", "--where", "metric_time < '2024-01-06'")
+    assert [(str(day)[8:10], value) for day, value in ago if value is not None] == [
+        ("03", 7.5),
+        ("05", -19.0),
     ]
     words = ("metrics", "diff", "prod", "dev", "--metric", "revenue", "-m", "orders")
     found = vde(*words, "--by", "is_big", "--project", root, "--json").json

@@ -20,7 +20,6 @@ from metricflow.engine.metricflow_engine import (
     MetricFlowQueryRequest,
 )
 from metricflow.protocols.sql_client import SqlEngine
-from metricflow.sql.optimizer.optimization_levels import SqlOptimizationLevel
 from metricflow.sql.render.databricks import DatabricksSqlPlanRenderer
 from metricflow_semantics.errors.error_classes import MetricFlowException
 from metricflow_semantics.model.semantic_manifest_lookup import SemanticManifestLookup
@@ -127,12 +126,8 @@ class SemanticLayer:
             )
         return tuple(self.saved[asked[0]].query_params.metrics) if asked else tuple(names)
 
-    def sql(self, question: Question, *, flat: bool = True) -> str:
+    def sql(self, question: Question) -> str:
         """Write the SQL of a question; tables are called as models are, between back quotes.
-
-        Args:
-            flat: Whether subqueries are made one where that can be; else each semantic model is
-                read by a subquery of its own.
 
         Raises:
             UsageError: There is no such metric or dimension, or MetricFlow refuses it.
@@ -149,15 +144,13 @@ class SemanticLayer:
                 hint=f"ask for its metrics instead: {', '.join(metrics)}",
             )
         told = {"saved_query_name": question.names[0]} if is_saved else {"metric_names": metrics}
-        level = SqlOptimizationLevel.O5 if flat else SqlOptimizationLevel.O2
         try:
             request = MetricFlowQueryRequest.create(
                 **told,
                 group_by_names=by or None,
                 where_constraints=where or None,
-                order_by_names=by or None,
+                order_by_names=(self._order(question.names[0]) if is_saved else by) or None,
                 limit=question.limit,
-                sql_optimization_level=level,
             )
             statement = self._engine.explain(request).sql_statement
         except (MetricFlowException, ValueError, NotImplementedError, AssertionError) as error:
@@ -174,6 +167,13 @@ class SemanticLayer:
                 "docs/metrics.md",
             )
         return sql
+
+    def _order(self, saved: str) -> list[str]:
+        """Return the order of a saved query that has none of its own: what it is divided by."""
+        asked = self.saved[saved].query_params
+        if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
+            return []
+        return [*map(_plain, asked.group_by)]
 
     def _time(self, grain: str, metrics: Sequence[str]) -> str:
         if grain not in GRAINS:

@@ -78,7 +78,7 @@ def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]
 
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     by = ("metric_time",) if has_time else ()
-    sql = layer.sql(Question((name,), by), flat=False)
+    sql = layer.sql(Question((name,), by))
     models = layer.definitions.models
     tables = {str(model): table for table, (model, _) in models.items()}
     try:
@@ -105,7 +105,10 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns that are named of each table, where a subquery is of one table each."""
+    """Return the columns that are named of each table; of several in one query those that may be.
+
+    MetricFlow names the table of a column where a query has several.
+    """
     from sqlglot import exp, parse_one
     from sqlglot.optimizer.scope import traverse_scope
 
