@@ -229,7 +229,10 @@ def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
     )
 
 
-_WHEN = ("cron_tz", "interval_unit", "allow_partials", "relative_start", "relative_end")
+_WHEN = (
+    *("cron_tz", "interval_unit", "allow_partials", "relative_start", "relative_end"),
+    "freshness",
+)
 """Properties that were added later: they take part where they are given."""
 
 

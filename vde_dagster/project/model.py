@@ -153,6 +153,7 @@ class Model:
         skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
             has changed; None where what the model is made of decides.
         ignored_rules: Rules of the linter that are not looked at, in lower case.
+        freshness: Seconds after its last fill from which it is late, or None.
         asset: Its names in Dagster where they are not those of every model.
     """
 
@@ -194,6 +195,7 @@ class Model:
     physical_version: str | None = None
     ignored_rules: tuple[str, ...] = ()
     asset: Asset | None = None
+    freshness: int | None = None
     origins: Runs = field(default=(), compare=False, repr=False)
 
     def place(self, offset: int | None) -> SourceLocation:

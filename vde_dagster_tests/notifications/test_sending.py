@@ -255,7 +255,7 @@ def test_a_new_receiver_hears_of_the_last_day(shop: ProjectFolder, server: Recei
 class Hours(SystemClock):
     """A clock that is put forward by hours."""
 
-    hours = 0
+    hours = 0.0
 
     def now(self) -> datetime:
         return super().now() + timedelta(hours=self.hours)

@@ -54,6 +54,7 @@ NEEDED = {
 OF_MODELS = {
     "cron": ("'every day'", "()", "''", "7"),
     "cron_tz": ("'Nowhere'", "()", "''"),
+    "freshness": ("soon", "()", "7", "'-2 hours'", "'1 minute'"),
     "interval_unit": ("dayz", "()", "7"),
     "allow_partials": ("maybe", "3", "()", "''"),
     "start": ("'soon'", "()", "''", "-1"),

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,14 @@ class VdeTranslator:
             owners=self.get_owners(definition),
             tags={_INVALID_TAG.sub("_", tag)[:63]: "" for tag in definition.tags},
             metadata=self.get_metadata(model),
+            freshness_policy=self.get_freshness_policy(definition),
         )
+
+    def get_freshness_policy(self, model: Model) -> dg.FreshnessPolicy | None:
+        """Return what Dagster holds the model's events against: its property `freshness`."""
+        if model.freshness is None:
+            return None
+        return dg.FreshnessPolicy.time_window(fail_window=timedelta(seconds=model.freshness))
 
     def get_kinds(self, model: Model) -> set[str]:
         """Return the small icons of a model's node."""

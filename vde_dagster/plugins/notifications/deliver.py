@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.execution.maintenance import deliver
+from vde_dagster.plugins.notifications.late import note_late
 from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
 from vde_dagster.plugins.notifications.settings import Address, Receiver, receivers
 from vde_dagster.project.settings import expand_secrets
@@ -75,6 +76,7 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
     messages = Messages(workspace)
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with workspace.store.leases.holding("notify", owner, wait_seconds=0):
+        note_late(workspace, [one for one in found if "late" in one.events])
         due = [_Delivery(workspace, messages, receiver) for receiver in found]
         due.sort(key=lambda one: one.began)
         return [one.run() for one in due if not is_late()]

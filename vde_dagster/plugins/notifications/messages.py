@@ -12,6 +12,7 @@ from vde_dagster.base.texts import count, listed
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
+from vde_dagster.plugins.notifications.late import late_models, owners_of
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -98,6 +99,8 @@ class Messages:
     def _make(self, record: OutboxRecord) -> Message | None:
         if record.kind == "published":
             return self._published(record)
+        if record.kind == "late":
+            return self._late(record)
         if record.kind not in ("plan", "failed"):
             return None
         try:
@@ -231,6 +234,26 @@ class Messages:
             self._page("environment", name),
         )
 
+    def _late(self, record: OutboxRecord) -> Message | None:
+        name, store = record.subject["environment"], self.workspace.store
+        environment = store.environments.get(name)
+        found = late_models(store, environment, record.at) if environment is not None else []
+        still = [one for one in found if str(one.name) in record.subject["models"]]
+        if not still:
+            return None
+        models = listed([one.name for one in still], 3)
+        return Message(
+            record.number,
+            frozenset({"late"}),
+            name,
+            "warning",
+            f"{models} of {name} {'is' if len(still) == 1 else 'are'} late",
+            tuple(Line(one.sentence(), "late", one.owners) for one in still),
+            f"`vde run {name}` computes what is due; `vde check-intervals {name}` lists what is "
+            "missing, and the page of its last run in Dagster says what failed.",
+            self._page("environment", name),
+        )
+
     def _page(self, asset: str, partition: str) -> str:
         """Return the address of a partition of one of the control assets in Dagster."""
         settings = self.workspace.settings
@@ -282,11 +305,7 @@ def _contract(plan: Plan) -> set[str]:
 
 
 def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
-    found = {}
-    for one in snapshots:
-        more = one.model.asset.owners if one.model.asset else ()
-        found[one.name] = frozenset(owner for owner in (one.model.owner, *more) if owner)
-    return found
+    return {one.name: owners_of(one.model) for one in snapshots}
 
 
 def _of(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:

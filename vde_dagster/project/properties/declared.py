@@ -30,6 +30,7 @@ DECLARED: Mapping[str, dict[str, Any]] = {
     "allow_partials": _switch("whether a unit that still goes on is filled, too", "false"),
     "start": _told("since when there are data: a date, or a time told from now, '1 year ago'"),
     "end": _told("until when there are data; a date includes its day"),
+    "freshness": _told("how old its last fill may be, '2 hours', before people are told"),
     "owner": _told("who owns it, for people"),
     "description": _told("what it is, for people; by default the comment before the header"),
     "tags": _told("words by which commands choose models, tag:x"),

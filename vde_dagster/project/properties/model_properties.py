@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.cron import shortest_gap
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
@@ -18,7 +19,7 @@ from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
 from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.header import Header, Value
-from vde_dagster.project.properties.times import read_times
+from vde_dagster.project.properties.times import read_length, read_times
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
 
@@ -195,6 +196,7 @@ def read_model_properties(
         "ignored_rules": tuple(rule.lower() for rule in read("ignored_rules", Value.texts, ())),
         "virtual_properties": _virtual_properties(given, defaults),
     }
+    fields["freshness"] = read("freshness", partial(_freshness, kind, fields["cron"]))
     audits = [one["audits"].items() for one in (defaults, given) if "audits" in one]
     return ModelProperties(
         name=read("name", Value.identifier, ""),
@@ -238,6 +240,21 @@ def _physical_version(kind: Kind, value: Value) -> str | None:
     if not value.text():
         raise value.error("property 'physical_version' is empty", "write a name such as '2'")
     return value.text()
+
+
+def _freshness(kind: Kind, cron: str, value: Value) -> int:
+    if not kind.owns_table or not kind.has_query:
+        raise value.error(
+            f"property 'freshness' is of tables that are filled again, kind {kind.name} has none",
+            "give it to models with a table that this one reads, or that read it",
+        )
+    seconds = read_length(value)
+    if seconds < shortest_gap(cron):
+        raise value.error(
+            f"'{value.text()}' is shorter than the time between two ticks of its cron '{cron}'",
+            "promise a longer time, or give the model a cron that ticks more often",
+        )
+    return seconds
 
 
 def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
@@ -10,11 +11,13 @@ from vde_dagster.base.cron import normalise_cron, shortest_gap
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import (
     is_relative,
+    parse_duration,
     parse_end,
     parse_instant,
     relative_instant,
     zone_name,
 )
+from vde_dagster.errors import UsageError
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.settings import Settings
 
@@ -52,6 +55,18 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
         raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
     return fields
+
+
+def read_length(value: Value) -> int:
+    """Read a length of time, such as `2 hours` or `90m`, in seconds."""
+    text = re.sub(r"(minute|hour|day|week)s?", lambda found: found[1][0], value.text().lower())
+    try:
+        return int(parse_duration(text, value.name).total_seconds())
+    except UsageError:
+        message = f"'{value.text()}' is not a length of time"
+        raise value.error(
+            message, f"write {value.name} '2 hours', '45 minutes' or '1 day'"
+        ) from None
 
 
 def _zone(value: Value) -> str:

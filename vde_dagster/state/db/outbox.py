@@ -38,6 +38,7 @@ RecordKind = Literal[
     "audit",
     "test",
     "told",
+    "late",
 ]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
@@ -61,7 +62,7 @@ class OutboxRecord:
             failed or was stopped; `waiting`: what it wrote waits for a publication; `fill`: a range
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `test`: a unit test ran with a plan; `told`: somebody was sent a
-            notification.
+            notification; `late`: tables of an environment are older than their models promise.
     """
 
     number: int

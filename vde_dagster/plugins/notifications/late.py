@@ -1,0 +1,128 @@
+"""Promises of freshness: tables whose last fill is longer ago than their models say.
+
+Nobody writes to the outbox that nothing happened. So whoever sends notifications looks, and writes
+a record of the models that have become late since the last one: from there it goes as all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count
+from vde_dagster.base.times import instant_text
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.plugins.notifications.settings import Receiver
+    from vde_dagster.project.model import Model
+    from vde_dagster.state import StateStore
+
+
+_MOST_KNOWN = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LateModel:
+    """A model of an environment that does not keep its promise.
+
+    Args:
+        since: When its table was filled last, or a run found nothing new (UTC).
+        promised: How long that may be ago.
+    """
+
+    name: ModelName
+    since: datetime
+    promised: timedelta
+    owners: frozenset[str]
+
+    def sentence(self) -> str:
+        """Say it for people."""
+        last = f"filled last on {instant_text(self.since)}"
+        return f"{self.name}: {last}, promised within {_length(self.promised)}"
+
+
+def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
+    """Record what has become late in the environments that receivers hear of, once each time."""
+    store, settings = workspace.store, workspace.settings
+    names = store.environments.names() if receivers else []
+    found = []
+    for name in names:
+        if not any(one.hears_of(name, settings) for one in receivers):
+            continue
+        environment = store.environments.get(name)
+        if environment is None or environment.frozen is not None:
+            continue
+        late = late_models(store, environment, store.database.clock.now())
+        told = _told(store, name) if late else {}
+        new = [str(one.name) for one in late if told.get(str(one.name), one.since) <= one.since]
+        if new:
+            found.append({"environment": name, "models": new})
+    store.outbox.add("late", found)
+
+
+def _told(store: StateStore, environment: str) -> dict[str, datetime]:
+    """Return when each model was recorded as late the last time."""
+    found: dict[str, datetime] = {}
+    for record in store.outbox.of_kind("late"):
+        if record.subject["environment"] == environment:
+            found |= dict.fromkeys(record.subject["models"], record.at)
+    return found
+
+
+def late_models(store: StateStore, environment: Environment, at: datetime) -> list[LateModel]:
+    """Return the models of an environment that are late at an instant (UTC), by name."""
+    entries = environment.entries.values()
+    known = _promising(store, [entry.snapshot_id for entry in entries])
+    promises = {
+        entry.table_id: known[entry.snapshot_id]
+        for entry in entries
+        if entry.table_id and entry.snapshot_id in known
+    }
+    if not promises:
+        return []
+    fills = store.fills.latest(promises)
+    shown = store.versions.shown_since(environment.name, environment.version)
+    found = []
+    for table_id, model in promises.items():
+        last = fills.get(table_id)
+        since = last.recorded_at if last else shown.get(model.name, environment.published_at)
+        promised = timedelta(seconds=model.freshness or 0)
+        is_over = model.end is not None and model.end <= at
+        if at - since > promised and not is_over:
+            found.append(LateModel(model.name, since, promised, owners_of(model)))
+    return sorted(found, key=lambda one: one.name)
+
+
+_without: set[str] = set()
+"""Ids of snapshots that promise nothing, which is for ever: the sensor asks twice a minute."""
+
+
+def _promising(store: StateStore, ids: Sequence[str]) -> dict[str, Model]:
+    """Return the models that promise something, by their snapshots' ids."""
+    asked = [one for one in ids if one not in _without]
+    models = {key: one.model for key, one in store.snapshots.load(asked).items()}
+    found = {key: model for key, model in models.items() if model.freshness is not None}
+    if len(_without) > _MOST_KNOWN:
+        _without.clear()
+    _without.update(models.keys() - found.keys())
+    return found
+
+
+def owners_of(model: Model) -> frozenset[str]:
+    """Return a model's owners."""
+    more = model.asset.owners if model.asset else ()
+    return frozenset(owner for owner in (model.owner, *more) if owner)
+
+
+def _length(length: timedelta) -> str:
+    """Write a length of time in its largest whole unit."""
+    seconds = int(length.total_seconds())
+    for size, unit in ((604_800, "week"), (86_400, "day"), (3_600, "hour")):
+        if seconds % size == 0:
+            return count(seconds // size, unit)
+    return count(seconds // 60, "minute")
