@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.execution.environments.audit_environment import audit_environment
 from vde_dagster.execution.maintenance import export
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 SCHEMAS = {
     path.stem: json.loads(path.read_text())
@@ -106,8 +109,47 @@ def test_a_receiver_hears_of_fills_audits_and_publications(shop: ProjectFolder) 
     assert {
         one["dataset"]["facets"]["lifecycleStateChange"]["lifecycleStateChange"] for one in shown
     } == {"CREATE"}
-    top = next(one for one in events if one.get("job", {}).get("name") == "marts.top")
-    assert top["inputs"][0]["name"] == output["name"], "tables are joined by one name"
+    top = next(
+        one
+        for one in events
+        if one.get("eventType") == "COMPLETE" and one["job"]["name"] == "marts.top"
+    )
+    (read,) = top["inputs"]
+    assert read["name"] == output["name"], "tables are joined by one name"
+    assert read["facets"]["version"] == output["facets"]["version"], "the snapshot that was read"
+    for event in events:
+        # OpenMetadata finds the columns of an input by the name that the input has.
+        inputs = {(one["namespace"], one["name"]) for one in event.get("inputs", ())}
+        for made in event.get("outputs", ()):
+            fields = made["facets"].get("columnLineage", {}).get("fields", {}).values()
+            read_of = {(f["namespace"], f["name"]) for one in fields for f in one["inputFields"]}
+            assert read_of <= inputs
+
+
+def test_audits_alone_and_tables_that_are_gone_are_heard(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        export(workspace, "openlineage")
+        before = heard(shop)
+        audit_environment(workspace, "dev", (), None)
+        export(workspace, "openlineage")
+        audited = heard(shop)[len(before) :]
+    assert states(audited, "marts.customers.audits") == ["START", "COMPLETE"]
+    looked = next(one for one in audited if one["job"]["name"] == "marts.customers.audits")
+    (dataset,) = looked["inputs"]
+    (assertion,) = dataset["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert (assertion["assertion"], assertion["success"]) == ("unique_values", True)
+    names = {one["dataset"]["name"] for one in before if "dataset" in one}
+    assert dataset["name"] in names, "the dataset that the publication told of"
+    clock = FakeClock(datetime.now(timezone.utc))
+    with open_fake(shop.root, clock=clock) as workspace:
+        workspace.environments.drop("dev")
+        for _ in range(3):  # Versions are forgotten, tables given up, and then dropped.
+            clock.advance(days=90)
+            workspace.maintenance.janitor()
+        export(workspace, "openlineage")
+    gone = [one["dataset"]["name"] for one in heard(shop) if "dataset" in one]
+    assert dataset["name"] in gone
 
 
 def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:

@@ -36,6 +36,7 @@ RecordKind = Literal[
     "fill",
     "published",
     "audit",
+    "dropped",
     "test",
     "told",
     "late",
@@ -61,8 +62,9 @@ class OutboxRecord:
             began; `computed`: its rows are on a branch, where audits look at them; `broken`: it
             failed or was stopped; `waiting`: what it wrote waits for a publication; `fill`: a range
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
-            environment ended; `test`: a unit test ran with a plan; `told`: somebody was sent a
-            notification; `late`: tables of an environment are older than their models promise.
+            environment ended; `dropped`: nothing is left of a physical table; `test`: a unit test
+            ran with a plan; `told`: somebody was sent a notification; `late`: tables of an
+            environment are older than their models promise.
     """
 
     number: int

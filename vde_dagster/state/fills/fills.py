@@ -269,12 +269,13 @@ class FillStore:
     def log(
         self, table_id: str, plan_id: str | None = None, interval: Interval | None = None
     ) -> list[FillRecord]:
-        """Return the log of a table's fills, newest first, with skips as their only facts.
+        """Return the log of a table's fills, newest first.
 
-        By default what counts: what a rollback took back does not. Of a plan, all.
+        By default what counts: what a rollback took back does not. Of a plan, all. Skips are the
+        only facts, but of one range all are there.
         """
         query = (
-            select(*_WITHOUT_FACTS)
+            select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
             .where(_FILL.table_id == table_id)
             .where(COUNTS if plan_id is None else _FILL.plan_id == plan_id)
             .order_by(_FILL.recorded_at.desc(), _FILL.start_at.desc())

@@ -26,6 +26,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
@@ -406,11 +407,18 @@ class LedgerStore:
         """Record that nothing is left of a table; its id and name are never used again."""
 
         def work(conn: Connection) -> None:
-            conn.execute(
+            of_it = schema.tables.c.table_id == table_id
+            changed = conn.execute(
                 update(schema.tables)
-                .where(schema.tables.c.table_id == table_id, schema.tables.c.status == DROPPING)
+                .where(of_it, schema.tables.c.status == DROPPING)
                 .values(status=DROPPED)
             )
+            if changed.rowcount:
+                one = conn.execute(
+                    select(_TABLE.namespace, _TABLE.name, _TABLE.location).where(of_it)
+                ).one()
+                about = {"table": table_id, "name": f"{one.namespace}.{one.name}"}
+                tell(self.database, conn, "dropped", **about, location=one.location)
             for table in (
                 schema.intervals,
                 schema.fills,

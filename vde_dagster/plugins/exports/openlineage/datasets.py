@@ -32,6 +32,7 @@ from vde_dagster.planning.environments.environment import (
     production_first,
 )
 from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.table import PhysicalTable
 
 _KINDS = {
@@ -123,14 +124,33 @@ class Shown:
             namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
         )
 
-    def inputs(self, snapshot: Snapshot) -> list[InputDataset]:
-        """Return the datasets that a model reads, each once; embedded models have none."""
+    def inputs(
+        self, snapshot: Snapshot, read: Mapping[str, InputState] | None = None
+    ) -> list[InputDataset]:
+        """Return the datasets that a model reads, each once; embedded models have none.
+
+        Args:
+            read: The states of tables that a fill read, by table, where they are known.
+        """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
             facets = self.own_facets(own) if own is not None else {}
+            commit = self._commit(parent, read or {})
+            if commit is not None:
+                facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
             found.setdefault(at, InputDataset(namespace=at.namespace, name=at.name, facets=facets))
         return list(found.values())
+
+    def _commit(self, parent: ModelName, read: Mapping[str, InputState]) -> int | None:
+        """Return the Iceberg snapshot of a parent's table that was read."""
+        table, own = self.table(parent), self.snapshot(parent)
+        if table is not None:
+            state = read.get(table.id)
+        else:
+            names = own.model.table if own is not None and own.model.kind.is_external else ()
+            state = read.get(".".join(names) or str(parent))
+        return None if state is None else state.read_id or state.snapshot_id
 
     def _parents(self, snapshot: Snapshot, seen: set[ModelName]) -> Iterable[ModelName]:
         for parent in snapshot.model.depends_on:

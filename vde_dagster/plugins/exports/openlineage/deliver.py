@@ -58,8 +58,7 @@ def events(
     published = Publications(runs)
     for record in records:
         yield from runs.events(record)
-        if record.kind == "published":
-            yield from published.events(record)
+        yield from published.events(record)
 
 
 def _expanded(value: Any) -> Any:

@@ -1,33 +1,74 @@
-"""Publications, rollbacks and drops, as events of the datasets that they show, change or end."""
+"""Versions of environments: publications, rollbacks, drops, audits, and tables that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openlineage.client.event_v2 import DatasetEvent, Job, JobEvent, StaticDataset
+from openlineage.client.event_v2 import (
+    DatasetEvent,
+    Job,
+    JobEvent,
+    Run,
+    RunEvent,
+    StaticDataset,
+)
 from openlineage.client.facet_v2 import (
     DatasetFacet,
     dataset_version_dataset,
     lifecycle_state_change_dataset,
 )
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.plugins.exports.openlineage.datasets import Shown
-from vde_dagster.plugins.exports.openlineage.runs import Runs, instant, job_facets
+from vde_dagster.plugins.exports.openlineage.datasets import DatasetName, Shown
+from vde_dagster.plugins.exports.openlineage.runs import (
+    Runs,
+    audit_events,
+    audit_job,
+    instant,
+    job_facets,
+)
 from vde_dagster.state.db.outbox import OutboxRecord
+from vde_dagster.state.plans.audits import AuditRecord
 
 _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 
 @dataclass
 class Publications:
-    """Makes the events of versions of environments."""
+    """Makes the events of versions of environments, and of what becomes of their tables."""
 
     runs: Runs
 
-    def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent]:
-        """Yield what a publication changed; nothing of a version that is forgotten."""
+    def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
+        """Yield what a record says of environments and tables; nothing of what is forgotten."""
+        if record.kind == "published":
+            yield from self._published(record)
+        elif record.kind == "audit":
+            yield from self._audited(record)
+        elif record.kind == "dropped" and record.subject["location"]:
+            at = DatasetName.of_location(record.subject["location"])
+            yield _dropped(instant(record.at), at)
+
+    def _audited(self, record: OutboxRecord) -> Iterator[RunEvent]:
+        """Yield a run for each model that was audited without a fill."""
+        subject, store = record.subject, self.runs.workspace.store
+        environment = store.versions.at(subject["environment"], subject["version"])
+        if environment is None:
+            return
+        shown = self._shown(environment)
+        found: dict[ModelName, list[AuditRecord]] = {}
+        for one in store.audits.results(plan_id=subject["run"]):
+            found.setdefault(one.model, []).append(one)
+        for model, results in found.items():
+            snapshot = shown.snapshot(model)
+            if snapshot is not None:
+                run = Run(self.runs.id("audits", subject["run"], model), self.runs.around(record))
+                job = audit_job(self.runs.namespace, snapshot)
+                yield from audit_events(job, run, shown.output(snapshot), results)
+
+    def _published(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent]:
         name, version = record.subject["environment"], record.subject["version"]
         versions = self.runs.workspace.store.versions
         now, before = versions.at(name, version), versions.at(name, version - 1)
@@ -76,10 +117,7 @@ class Publications:
         """Yield the names that nobody finds any more; the tables behind them may stay."""
         for model in sorted(before.entries if before is not None else ()):
             if model not in now.entries and before is not None:
-                name = str(before.views.ref(model))
-                facets: dict[str, DatasetFacet] = {"lifecycleStateChange": _changed(_Change.DROP)}
-                dataset = StaticDataset(namespace=shown.catalog, name=name, facets=facets)
-                yield DatasetEvent(eventTime=at, dataset=dataset)
+                yield _dropped(at, DatasetName(shown.catalog, str(before.views.ref(model))))
 
     def _shown(self, environment: Environment) -> Shown:
         store = self.runs.workspace.store
@@ -88,6 +126,12 @@ class Publications:
         tables = store.tables.load(sorted(environment.tables))
         workspace = self.runs.workspace
         return Shown(workspace, environment.views, environment.entries, snapshots, tables)
+
+
+def _dropped(at: str, name: DatasetName) -> DatasetEvent:
+    facets: dict[str, DatasetFacet] = {"lifecycleStateChange": _changed(_Change.DROP)}
+    dataset = StaticDataset(namespace=name.namespace, name=name.name, facets=facets)
+    return DatasetEvent(eventTime=at, dataset=dataset)
 
 
 def _changed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import version
@@ -33,6 +33,7 @@ from vde_dagster.planning.environments.environment import ViewNames
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import InputState
 from vde_dagster.plugins.exports.openlineage.datasets import Shown
 from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros
@@ -141,6 +142,7 @@ class Runs:
         figures: dict[str, Any] = {}
         if fill is not None:
             figures = {"rows": fill.rows, "size": fill.bytes, "commit": fill.iceberg_snapshot_id}
+            figures["read"] = fill.facts.inputs
         yield one.event(RunState.COMPLETE, record.at, **figures)
 
     def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
@@ -174,7 +176,7 @@ class Runs:
         known = self.workspace.store.plans.record(plan.id)
         own = [one for one in self._of_plan(plan.id) if one.number <= record.number]
         began = next((one.at for one in own if one.kind == "begun"), None)
-        run = Run(self.plan_run(plan.id, record), self._around(record))
+        run = Run(self.plan_run(plan.id, record), self.around(record))
         job = Job(
             self.namespace, f"apply.{plan.environment}", facets={"jobType": _job_type("PLAN")}
         )
@@ -188,7 +190,7 @@ class Runs:
             )
             return
         said = known.message if known and known.message else "the apply failed"
-        facets = {**self._around(record), "errorMessage": _error(said)}
+        facets = {**self.around(record), "errorMessage": _error(said)}
         yield RunEvent(
             eventTime=instant(record.at),
             run=Run(run.runId, facets),
@@ -202,7 +204,7 @@ class Runs:
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
 
-    def _around(self, record: OutboxRecord) -> dict[str, RunFacet]:
+    def around(self, record: OutboxRecord) -> dict[str, RunFacet]:
         """Return the facets of a run of Dagster's that a record was written by, if one was."""
         found = record.dagster_run
         return {"parent": _parent(found, self.namespace, "dagster")} if found else {}
@@ -246,6 +248,7 @@ class _Fill:
         rows: int | None = None,
         size: int | None = None,
         commit: int | None = None,
+        read: Mapping[str, InputState] | None = None,
     ) -> RunEvent:
         facets: dict[str, RunFacet] = {
             "nominalTime": nominal_time_run.NominalTimeRunFacet(
@@ -269,7 +272,7 @@ class _Fill:
             run=Run(self.run_id, facets),
             job=Job(self.runs.namespace, str(self.snapshot.name), job_facets(self.snapshot)),
             eventType=state,
-            inputs=self.shown.inputs(self.snapshot),
+            inputs=self.shown.inputs(self.snapshot, read),
             outputs=[output],
         )
 
@@ -295,31 +298,43 @@ class _Fill:
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
         if not own:
             return
-        output = self.output(None)
         run = Run(
             self.runs.id("audits", self.run_id),
             {"parent": _parent(self.run_id, self.runs.namespace, str(self.snapshot.name))},
         )
-        facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-            [*map(_assertion, own)]
-        )
-        facets = output.facets or {}
-        facets.pop("columnLineage", None)
-        looked = InputDataset(
-            namespace=output.namespace,
-            name=output.name,
-            facets=facets,
-            inputFacets={"dataQualityAssertions": facet},
-        )
-        name = f"{self.snapshot.name}.audits"
-        job = Job(self.runs.namespace, name, facets={"jobType": _job_type("TEST")})
-        seconds = sum(one.result.seconds for one in own)
-        ended = own[-1].recorded_at
-        start = instant(ended - timedelta(seconds=seconds))
-        yield RunEvent(eventTime=start, run=run, job=job, eventType=RunState.START, inputs=[looked])
-        stopped = any(one.blocking and one.result.failed_rows for one in own)
-        state = RunState.FAIL if stopped else RunState.COMPLETE
-        yield RunEvent(eventTime=instant(ended), run=run, job=job, eventType=state, inputs=[looked])
+        job = audit_job(self.runs.namespace, self.snapshot)
+        yield from audit_events(job, run, self.output(None), own)
+
+
+def audit_job(namespace: str, snapshot: Snapshot) -> Job:
+    """Return the job that audits a model."""
+    return Job(namespace, f"{snapshot.name}.audits", facets={"jobType": _job_type("TEST")})
+
+
+def audit_events(
+    job: Job, run: Run, looked_at: OutputDataset, results: Sequence[AuditRecord]
+) -> Iterator[RunEvent]:
+    """Yield the start and the end of audits, of which the dataset has the assertions.
+
+    Args:
+        results: At least one, in their order.
+    """
+    facets = {key: one for key, one in (looked_at.facets or {}).items() if key != "columnLineage"}
+    facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+        [*map(_assertion, results)]
+    )
+    looked = InputDataset(
+        namespace=looked_at.namespace,
+        name=looked_at.name,
+        facets=facets,
+        inputFacets={"dataQualityAssertions": facet},
+    )
+    ended = results[-1].recorded_at
+    start = instant(ended - timedelta(seconds=sum(one.result.seconds for one in results)))
+    yield RunEvent(eventTime=start, run=run, job=job, eventType=RunState.START, inputs=[looked])
+    stopped = any(one.blocking and one.result.failed_rows for one in results)
+    state = RunState.FAIL if stopped else RunState.COMPLETE
+    yield RunEvent(eventTime=instant(ended), run=run, job=job, eventType=state, inputs=[looked])
 
 
 def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
