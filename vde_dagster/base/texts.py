@@ -13,6 +13,18 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def size(number: int | None) -> str:
+    """Write a number of bytes: `1.5 MB`."""
+    if number is None:
+        return ""
+    amount = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
 def first_of(total: int, most: int) -> str:
     """Say how many are left out where only the first are shown: ` and 3 more`, or nothing."""
     return f" and {total - most} more" if total > most else ""

@@ -137,6 +137,43 @@ class LinterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CostSettings:
+    """What work costs, for estimates and `vde cost`; all zero where nobody said it.
+
+    Args:
+        core_hour: The price of a core for an hour.
+        cores: The cores that a second of work occupies.
+        terabyte: The price of 10^12 bytes that are written.
+        currency: Its name, behind amounts.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    core_hour: float = 0.0
+    cores: float = 1.0
+    terabyte: float = 0.0
+    currency: str = "EUR"
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a price."""
+        return bool(self.core_hour or self.terabyte)
+
+    def price(self, seconds: float, written: float) -> float:
+        """Return what some work costs.
+
+        Args:
+            seconds: Of work, by the clock.
+            written: Bytes.
+        """
+        return seconds / 3600 * self.cores * self.core_hour + written / 1e12 * self.terabyte
+
+    def text(self, amount: float) -> str:
+        """Write an amount for people: cents are shown where they count."""
+        return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutOptions:
     """The layout of formatted SQL, by the names of SQLMesh's `format` section.
 
@@ -332,6 +369,7 @@ class Settings:
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)
     rest: RestSettings = field(default_factory=RestSettings)
+    cost: CostSettings = field(default_factory=CostSettings)
     format: LayoutOptions = field(default_factory=LayoutOptions)
     plugins: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     config_file: str = ""

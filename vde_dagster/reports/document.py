@@ -142,18 +142,6 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
     return ", ".join(shown)
 
 
-def size(number: int | None) -> str:
-    """Write a number of bytes: `1.5 MB`."""
-    if number is None:
-        return ""
-    amount = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
-
-
 def saved(skipped: Iterable[Skipped]) -> str:
     """Say what skipping saves, as far as earlier fills tell: `, which saves 12 s and 3.4 MB`."""
     found = list(skipped)

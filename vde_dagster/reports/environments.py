@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.texts import count, listed
-from vde_dagster.reports.document import Cell, Mark, Row, Section, short_time, size, spans
+from vde_dagster.base.texts import count, listed, size
+from vde_dagster.reports.document import Cell, Mark, Row, Section, short_time, spans
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.compare import DataChange, VersionChange

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution.apply.batches import estimate_restatement
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
@@ -98,14 +99,12 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
     workspace.store.fills.record(
         FillRecord(table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0)
     )
-    found = estimate_restatement(workspace, plan)
-    assert found is not None
-    others = 0
-    for model in plan.builds:
-        if model.table is not None and model.table.id != table_id:
-            others += sum(row.rows or 0 for row in workspace.store.fills.log(model.table.id))
-    assert found.rows == 250 + others
-    assert found.seconds >= 10.0
+    found = estimate_plan(workspace, plan).models[ModelName("db", "daily")]
+    assert found.rows is not None
+    assert found.seconds is not None
+    # Half of the range.
+    assert (found.rows.expected, found.fills) == (250, 1)
+    assert found.seconds.expected == 10.0
 
 
 @pytest.mark.parametrize(

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import dagster as dg
+from dataclasses import replace
 
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.plan_page import estimator, plan_metadata
-from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
+from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder
 
 
-def test_an_estimate_is_the_usual_time_of_an_interval_times_their_number(
-    built: ProjectFolder, instance: dg.DagsterInstance
-) -> None:
-    catalog = load_catalog(built)
-    for seconds in (2.0, 3.0, 40.0):
-        instance.report_runless_asset_event(
-            dg.AssetMaterialization(
-                ["marts", "daily"],
-                metadata={"vde/fill_seconds": 2 * seconds, "vde/fill_intervals": 2},
-            )
-        )
+def test_the_page_of_a_plan_says_what_its_models_took_before(built: ProjectFolder) -> None:
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", now=NOW)
-        estimate = estimator(instance, catalog)
-        found = {str(model.name): estimate(model) for model in plan.builds}
+        daily = next(model for model in plan.builds if model.name == ModelName("marts", "daily"))
+        assert daily.table is not None
+        table = workspace.store.tables.ensure(daily.table)
+        (whole,) = daily.intervals
+        half = replace(whole, end=whole.start + (whole.end - whole.start) / 2)
+        for number, seconds in enumerate((7.5, 7.5)):
+            record = FillRecord(table.id, half, f"plan-{number}", 1, 10, None, seconds)
+            workspace.store.fills.record(record)
+        estimate = estimate_plan(workspace, plan)
         page = plan_metadata(workspace.store, plan, estimate)
-    assert found["marts.daily"] == 5 * 3.0
-    assert found["marts.top"] is None
+    assert set(estimate.models) == {daily.name}
     assert "| 15 s |" in page["plan"].value
+    assert page["vde/estimate"].startswith("about 15 s of work, 20 rows, by 2 earlier")
     assert page["vde/computes"] == len(plan.builds)

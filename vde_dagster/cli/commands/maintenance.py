@@ -37,9 +37,8 @@ def clean(workspace: Workspace, output: Output) -> None:
 
     State, tables and reports of failures stay. Example: vde clean --project shop
     """
-    from vde_dagster.base.texts import count
+    from vde_dagster.base.texts import count, size
     from vde_dagster.project.loading.cache import clean_caches
-    from vde_dagster.reports.document import size
 
     deleted = clean_caches(workspace.root)
     freed = sum(deleted.values())

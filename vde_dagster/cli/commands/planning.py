@@ -101,20 +101,20 @@ def plan(
     from vde_dagster.cli.applying import check as check_plan
     from vde_dagster.cli.applying import nothing_to_do
     from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
-    from vde_dagster.execution.apply.batches import estimate_restatement
     from vde_dagster.execution.plans.due_work import pending_work
+    from vde_dagster.execution.plans.estimate import estimate_plan
     from vde_dagster.execution.plans.gates import objections
-    from vde_dagster.planning.plan.plan import PlanKind
     from vde_dagster.reports.plan import plan_report, text_changes
 
-    work = estimate_restatement(workspace, made) if made.kind is PlanKind.RESTATEMENT else None
+    work = estimate_plan(workspace, made)
     analysis = check_plan(workspace, made, output) if check else None
     without = no_diff or workspace.settings.no_diff
     previous = {} if without or made.is_empty else previous_snapshots(workspace, made)
     if form is Form.MARKDOWN:
         from vde_dagster.reports.markdown import plan_comment
 
-        sys.stdout.write(f"{plan_comment(plan_report(made, previous))}\n")
+        cost = f"\n{work.sentence()}\n" if work.models else ""
+        sys.stdout.write(f"{plan_comment(plan_report(made, previous))}\n{cost}")
     elif output.as_json:
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
@@ -123,7 +123,7 @@ def plan(
         shown = {**made.to_json(), "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
-        shown |= {"estimate": work.to_json()} if work else {}
+        shown["estimate"] = work.to_json()
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
         output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
@@ -132,7 +132,7 @@ def plan(
         show_summary(output.out, plan_report(made))
     else:
         show_report(output.out, plan_report(made, previous))
-    if work:
+    if work.models:
         output.note(work.sentence())
     if not made.is_empty:
         output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")

@@ -1,4 +1,4 @@
-"""Batches of a long backfill: cut by bytes, run side by side, and estimated by earlier fills.
+"""Batches of a long backfill: cut by bytes, and run side by side.
 
 What the parents hold is told by Iceberg's metadata (`total-files-size` of a snapshot's summary,
 https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, of each of their intervals,
@@ -16,13 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.apply.worker_pool import Slots
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
-from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -252,73 +250,6 @@ def _memory(text: str) -> int | None:
     """
     found = _SIZE.fullmatch(text.strip())
     return int(found[1]) << _UNITS[found[2].lower()] if found else None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkEstimate:
-    """The estimated work of computing something again: rows, and seconds of Spark's work."""
-
-    rows: int
-    seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
-        return {"rows": self.rows, "seconds": round(self.seconds, 1)}
-
-    def sentence(self) -> str:
-        """Say it for people."""
-        return f"about {self.rows:,} rows and {self.seconds:,.0f} s of work, by earlier fills"
-
-
-def estimate_restatement(workspace: Workspace, plan: Plan) -> WorkEstimate | None:
-    """Estimate the work of what a plan computes again; None when no earlier fill says anything."""
-    rows = seconds = 0.0
-    known = False
-    for model in plan.builds:
-        if not model.restate or model.table is None:
-            continue
-        for fill, _, share in newest_fills(workspace, model.table.id, model.intervals):
-            known = known or fill.rows is not None or fill.seconds is not None
-            rows += share * (fill.rows or 0)
-            seconds += share * (fill.seconds or 0.0)
-    return WorkEstimate(round(rows), seconds) if known else None
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedWork:
-    """What computing a model will take, going by an earlier fill; None where that does not say it.
-
-    Args:
-        seconds: By the clock.
-        bytes: Of the files that are written.
-    """
-
-    seconds: float | None
-    rows: float | None
-    bytes: float | None
-
-
-def expected_work(workspace: Workspace, plan: Plan) -> dict[ModelName, ExpectedWork]:
-    """Return what a plan's computed models will take, going by the last fill of each.
-
-    A model that was never filled where the environment, or production, shows it is left out.
-    """
-    store = workspace.store
-    shown = store.environments.get(plan.environment) or store.environments.get(PRODUCTION)
-    entries = {} if shown is None else shown.entries
-    computed = [model for model in plan.computed if model.name in entries]
-    tables = {model.name: entries[model.name].table_id for model in computed}
-    latest = store.fills.latest({table for table in tables.values() if table})
-    found: dict[ModelName, ExpectedWork] = {}
-    for model in computed:
-        fill = latest.get(tables[model.name] or "")
-        if fill is not None:
-            snapshot = plan.snapshots[model.snapshot_id or ""]
-            length = _length(model.intervals) / _length((fill.interval,))
-            share = length if snapshot.is_incremental else 1.0
-            parts = (fill.seconds, fill.rows, fill.bytes)
-            found[model.name] = ExpectedWork(*(None if x is None else x * share for x in parts))
-    return found
 
 
 def newest_fills(

@@ -10,6 +10,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
@@ -29,7 +30,6 @@ from vde_dagster.orchestration.names import (
 )
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
-    estimator,
     plan_metadata,
     rejection_metadata,
 )
@@ -60,7 +60,7 @@ def page_events(
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
     """Return the check of breaking changes and the page of a plan, which comes last."""
     names = context.names
-    estimate = estimator(context.instance, context.catalog)
+    estimate = estimate_plan(context.workspace, plan)
     page = dg.AssetMaterialization(
         asset_key=names.plan_key,
         partition=plan.id,

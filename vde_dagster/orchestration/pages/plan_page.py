@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +14,7 @@ from dagster._check import CheckError
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.markdown import (
     MAX_INLINE,
@@ -39,7 +39,6 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import units
 from vde_dagster.reports.markdown import short_name
 from vde_dagster.reports.plan import (
-    Estimate,
     Readers,
     break_sentences,
     breaking,
@@ -52,7 +51,6 @@ from vde_dagster.state.plans.plans import PlanRecord
 
 MAX_RECORDS = 500
 MAX_EDITS = 10
-LOOKED_AT = 20
 
 
 def plan_metadata(
@@ -65,6 +63,7 @@ def plan_metadata(
     """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
 
     Args:
+        estimate: What it will cost.
         readers: Who reads the models besides models, see `readers_of`.
     """
     previous = store.snapshots.load(
@@ -81,7 +80,8 @@ def plan_metadata(
         for name, version in now.items()
         if version != before.get(name)
     ]
-    report = plan_report(plan, previous, estimate, readers)
+    seconds = _seconds_of(estimate) if estimate is not None else None
+    report = plan_report(plan, previous, seconds, readers)
     text = report_markdown(report, names)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
@@ -89,6 +89,8 @@ def plan_metadata(
         edits = change_texts(report)[:MAX_EDITS]
         # A label is a column's width: the text begins with the model's name.
         shown.update((f"why {n}", dg.MetadataValue.md(why)) for n, why in enumerate(edits, 1))
+    if estimate is not None and estimate.models:
+        shown["vde/estimate"] = estimate.sentence()
     return {
         **shown,
         "plan": dg.MetadataValue.md(text),
@@ -103,6 +105,14 @@ def plan_metadata(
         ),
         "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
+
+
+def _seconds_of(estimate: Estimate) -> Callable[[PlannedModel], float | None]:
+    def seconds(model: PlannedModel) -> float | None:
+        known = estimate.models.get(model.name)
+        return known.seconds.expected if known is not None and known.seconds else None
+
+    return seconds
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
@@ -162,30 +172,6 @@ def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCh
             EVALUATION: plan.id,
         },
     )
-
-
-def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
-    """Return a function that estimates a model's work (seconds) from its latest fills."""
-
-    def estimate(model: PlannedModel) -> float | None:
-        key = catalog.key(model.name)
-        seconds: list[float] = []
-        for record in instance.fetch_materializations(key, limit=LOOKED_AT).records:
-            event = record.asset_materialization
-            facts = event.metadata if event else {}
-            took, filled = (
-                facts[name].value if name in facts else None
-                for name in ("vde/fill_seconds", "vde/fill_intervals")
-            )
-            if isinstance(took, int | float) and isinstance(filled, int):
-                seconds.append(float(took) / max(filled, 1))
-        if not seconds:
-            return None
-        known = catalog.live.models.get(model.name)
-        number = units(known.snapshot, model.intervals) if known else 1
-        return median(seconds) * max(number, 1)
-
-    return estimate
 
 
 def _versions_before(

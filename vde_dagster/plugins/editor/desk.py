@@ -21,9 +21,9 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import previous_snapshots
 from vde_dagster.cli.report_view import report_text
 from vde_dagster.errors import ProjectError, SourceLocation, VdeError
-from vde_dagster.execution.apply.batches import expected_work
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.execution.workspace import Workspace, understood
 from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
@@ -301,8 +301,8 @@ class Desk:
         try:
             workspace.look_at(reading.project, self._memo)
             plan = workspace.plans.make(self.environment, save=False)
-            work = expected_work(workspace, plan).items()
-            known = {name: one.seconds for name, one in work if one.seconds is not None}
+            work = estimate_plan(workspace, plan).models.items()
+            known = {name: one.seconds.expected for name, one in work if one.seconds}
             return Outlook(self.environment, plan, seconds=known)
         except VdeError as error:
             return Outlook(self.environment, None, error.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.apply.batches import expected_work
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.reports.plan import breaking
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
 
     Its models have, beside what `vde plan --json` says of them: `namespace`, `kind`, `owner`,
     `tags`, `computes` (whether something is computed), `breaks` (whether what production
-    shows of it changes for readers), and `seconds`, `rows` and `bytes` of that work by the last
-    fill, 0 where there was none.
+    shows of it changes for readers), and `seconds`, `rows` and `bytes` that this is
+    expected to take, 0 where nothing was computed before.
     """
-    work, broken = expected_work(workspace, plan), {model.name for model in breaking(plan)}
+    work, broken = estimate_plan(workspace, plan).models, {model.name for model in breaking(plan)}
     found = plan.to_json()
     for model, said in zip(plan.models, found["models"], strict=True):
         snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
@@ -33,8 +33,8 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
             "tags": list(of.tags) if of else [],
             "computes": model.builds,
             "breaks": model.name in broken,
-            "seconds": (known.seconds if known else None) or 0.0,
-            "rows": round((known.rows if known else None) or 0),
-            "bytes": round((known.bytes if known else None) or 0),
+            "seconds": known.seconds.expected if known and known.seconds else 0.0,
+            "rows": round(known.rows.expected) if known and known.rows else 0,
+            "bytes": round(known.bytes.expected) if known and known.bytes else 0,
         }
     return found

@@ -22,6 +22,7 @@ from vde_dagster.project.settings import (
     ENV_PREFIX,
     NOT_SET,
     PYPROJECT,
+    CostSettings,
     DagsterSettings,
     LayoutOptions,
     LinterSettings,
@@ -40,6 +41,7 @@ _NESTED: dict[str, type[Any]] = {
     "dagster": DagsterSettings,
     "linter": LinterSettings,
     "rest": RestSettings,
+    "cost": CostSettings,
     "format": LayoutOptions,
 }
 _PLUGINS: Seam[type[PluginSettings]] = Seam("settings")

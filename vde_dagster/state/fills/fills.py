@@ -309,6 +309,18 @@ class FillStore:
                     found.setdefault(row.table_id, []).append(fill_of(row))
         return found
 
+    def between(self, since: datetime, until: datetime) -> list[FillRecord]:
+        """Return what was recorded in a half-open range (UTC), in order, also what was taken back.
+
+        Of their facts they have what was skipped.
+        """
+        query = (
+            select(*_WITHOUT_FACTS)
+            .where(_FILL.recorded_at >= since, _FILL.recorded_at < until)
+            .order_by(_FILL.recorded_at, _FILL.table_id, _FILL.start_at)
+        )
+        return [fill_of(row) for row in self.database.rows(query)]
+
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
         """Return the latest fill of tables, by table id; those without one are left out."""
         newer = schema.fills.alias("newer")

@@ -116,6 +116,13 @@ class PlanStore:
             query = query.where(table.c.environment == environment)
         return [_record(row) for row in self.database.rows(query)]
 
+    def between(self, since: datetime, until: datetime) -> list[PlanRecord]:
+        """Return the records of plans that were begun or finished in a half-open range (UTC)."""
+        table = schema.plans
+        began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
+        query = select(table).where(began < until, ended >= since).order_by(began, table.c.plan_id)
+        return [_record(row) for row in self.database.rows(query)]
+
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
         """Return the record of one plan, or None."""
         row = self.database.row(

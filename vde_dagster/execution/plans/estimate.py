@@ -1,0 +1,278 @@
+"""What a plan will cost: seconds of work, rows and bytes, by the fills that there were.
+
+A fill of a table that is made whole costs what such fills cost before. One by intervals costs a
+part that is the same for each and a part that grows with the range: a line through earlier fills
+(least squares, neither part below zero) tells both. How far they lay from that is the estimate's
+range, and their number is what it stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count, listed, size
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.project.settings import CostSettings
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan, PlannedModel
+    from vde_dagster.state.fills.fills import FillRecord
+
+MOST = 20
+"""Fills of a table that are looked at, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A quantity that is estimated: the least, what is expected, and the most."""
+
+    low: float
+    expected: float
+    high: float
+
+    def __add__(self, other: Spread) -> Spread:
+        return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+    def times(self, factor: float) -> Spread:
+        """Return it as often, or in another unit."""
+        return Spread(self.low * factor, self.expected * factor, self.high * factor)
+
+    def text(self, written: Callable[[float], str]) -> str:
+        """Write it for people: the range is there where both ends are not the same."""
+        low, expected, high = map(written, (self.low, self.expected, self.high))
+        return expected if low == high else f"{expected} ({low} to {high})"
+
+    def to_json(self) -> dict[str, float]:
+        """Return the documented JSON form."""
+        return {
+            "low": round(self.low, 3),
+            "expected": round(self.expected, 3),
+            "high": round(self.high, 3),
+        }
+
+
+NOTHING = Spread(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEstimate:
+    """What computing a model will take; None where no fill tells it.
+
+    Args:
+        seconds: Of work, by the clock; models are computed beside each other.
+        bytes: Of the files that are written.
+        fills: How many earlier ones it stands on.
+    """
+
+    seconds: Spread | None
+    rows: Spread | None
+    bytes: Spread | None
+    fills: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        parts = {"seconds": self.seconds, "rows": self.rows, "bytes": self.bytes}
+        return {
+            **{name: part.to_json() if part else None for name, part in parts.items()},
+            "fills": self.fills,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a plan will cost, as far as earlier fills tell.
+
+    Args:
+        models: Of the models that it computes, those of which something is known.
+        prices: What work costs here.
+        unknown: The others: nobody ever filled them where the environment, or production, shows it.
+    """
+
+    models: Mapping[ModelName, ModelEstimate]
+    prices: CostSettings
+    unknown: tuple[ModelName, ...] = ()
+
+    @property
+    def seconds(self) -> Spread:
+        """Of all models together."""
+        return sum((one.seconds for one in self.models.values() if one.seconds), NOTHING)
+
+    @property
+    def rows(self) -> Spread:
+        """Of all models together."""
+        return sum((one.rows for one in self.models.values() if one.rows), NOTHING)
+
+    @property
+    def bytes(self) -> Spread:
+        """Of all models together."""
+        return sum((one.bytes for one in self.models.values() if one.bytes), NOTHING)
+
+    @property
+    def money(self) -> Spread | None:
+        """Of all models together; None where there is no price."""
+        if not self.prices.known:
+            return None
+        seconds, written = self.seconds, self.bytes
+        return Spread(
+            self.prices.price(seconds.low, written.low),
+            self.prices.price(seconds.expected, written.expected),
+            self.prices.price(seconds.high, written.high),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "seconds": self.seconds.to_json(),
+            "rows": self.rows.to_json(),
+            "bytes": self.bytes.to_json(),
+            "money": self.money.to_json() if self.money else None,
+            "currency": self.prices.currency if self.money else None,
+            "unknown": list(map(str, self.unknown)),
+            "models": {str(name): one.to_json() for name, one in self.models.items()},
+        }
+
+    def sentence(self) -> str:
+        """Say it for people."""
+        known = self.models.values()
+        parts = [self.seconds.text(lambda value: f"{value:,.0f}") + " s of work"]
+        if any(one.rows for one in known):
+            parts.append(self.rows.text(lambda value: f"{value:,.0f}") + " rows")
+        if any(one.bytes for one in known):
+            parts.append(self.bytes.text(lambda value: size(round(value))) + " written")
+        if self.money:
+            parts.append(self.money.text(self.prices.text))
+        fills = sum(one.fills for one in self.models.values())
+        said = f"about {', '.join(parts)}, by {count(fills, 'earlier fill')}"
+        if not self.unknown:
+            return said
+        return f"{said}; not known of {listed(self.unknown)}, never computed before"
+
+
+def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
+    """Estimate what a plan computes.
+
+    The fills are those of the table that is filled; of a new table those of the one that the
+    environment, or production, shows of the model.
+    """
+    store = workspace.store
+    shown = store.environments.get(plan.environment) or store.environments.get(PRODUCTION)
+    entries = {} if shown is None else shown.entries
+    before = {name: entry.table_id for name, entry in entries.items()}
+    computed = [model for model in plan.computed if not model.records_only]
+    tables = {
+        model.name: [model.table.id if model.table else None, before.get(model.name)]
+        for model in computed
+    }
+    ids = [table for both in tables.values() for table in both if table]
+    log = store.fills.recent(ids, MOST)
+    models: dict[ModelName, ModelEstimate] = {}
+    unknown = []
+    for model in computed:
+        found = next((log[one] for one in tables[model.name] if one and one in log), [])
+        estimate = _of_model(plan, model, found)
+        if estimate is None:
+            unknown.append(model.name)
+        else:
+            models[model.name] = estimate
+    return Estimate(models, workspace.settings.cost, tuple(unknown))
+
+
+def _of_model(plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]) -> ModelEstimate | None:
+    by_range = plan.snapshots[model.snapshot_id or ""].is_incremental
+    parts = [estimate_fill(fills, one, by_range=by_range) for one in model.intervals]
+    if not by_range:
+        parts = parts[-1:]  # A table that is made whole is made once.
+    known = [one for one in parts if one is not None]
+    if not known:
+        return None
+    return ModelEstimate(
+        _sum(one.seconds for one in known),
+        _sum(one.rows for one in known),
+        _sum(one.bytes for one in known),
+        max(one.fills for one in known),
+    )
+
+
+def _sum(parts: Iterable[Spread | None]) -> Spread | None:
+    known = [one for one in parts if one is not None]
+    return sum(known, NOTHING) if known else None
+
+
+def estimate_fill(
+    fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
+) -> ModelEstimate | None:
+    """Estimate one fill by earlier ones; None where nothing was computed yet.
+
+    Args:
+        fills: Of the table, or of the one that it comes after; those that were skipped say nothing.
+        wanted: The range to fill (UTC).
+        by_range: Whether what a fill costs grows with its range.
+    """
+    computed = [one for one in fills if one.facts.skipped is None and one.seconds is not None]
+    if not computed:
+        return None
+    length = _length(wanted) if by_range else 1.0
+
+    def spread(value: Callable[[FillRecord], float | None]) -> Spread | None:
+        known = [
+            (_length(one.interval) if by_range else 1.0, float(found))
+            for one in computed
+            if (found := value(one)) is not None
+        ]
+        return _spread(known, length) if known else None
+
+    seconds = spread(lambda one: one.seconds)
+    rows, written = spread(lambda one: one.rows), spread(lambda one: one.bytes)
+    return ModelEstimate(seconds, rows, written, len(computed))
+
+
+def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
+    """Return the value for a length, by those of other lengths."""
+    line = _line(known)
+    expected = line(length)
+    shares = [value / line(one) for one, value in known if line(one) > 0] or [1.0]
+    # The middle one, as a single fill that waited for others is no sign of the next.
+    return Spread(expected * min(shares), expected * median(shares), expected * max(shares))
+
+
+def _line(known: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+    lengths, values = zip(*known, strict=True)
+    mean, middle = fmean(lengths), fmean(values)
+    across = sum((one - mean) ** 2 for one in lengths)
+    if not across:
+        return lambda length: middle * length / mean
+    slope = sum((one - mean) * (value - middle) for one, value in known) / across
+    start = middle - slope * mean
+    if slope < 0:
+        return lambda length: middle
+    if start < 0:
+        slope = sum(one * value for one, value in known) / sum(one * one for one in lengths)
+        start = 0.0
+    return lambda length: start + slope * length
+
+
+def _length(interval: Interval) -> float:
+    return (interval.end - interval.start).total_seconds()
+
+
+def looked_back(
+    fills: Sequence[FillRecord], *, by_range: bool
+) -> Iterator[tuple[FillRecord, ModelEstimate]]:
+    """Yield the fills of a table with what those before each would have told of it.
+
+    Args:
+        fills: Newest first.
+    """
+    for place, fill in enumerate(fills):
+        if fill.facts.skipped is not None or fill.seconds is None:
+            continue
+        earlier = fills[place + 1 : place + 1 + MOST]
+        estimate = estimate_fill(earlier, fill.interval, by_range=by_range)
+        if estimate is not None:
+            yield fill, estimate

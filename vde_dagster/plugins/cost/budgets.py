@@ -1,0 +1,147 @@
+"""Budgets: the gate `budgets`, which warns of, asks about or refuses plans that cost too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from vde_dagster.base.texts import size
+from vde_dagster.execution.plans.estimate import Estimate, Spread, estimate_plan
+from vde_dagster.execution.plans.gates import Level, Objection
+from vde_dagster.plugins.cost.spending import spending
+from vde_dagster.project.settings import PluginSettings
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much may be spent, as far as it is said.
+
+    Args:
+        seconds: Of work.
+        bytes: Written.
+        money: As `[tool.vde.cost]` counts it.
+        level: What follows when it is more: `warn`, `ask` or `refuse`.
+        environments: Those that it is for; all without it.
+        approvers: With `ask`: whose approval counts; anybody's without it.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    seconds: float | None = None
+    bytes: float | None = None
+    money: float | None = None
+    level: Level = "refuse"
+    environments: tuple[str, ...] = ()
+    approvers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsSettings(PluginSettings):
+    """The table `[tool.vde.budgets]`.
+
+    Args:
+        plan: Of one plan.
+        day: Of all plans since midnight (UTC), with this one.
+        month: Of all plans since the first of the month (UTC), with this one.
+        environment: Of all plans of the plan's environment in 30 days, with this one.
+    """
+
+    plan: tuple[Limit, ...] = field(default=())
+    day: tuple[Limit, ...] = field(default=())
+    month: tuple[Limit, ...] = field(default=())
+    environment: tuple[Limit, ...] = field(default=())
+
+    def mistakes(self) -> Iterator[tuple[str, str, str]]:
+        """Say where a budget limits nothing, or asks nobody."""
+        for name, limits in self.limits():
+            for limit in limits:
+                given = (limit.seconds, limit.bytes, limit.money)
+                if all(one is None for one in given):
+                    yield name, "limits nothing", "write seconds, bytes or money"
+                if any(one is not None and one < 0 for one in given):
+                    yield name, "is below nothing", "write a number from 0"
+                if limit.approvers and limit.level != "ask":
+                    yield name, "has approvers and asks nobody", 'write level = "ask"'
+
+    def limits(self) -> Iterable[tuple[Span, tuple[Limit, ...]]]:
+        """Return the limits by what they are of."""
+        yield "plan", self.plan
+        yield "day", self.day
+        yield "month", self.month
+        yield "environment", self.environment
+
+
+Span = Literal["plan", "day", "month", "environment"]
+
+
+def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
+    """Yield the budgets that a plan would exceed, going by what it is expected to cost."""
+    settings = _settings(workspace)
+    wanted = [
+        (of, [one for one in limits if _is_for(one, plan.environment)])
+        for of, limits in settings.limits()
+    ]
+    if not any(limits for _, limits in wanted):
+        return
+    estimate = estimate_plan(workspace, plan)
+    for of, limits in wanted:
+        if limits:
+            seconds, written = _spent(workspace, of, plan.environment, now)
+            for limit in limits:
+                told = _exceeded(workspace, limit, estimate, seconds, written)
+                if told:
+                    name = f"budget of {'an environment' if of == 'environment' else f'a {of}'}"
+                    yield Objection(name, told, limit.level, limit.approvers)
+
+
+def _settings(workspace: Workspace) -> BudgetsSettings:
+    given: dict[str, Any] = workspace.settings.plugins["budgets"]
+    made = {name: tuple(Limit(**_tuples(one)) for one in limits) for name, limits in given.items()}
+    return BudgetsSettings(**made)
+
+
+def _tuples(limit: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(one) if isinstance(one, list) else one for key, one in limit.items()}
+
+
+def _is_for(limit: Limit, environment: str) -> bool:
+    return not limit.environments or environment in limit.environments
+
+
+def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> tuple[float, float]:
+    if of == "plan":
+        return 0.0, 0.0
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    since = {
+        "day": midnight,
+        "month": midnight.replace(day=1),
+        "environment": now - timedelta(days=30),
+    }[of]
+    only = environment if of == "environment" else None
+    items = spending(workspace, since, now + timedelta(seconds=1), only)
+    done = [one for one in items if one.how == "computed"]
+    return sum(one.seconds for one in done), sum(one.bytes for one in done)
+
+
+def _exceeded(
+    workspace: Workspace, limit: Limit, estimate: Estimate, seconds: float, written: float
+) -> str | None:
+    """Say what would be exceeded, and by how much; None where nothing is."""
+    cost = workspace.settings.cost
+    expected: list[tuple[float | None, float, Spread | None, Any]] = [
+        (limit.seconds, seconds, estimate.seconds, lambda one: f"{one:,.0f} s"),
+        (limit.bytes, written, estimate.bytes, lambda one: size(round(one))),
+        (limit.money, cost.price(seconds, written), estimate.money, cost.text),
+    ]
+    for most, spent, more, text in expected:
+        if most is None or more is None or spent + more.expected <= most:
+            continue
+        before = f" after {text(spent)} that were spent" if spent else ""
+        return f"it is expected to cost {more.text(text)}{before}, of {text(most)} that may be"
+    return None

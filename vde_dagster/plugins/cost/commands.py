@@ -1,0 +1,117 @@
+"""`vde cost`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vde_dagster.cli.options import on_project
+from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.plugins.cost.accuracy import Accuracy
+    from vde_dagster.plugins.cost.spending import By, Total
+
+BYS = ("model", "plan", "environment", "day", "month")
+ByOption = Annotated[str, typer.Option(metavar="WHAT", help=f"Add up by {', '.join(BYS)}.")]
+Days = Annotated[int, typer.Option(min=1, help="How many days back.")]
+Only = Annotated[str | None, typer.Option("--env", metavar="ENV", help="Only plans of this one.")]
+AccuracyOption = Annotated[
+    bool, typer.Option("--accuracy", help="Say how good estimates were, instead.")
+]
+
+
+@on_project
+def cost(
+    workspace: Workspace,
+    output: Output,
+    by: ByOption = "model",
+    days: Days = 30,
+    env: Only = None,
+    accuracy: AccuracyOption = False,
+) -> None:
+    """Say what work has cost, and what skipping and reuse saved.
+
+    Money is there where [tool.vde.cost] has prices. With --accuracy each fill is held against what
+    the fills before it would have told. Examples: vde cost; vde cost --by month --days 365;
+    vde cost --accuracy
+    """
+    if by not in BYS:
+        raise UsageError(f"costs are not added up by '{by}'", hint=f"write {', '.join(BYS)}")
+    now = workspace.store.database.clock.now()
+    since = now - timedelta(days=days)
+    until = now + timedelta(seconds=1)
+    if accuracy:
+        from vde_dagster.plugins.cost.accuracy import accuracy as looked_at
+
+        found = looked_at(workspace, since, until)
+        output.result(found.to_json(), lambda console: _show_accuracy(console, found))
+        return
+    from vde_dagster.plugins.cost.spending import Total, added_up, spending
+
+    items = spending(workspace, since, until, env)
+    named: By = by  # type: ignore[assignment]
+    totals, prices = added_up(items, named), workspace.settings.cost
+    whole = Total()
+    for item in items:
+        whole.add(item)
+    price = prices.price if prices.known else None
+    said = {
+        "since": since.astimezone(timezone.utc).isoformat(timespec="seconds"),
+        "by": by,
+        "currency": prices.currency if price else None,
+        "total": whole.to_json(price),
+        "parts": {name: one.to_json(price) for name, one in totals.items()},
+    }
+    output.result(said, lambda console: _show(console, workspace, by, {**totals, "all": whole}))
+
+
+def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Total]) -> None:
+    from vde_dagster.base.texts import size
+
+    prices = workspace.settings.cost
+    titles = [by, "fills", "seconds", "written", "saved", "seconds", "written"]
+    titles += ["cost", "saved"] if prices.known else []
+    rows = []
+    for name, one in totals.items():
+        row = [
+            name,
+            f"{one.fills:,}",
+            f"{one.seconds:,.1f}",
+            size(round(one.bytes)),
+            f"{one.saved_fills:,}",
+            f"{one.saved_seconds:,.1f}",
+            size(round(one.saved_bytes)),
+        ]
+        if prices.known:
+            row.append(prices.text(prices.price(one.seconds, one.bytes)))
+            row.append(prices.text(prices.price(one.saved_seconds, one.saved_bytes)))
+        rows.append(row)
+    console.print(simple_table(titles, rows))
+
+
+def _show_accuracy(console: Console, found: Accuracy) -> None:
+    if not found.looked or found.median_factor is None or found.within is None:
+        console.print("no fill has an earlier one to be held against")
+        return
+    expected, happened = found.total
+    console.print(
+        f"{len(found.looked):,} fills were expected to take {expected:,.1f} s and took "
+        f"{happened:,.1f} s; half of them were within a factor of {found.median_factor:.2f}, "
+        f"{found.within:.0%} in their range"
+    )
+    rows: list[list[Any]] = [
+        [one.model, _at(one.at), f"{one.expected:,.2f}", f"{one.happened:,.2f}"]
+        for one in found.worst()
+    ]
+    console.print(simple_table(["furthest off", "at", "expected, s", "took, s"], rows))
+
+
+def _at(at: datetime) -> str:
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M")

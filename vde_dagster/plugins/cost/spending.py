@@ -1,0 +1,183 @@
+"""What was spent, and what skipping and reuse saved, by the log of fills and the plans applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.errors import StoreError
+from vde_dagster.planning.plan.plan import Change
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.state.fills.fills import FillRecord
+    from vde_dagster.state.plans.plans import PlanRecord
+
+By = Literal["model", "plan", "environment", "day", "month"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that was computed, or was not because it was there already.
+
+    Args:
+        at: When (UTC).
+        how: `computed`; `skipped`: nothing that it reads had changed; `reused`: a plan showed
+            another definition, or another environment, without computing the table again.
+        seconds: Of work; what the last computation took where this is one that was not done.
+    """
+
+    at: datetime
+    model: str
+    plan: str
+    environment: str
+    how: Literal["computed", "skipped", "reused"]
+    seconds: float
+    bytes: float
+    rows: float
+
+    def key(self, by: By) -> str:
+        """Return what it is added up under."""
+        if by in ("day", "month"):
+            return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
+        return str(getattr(self, by))
+
+
+@dataclass(slots=True)
+class Total:
+    """Work that is added up: done, and not done."""
+
+    fills: int = 0
+    seconds: float = 0.0
+    bytes: float = 0.0
+    rows: float = 0.0
+    saved_fills: int = 0
+    saved_seconds: float = 0.0
+    saved_bytes: float = 0.0
+
+    def add(self, item: Item) -> None:
+        """Add one thing."""
+        if item.how == "computed":
+            self.fills += 1
+            self.seconds += item.seconds
+            self.bytes += item.bytes
+            self.rows += item.rows
+        else:
+            self.saved_fills += 1
+            self.saved_seconds += item.seconds
+            self.saved_bytes += item.bytes
+
+    def to_json(self, price: Callable[[float, float], float] | None) -> dict[str, Any]:
+        """Return the documented JSON form.
+
+        Args:
+            price: Of seconds and bytes; None where nobody said it.
+        """
+        done, saved = (self.seconds, self.bytes), (self.saved_seconds, self.saved_bytes)
+        return {
+            "fills": self.fills,
+            "rows": round(self.rows),
+            "seconds": round(self.seconds, 3),
+            "bytes": round(self.bytes),
+            "money": round(price(*done), 4) if price else None,
+            "saved_fills": self.saved_fills,
+            "saved_seconds": round(self.saved_seconds, 3),
+            "saved_bytes": round(self.saved_bytes),
+            "saved_money": round(price(*saved), 4) if price else None,
+        }
+
+
+def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
+    """Return totals; days and months in order, else the dearest first."""
+    found: dict[str, Total] = {}
+    for item in items:
+        found.setdefault(item.key(by), Total()).add(item)
+    if by in ("day", "month"):
+        return dict(sorted(found.items()))
+    return dict(sorted(found.items(), key=lambda one: (-one[1].seconds, one[0])))
+
+
+def spending(
+    workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
+) -> list[Item]:
+    """Return what was computed and saved in a half-open range (UTC), in order.
+
+    What a rollback took back was computed, and is in it.
+
+    Args:
+        environment: Only what plans of it did; those of all without it.
+    """
+    store = workspace.store
+    fills = store.fills.between(since, until)
+    plans = {one.id: one for one in store.plans.between(since, until)}
+    names = _models(workspace, {one.table_id for one in fills})
+    items = [
+        item
+        for fill in fills
+        if (item := _of_fill(fill, names, plans.get(fill.plan_id))) is not None
+    ]
+    for record in plans.values():
+        ended = record.finished_at
+        if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
+            with suppress(StoreError):  # What it showed was cleaned up since.
+                items += _reused(workspace, store.plans.load(record.id), ended)
+    chosen = (one for one in items if environment in (None, one.environment))
+    return sorted(chosen, key=lambda one: (one.at, one.model))
+
+
+def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
+    """Return the model of each table, as far as it is still known."""
+    loaded = workspace.store.tables.load(tables)
+    snapshots = workspace.store.snapshots.load({one.snapshot_id for one in loaded.values()})
+    return {
+        id_: str(snapshots[one.snapshot_id].name)
+        for id_, one in loaded.items()
+        if one.snapshot_id in snapshots
+    }
+
+
+def _of_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None) -> Item | None:
+    skipped = fill.facts.skipped
+    seconds, written = fill.seconds, fill.bytes
+    if skipped is not None:
+        seconds, written = skipped.seconds, skipped.bytes
+    if seconds is None and written is None:
+        return None
+    return Item(
+        fill.recorded_at,
+        names.get(fill.table_id, "(a table that was dropped)"),
+        fill.plan_id,
+        plan.environment if plan else "",
+        "computed" if skipped is None else "skipped",
+        seconds or 0.0,
+        float(written or 0),
+        float(fill.rows or 0),
+    )
+
+
+def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
+    """Yield the tables that an environment began to show as they are, with what they had cost."""
+    shown = {
+        model.table.id: model
+        for model in plan.models
+        if model.table is not None
+        and not model.builds
+        and model.change is not Change.REMOVED
+        and (plan.base_version == 0 or model.change is not Change.UNCHANGED)
+    }
+    for table_id, fills in workspace.store.fills.recent(shown, 1000).items():
+        computed = [one for one in fills if one.facts.skipped is None]
+        yield Item(
+            at,
+            str(shown[table_id].name),
+            plan.id,
+            plan.environment,
+            "reused",
+            sum(one.seconds or 0.0 for one in computed),
+            float(sum(one.bytes or 0 for one in computed)),
+            0.0,
+        )

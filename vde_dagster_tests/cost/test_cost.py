@@ -1,0 +1,169 @@
+"""What was spent and saved, how good estimates were, and budgets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.execution.plans.estimate import estimate_plan
+from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.cost.accuracy import accuracy
+from vde_dagster.plugins.cost.spending import added_up, spending
+from vde_dagster.project.loading.loader import read_settings
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+PRICES = "[tool.vde.cost]\ncore_hour = 36.0\ncores = 2\nterabyte = 1e6\ncurrency = 'CHF'\n"
+DAILY = "models/marts/daily.sql"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "shop", {**SHOP, "pyproject.toml": PRICES})
+
+
+def _set_costs(workspace: Workspace, seconds: float, written: int) -> None:
+    """Let every fill have cost the same: the engine of these tests writes no file."""
+    from sqlalchemy import update
+
+    from vde_dagster.state.db import schema
+
+    with workspace.store.database.transaction() as connection:
+        connection.execute(update(schema.fills).values(seconds=seconds, byte_count=written))
+
+
+def _span(workspace: Workspace) -> tuple[Any, Any]:
+    now = workspace.store.database.clock.now()
+    return now - timedelta(days=1), now + timedelta(days=1)
+
+
+def test_what_was_computed_skipped_and_reused_is_added_up(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        first = workspace.plan("prod")
+        workspace.apply(first)
+        _set_costs(workspace, 10.0, 1_000_000)
+        second = workspace.plan("dev")
+        workspace.apply(second)
+        items = spending(workspace, *_span(workspace))
+        by_plan = added_up(items, "plan")
+        tables = len(first.builds)
+        done, reused = by_plan[first.id], by_plan[second.id]
+        assert (done.fills, done.seconds, done.bytes) == (tables, 10.0 * tables, 1e6 * tables)
+        assert (done.saved_fills, reused.fills) == (0, 0)
+        assert (reused.saved_fills, reused.saved_seconds) == (tables, 10.0 * tables)
+        assert added_up(items, "environment")["dev"].saved_bytes == 1e6 * tables
+        assert set(added_up(items, "model")) == {str(model.name) for model in first.builds}
+        (month,) = added_up(items, "month").values()
+        assert month.seconds == done.seconds
+        assert spending(workspace, *_span(workspace), "dev") == [
+            item for item in items if item.environment == "dev"
+        ]
+
+
+def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    with open_fake(shop.root) as workspace:
+        assert estimate_plan(workspace, workspace.plan("prod")).models == {}
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    shop.write("models/new.sql", "MODEL (name marts.new, kind FULL); SELECT 1 AS x")
+    said = vde("plan", "prod", "--project", shop.root, "--json").json["estimate"]
+    assert said["seconds"] == {"low": 10.0, "expected": 10.0, "high": 10.0}
+    # Two cores for ten seconds, and a megabyte.
+    assert said["money"]["expected"] == pytest.approx(10 / 3600 * 2 * 36 + 1)
+    assert said["currency"] == "CHF"
+    assert said["unknown"] == ["marts.new"]
+    assert said["models"]["marts.daily"]["fills"] == 1
+    told = vde("plan", "prod", "--project", shop.root).err
+    assert "about 10 s of work" in told
+    assert "1.0 MB written, 1.20 CHF, by 1 earlier fill; not known of marts.new" in told
+
+
+def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+        assert accuracy(workspace, *_span(workspace)).looked == ()
+        workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
+        found = accuracy(workspace, *_span(workspace))
+        assert {one.model for one in found.looked} >= {"marts.customers"}
+        assert all(one.expected == 10.0 for one in found.looked)
+        assert all(one.factor >= 1 for one in found.looked)
+        assert found.to_json()["fills"] == len(found.looked)
+
+
+def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde: Vde) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    words = ("--project", shop.root)
+    said = vde("cost", "--by", "environment", *words, "--json").json
+    assert set(said["parts"]) == {"prod"}
+    assert said["parts"]["prod"] == said["total"]
+    assert said["total"]["money"] == pytest.approx(
+        said["total"]["fills"] * (10 / 3600 * 2 * 36 + 1)
+    )
+    assert "CHF" in vde("cost", *words).out
+    assert "no fill has an earlier one" in vde("cost", "--accuracy", *words).out
+    assert vde("cost", "--by", "week", *words).code == 2
+
+
+@pytest.mark.parametrize(
+    ("budgets", "message"),
+    [
+        ("plan = [{ seconds = 9 }]", "10 s, of 9 s that may be"),
+        ("plan = [{ bytes = 1e5, level = 'warn' }]", "1.0 MB, of 100.0 kB that may be"),
+        ("plan = [{ money = 1 }]", "1.20 CHF, of 1.00 CHF that may be"),
+        ("plan = [{ seconds = 11 }]", None),
+        ("day = [{ seconds = 15 }]", "after 40 s that were spent, of 15 s that may be"),
+        ("month = [{ seconds = 51 }]", None),
+        ("environment = [{ seconds = 30, environments = ['prod'] }]", "after 40 s"),
+        ("environment = [{ seconds = 30, environments = ['dev'] }]", None),
+    ],
+)
+def test_a_budget_stops_what_would_exceed_it(
+    shop: ProjectFolder, budgets: str, message: str | None
+) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    shop.write("pyproject.toml", f"{PRICES}[tool.vde.budgets]\n{budgets}\n")
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        found = objections(workspace, plan)
+        assert [message in one.message for one in found] == ([True] if message else [])
+        if message and "warn" not in budgets:
+            before = workspace.store.environments.get("prod")
+            with pytest.raises(UsageError, match="rules are against it: budget of") as raised:
+                workspace.apply(plan)
+            assert raised.value.exit_code == 2
+            assert workspace.store.environments.get("prod") == before
+        else:
+            assert workspace.apply(plan).published
+
+
+@pytest.mark.parametrize(
+    ("budgets", "message"),
+    [
+        ("plan = [{ level = 'ask' }]", "limits nothing"),
+        ("plan = [{ seconds = -1 }]", "is below nothing"),
+        ("day = [{ seconds = 1, approvers = ['a'] }]", "asks nobody"),
+        ("week = [{ seconds = 1 }]", "week"),
+        ("plan = [{ hours = 1 }]", "hours"),
+    ],
+)
+def test_a_wrong_budget_is_one_message(shop: ProjectFolder, budgets: str, message: str) -> None:
+    shop.write("pyproject.toml", f"[tool.vde.budgets]\n{budgets}\n")
+    with pytest.raises(ProjectError, match=message) as raised:
+        read_settings(shop.root)
+    assert raised.value.exit_code == 2
+    assert str(raised.value).startswith("pyproject.toml:2: ")
