@@ -92,7 +92,7 @@ def test_a_project_is_compiled_twice_when_files_changed_and_then_not_again(
         ),
         (
             {"dbt_project.yml": "name: rows\nversion: [\n"},
-            "dbt_project.yml:3: dbt cannot compile the project: ",
+            "dbt_project.yml:3:1: this is not valid YAML: ",
         ),
     ],
 )

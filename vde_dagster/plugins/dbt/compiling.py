@@ -25,6 +25,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.settings import DbtSettings
 from vde_dagster.project.sources.source import Folder
+from vde_dagster.project.yaml_text import load_yaml
 
 PROJECT_FILE = "dbt_project.yml"
 _CACHE = ".vde/cache/dbt"
@@ -166,7 +167,11 @@ class Compiler:
         return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
 
     def _lay_out(self, project: Path, own: bool) -> None:
-        """Make the folder in which dbt runs, with links to what the project has."""
+        """Make the folder in which dbt runs, with links to what the project has.
+
+        Raises:
+            ProjectError: The project's file is no YAML.
+        """
         import yaml
 
         shutil.rmtree(project, ignore_errors=True)
@@ -179,6 +184,7 @@ class Compiler:
         try:
             described = yaml.safe_load(text)
         except yaml.YAMLError:
+            load_yaml(Path(self.inside, PROJECT_FILE), text)  # It says where and what is wrong.
             described = None
         if own or not isinstance(described, dict):
             (project / PROJECT_FILE).write_text(text, encoding="utf-8")

@@ -110,14 +110,21 @@ def _current_date(node: exp.CurrentDate, dialect: str) -> Made:
 
 _LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
 """Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
-_LOCAL = "vde_local"
+_LOCAL, _EITHER = "vde_local", "vde_either"
+_UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Write AT TIME ZONE where the type tells which way it goes."""
+    """Write AT TIME ZONE where the type tells which way it goes, or it is one time both ways.
+
+    Raises:
+        Unwritable: The type is not told, and the time in UTC is asked for in another zone.
+    """
     if dialect not in _LOCAL_TIMES:
         return None
     value, zone = node.this.unnest(), node.args["zone"]
+    if value.meta.get(_EITHER):
+        raise Unwritable("AT TIME ZONE twice, of a value whose type is not told")
     cast_to = value.to.this if isinstance(value, exp.Cast) else None
     if value.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
         return _instant(value, zone)
@@ -127,6 +134,10 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
         shown = _local_time(value, zone)
         shown.meta[_LOCAL] = True
         return shown
+    if zone.is_string and zone.name.lower() in _UTC:  # Sessions are in UTC.
+        same = _cast(value, "TIMESTAMP")
+        same.meta[_EITHER] = True
+        return same
     return None
 
 
