@@ -362,13 +362,18 @@ def test_a_dropped_table_is_said_so(spark_engine: SparkEngine) -> None:
         table.fill("SELECT 1 AS id", days(1, 2))
 
 
-def test_a_seed_gets_its_rows_with_types(spark_engine: SparkEngine, tmp_path: Path) -> None:
-    content = b'id,name,price,day\n1,"a, b",1.50,2013-01-01\n2,,,\n'
+@pytest.mark.parametrize("rows", [[(1, "a, b", 1.5, date(2013, 1, 1)), (2, None, None, None)], []])
+def test_a_seed_gets_its_rows_with_types(
+    spark_engine: SparkEngine, tmp_path: Path, rows: list[tuple[object, ...]]
+) -> None:
+    lines = ["id,name,price,day", '1,"a, b",1.50,2013-01-01', "2,,,"]
+    content = "".join(f"{line}\n" for line in lines[: 1 + len(rows)]).encode()
     (tmp_path / "prices.csv").write_bytes(content)
-    kind = Seed("prices.csv", content_hash=hashlib.sha256(content).hexdigest(), row_count=2)
+    sha = hashlib.sha256(content).hexdigest()
+    kind = Seed("prices.csv", content_hash=sha, row_count=len(rows))
     types = {"id": "int", "name": "string", "price": "double", "day": "date"}
     table = Warehouse(spark_engine, kind, types)
     engine = SparkEngine(spark_engine.settings, tmp_path, lakehouse_of(spark_engine.settings))
-    assert engine.fill(table.task(None, days(1, 2))).rows == 2
+    assert engine.fill(table.task(None, days(1, 2))).rows == len(rows)
     engine.close()
-    assert table.rows() == [(1, "a, b", 1.5, date(2013, 1, 1)), (2, None, None, None)]
+    assert table.rows() == rows

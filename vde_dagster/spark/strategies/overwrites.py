@@ -163,4 +163,8 @@ class SeedFile(WholeTable):
                 f"the seed {task.snapshot.name} cannot be read: the engine has no project folder",
                 hint="give SparkEngine its project_root",
             )
-        return session.createDataFrame(read_seed(project_root, task.snapshot.model))
+        rows = read_seed(project_root, task.snapshot.model)
+        if not rows.num_rows:  # Spark infers no schema of a table without rows.
+            columns = ", ".join(f"{quote(name)} STRING" for name in rows.column_names)
+            return session.createDataFrame([], columns)
+        return session.createDataFrame(rows)

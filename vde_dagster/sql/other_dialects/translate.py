@@ -43,6 +43,7 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
         ) and not _told(node, dialect):
             raise Unwritable("a time format that is computed")
     _with_spark_relations(tree)
+    _without_aliases_in_windows(tree)
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
     text = query_sql(tree)
     try:
@@ -127,6 +128,53 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
     return exp.Anonymous(
         this="MAKE_INTERVAL", expressions=[*values, exp.cast(inner.copy(), kind, dialect="spark")]
     )
+
+
+def _without_aliases_in_windows(tree: exp.Expr) -> None:
+    """Write the expression of an alias of the same SELECT out where a window function reads it.
+
+    Spark reads such aliases elsewhere, but not there. A column of that name comes first in all
+    dialects: where one may be, the query stays as it is.
+    """
+    for select in tree.find_all(exp.Select):
+        known: dict[str, exp.Expr] = {}
+        for projection in select.expressions:
+            for column in [
+                c for w in projection.find_all(exp.Window) for c in w.find_all(exp.Column)
+            ]:
+                meant = None if column.table else known.get(column.name.lower())
+                if meant is None or column.find_ancestor(exp.Query) is not select:
+                    continue
+                names = _names_before(select)
+                if names is not None and column.name.lower() not in names:
+                    column.replace(exp.paren(meant.copy()))
+            if isinstance(projection, exp.Alias) and not projection.find(exp.Window, exp.Query):
+                known.setdefault(projection.alias.lower(), projection.this)
+
+
+def _names_before(select: exp.Select) -> set[str] | None:
+    """Return the columns of what a SELECT reads, in small letters; None where not all are told."""
+    read = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    found: set[str] = set()
+    for part in read:
+        source = part.this if part is not None else None
+        query = source.this if isinstance(source, exp.Subquery) else _defined(source)
+        if not isinstance(query, exp.Query) or query.is_star or source.args.get("joins"):
+            return None
+        found.update(name.lower() for name in query.named_selects)
+    return found if not select.args.get("laterals") else None
+
+
+def _defined(table: exp.Expr | None) -> exp.Expr | None:
+    """Return the query of a common table expression that a table is, if it is one."""
+    above = table if isinstance(table, exp.Table) and not table.db else None
+    while above is not None:
+        clause = above.args.get("with_")
+        for one in clause.expressions if clause is not None else ():
+            if one.alias.lower() == table.name.lower() and not one.args["alias"].columns:  # type: ignore[union-attr]
+                return one.this  # type: ignore[no-any-return]
+        above = above.parent
+    return None
 
 
 def _with_spark_relations(tree: exp.Expr) -> None:
