@@ -14,7 +14,7 @@ import pytest
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
-from vde_dagster.spark.session.connect import is_server
+from vde_dagster.spark.session.connect import has_client, is_server
 from vde_dagster.spark.session.settings import SessionSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
 from vde_dagster_tests.spark.clusters import connect_server
@@ -35,6 +35,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     needed = packages(SessionSettings("lakehouse", f"sqlite:///{folder}/vde.db", str(folder)))
     with connect_server(folder, *needed, POSTGRES_PACKAGE) as url:
         yield url
+
+
+@pytest.mark.parametrize("lacking", ["grpc", "grpc_status", "zstandard"])
+def test_a_client_of_which_a_part_is_not_installed_is_none(
+    monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """Dagster brings gRPC without the rest, and Spark then begins in the process itself."""
+    assert has_client()
+
+    monkeypatch.setitem(sys.modules, lacking, None)
+
+    assert not has_client()
 
 
 @pytest.mark.turns(8, "Spark elsewhere")

@@ -37,8 +37,11 @@ def is_remote(session: Any) -> bool:
 
 
 def has_client() -> bool:
-    """Say whether PySpark's client of servers is installed."""
-    return find_spec("grpc") is not None
+    """Say whether all that PySpark's client of servers asks for is installed.
+
+    Dagster brings gRPC alone, by which the client does not begin.
+    """
+    return all(find_spec(name) is not None for name in ("grpc", "grpc_status", "zstandard"))
 
 
 def require_client(master: str) -> None:
