@@ -33,6 +33,7 @@ SIZES = {
     "dagster_load": Size("--models 50"),
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
+    "dbt_newcomer": Size(needs="PROJECT, a dbt project with data"),
     "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
     "docs_site": Size("--models 50 --runs 1"),
     "editor_speed": Size("--models 50"),

@@ -141,6 +141,27 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
     return None
 
 
+def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
+    """Write a date plus an interval as the timestamp that it is there; in Spark it is a date."""
+    cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
+    if dialect not in _LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
+        return None
+    if isinstance(node.parent, exp.Add | exp.Sub):
+        return None
+    sides = [one.unnest() for one in node.flatten()] if isinstance(node, exp.Add) else []
+    sides = sides or [node.this.unnest(), node.expression.unnest()]
+    lengths = [isinstance(one, exp.Interval) or _is_length(one) for one in sides]
+    if not any(lengths) or all(lengths):
+        return None
+    return _cast(node.copy(), "TIMESTAMP")
+
+
+def _is_length(value: exp.Expr) -> bool:
+    """Say whether a value is a number of intervals."""
+    inner = [value.this, value.expression] if isinstance(value, exp.Mul) else []
+    return any(isinstance(one.unnest(), exp.Interval) for one in inner)
+
+
 def _negated(node: exp.Is, dialect: str) -> Made:
     """Write PostgreSQL's IS NOT, which is a node of its own, as the NOT that others have."""
     if not node.args.get("negate"):
@@ -412,6 +433,7 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Timestamp,), _timestamp),
     ((exp.CurrentDate,), _current_date),
     ((exp.AtTimeZone,), _in_zone),
+    ((exp.Add, exp.Sub), _moved),
     ((exp.Is,), _negated),
     ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _boundaries),
     ((exp.JSONFormat, exp.Anonymous, exp.Cast), _json),

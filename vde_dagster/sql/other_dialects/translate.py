@@ -96,7 +96,7 @@ def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
     """Write `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
 
     In Spark's own syntax the length of an interval is a literal. Dates plus such intervals are
-    dates, as they are elsewhere.
+    dates, too.
     """
     if isinstance(tree, exp.Interval):
         return _made(tree) or tree
@@ -159,7 +159,7 @@ def _names_before(select: exp.Select) -> set[str] | None:
     for part in read:
         source = part.this if part is not None else None
         query = source.this if isinstance(source, exp.Subquery) else _defined(source)
-        if not isinstance(query, exp.Query) or query.is_star or source.args.get("joins"):
+        if source is None or not isinstance(query, exp.Query) or query.is_star:
             return None
         found.update(name.lower() for name in query.named_selects)
     return found if not select.args.get("laterals") else None
@@ -167,12 +167,15 @@ def _names_before(select: exp.Select) -> set[str] | None:
 
 def _defined(table: exp.Expr | None) -> exp.Expr | None:
     """Return the query of a common table expression that a table is, if it is one."""
-    above = table if isinstance(table, exp.Table) and not table.db else None
+    if not isinstance(table, exp.Table) or table.db:
+        return None
+    above: exp.Expr | None = table
     while above is not None:
         clause = above.args.get("with_")
         for one in clause.expressions if clause is not None else ():
-            if one.alias.lower() == table.name.lower() and not one.args["alias"].columns:  # type: ignore[union-attr]
-                return one.this  # type: ignore[no-any-return]
+            if one.alias.lower() == table.name.lower() and not one.args["alias"].columns:
+                query: exp.Expr = one.this
+                return query
         above = above.parent
     return None
 

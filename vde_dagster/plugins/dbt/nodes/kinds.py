@@ -19,7 +19,8 @@ from vde_dagster.project.kinds import (
 
 _PLAIN: Mapping[str, type[Kind]] = {"view": View, "table": Full, "ephemeral": Embedded}
 _NULLS = ("", "null", "NULL", "Null")
-"""Values of CSV files that dbt reads as NULL."""
+"""Values of CSV files that dbt reads as NULL; dbt-duckdb lets DuckDB read them, to which such a
+word is a text."""
 
 
 def filling(
@@ -44,7 +45,9 @@ def filling(
         return Filling(plain())
     if node.materialized == "seed":
         delimiter = str(node.config.get("delimiter") or ",")
-        kind = Seed(path=f"$root/{path}", delimiter=delimiter, missing="given", null_values=_NULLS)
+        by_duckdb = adapter == "duckdb" and node.config.get("fast", True)
+        nulls = ("",) if by_duckdb else _NULLS
+        kind = Seed(path=f"$root/{path}", delimiter=delimiter, missing="given", null_values=nulls)
         return Filling(kind)
     try:
         if node.materialized == "incremental":

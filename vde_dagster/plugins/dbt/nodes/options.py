@@ -21,7 +21,7 @@ _READ = frozenset(
     | {"pre-hook", "post-hook", "merge_update_columns", "merge_exclude_columns", "predicates"}
     | {"incremental_predicates", "on_schema_change", "on_configuration_change", "strategy"}
     | {"concurrent_batches", "updated_at", "check_cols", "invalidate_hard_deletes"}
-    | {"hard_deletes", "target_schema"}
+    | {"hard_deletes", "target_schema", "fast"}
     | {
         "target_database",
         "snapshot_meta_column_names",
