@@ -33,6 +33,7 @@ SEAMS = {
     "macros": "macro",
     "audits": "audit",
     "catalogs": "catalog",
+    "attachments": "attachment of plans",
     "commands": "command",
     "settings": "table of settings",
     "view_dialects": "dialect of views",

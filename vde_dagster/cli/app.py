@@ -57,12 +57,17 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _is_of_plugin(self, both: str) -> bool:
-        """Say whether a plug-in has the name, and its first word is free or takes no other word."""
+        """Say whether a plug-in has the name, and its first word is free or takes no other word.
+
+        Beside `plan reject` there is room for others, though `plan` takes an environment's name.
+        """
         first, _, second = both.partition(" ")
         ours = self.commands.get(first)
         if hasattr(ours, "commands") or not second or second.startswith("-"):
             return False
         if ours is None:
+            return _PLUGINS.find(both) is not None
+        if any(name.startswith(f"{first} ") for name in self.commands):
             return _PLUGINS.find(both) is not None
         takes = (one for one in ours.params if one.param_type_name == "argument")
         return next(takes, None) is None and _PLUGINS.find(both) is not None

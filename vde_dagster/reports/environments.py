@@ -42,7 +42,8 @@ def _version(change: VersionChange) -> Row:
         version.published_by,
     )
     plan = Cell(version.plan_id or "", Mark.PLAN)
-    return Row((*map(Cell, texts), plan, Cell("dropped" if version.dropped else note)))
+    notes = ("dropped" if version.dropped else note, change.told)
+    return Row((*map(Cell, texts), plan, Cell(", ".join(filter(None, notes)))))
 
 
 def data_summary(tables: Sequence[DataChange]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
 
 
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
@@ -58,6 +60,10 @@ PlanForm = Annotated[
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="End with 3 where there is something to apply, else 0.")
 ]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Write it to a file, for `vde apply --plan FILE`."),
+]
 
 
 @asking()
@@ -73,6 +79,7 @@ def plan(
     no_diff: NoDiff = False,
     form: PlanForm = Form.TEXT,
     exit_code: ExitCode = False,
+    save: Save = None,
 ) -> None:
     """Say what an apply would compute and publish.
 
@@ -136,8 +143,20 @@ def plan(
         output.note(work.sentence())
     if not made.is_empty:
         output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
-        if exit_code:
-            raise typer.Exit(CHANGES)
+    if save is not None:
+        _save(workspace, output, made, save)
+    if exit_code and not made.is_empty:
+        raise typer.Exit(CHANGES)
+
+
+def _save(workspace: Workspace, output: Output, made: Plan, path: Path) -> None:
+    from vde_dagster.execution.plans.plan_file import save_plan
+
+    if made.is_empty:
+        output.note(f"nothing to apply: {path} is not written")
+        return
+    save_plan(workspace, made.id, path)
+    output.note(f"or elsewhere, over the same state: vde apply {made.environment} --plan {path}")
 
 
 @on_project
@@ -279,7 +298,8 @@ def check_intervals(
 
 
 StoredPlan = Annotated[
-    str | None, typer.Option("--plan", metavar="ID", help="Apply this stored plan.")
+    str | None,
+    typer.Option("--plan", metavar="ID", help="Apply this stored plan, or that of a file."),
 ]
 
 
@@ -317,7 +337,12 @@ def apply(
     )
 
     if plan_id is not None:
-        plan = workspace.store.plans.load(plan_id)
+        from vde_dagster.execution.plans.plan_file import is_file_name, open_plan
+
+        if is_file_name(plan_id):
+            plan = open_plan(workspace, Path(plan_id))
+        else:
+            plan = workspace.store.plans.load(plan_id)
         if plan.environment != environment.strip().lower():
             raise UsageError(
                 f"plan {plan_id} is for environment '{plan.environment}', not '{environment}'",

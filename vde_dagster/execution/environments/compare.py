@@ -172,10 +172,15 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A version with what it changed."""
+    """A version with what it changed.
+
+    Args:
+        told: What is attached to its plan: who signed it.
+    """
 
     version: EnvironmentVersion
     data: tuple[DataChange, ...]
+    told: str = ""
 
     @property
     def what(self) -> What:

@@ -14,6 +14,7 @@ from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
 from vde_dagster.execution.environments.compare import VersionChange, changes_until
 from vde_dagster.execution.plans.gather_state import complete_state
+from vde_dagster.execution.plans.plan_file import attached_to
 from vde_dagster.execution.published_version import (
     named_environment,
     no_environment,
@@ -62,7 +63,8 @@ class Environments:
         changes = changes_until(store, self.workspace.lakehouse, name, None, limit)
         if not changes:
             raise no_environment(store, name)
-        return changes
+        told = attached_to(self.workspace, [one.version.plan_id or "" for one in changes])
+        return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def rollback(
         self,

@@ -1,0 +1,101 @@
+"""`vde keys make` and `vde plan sign`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vde_dagster.cli.options import Debug, Json, on_project
+from vde_dagster.cli.output import Output
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")]
+To = Annotated[
+    Path | None, typer.Option("--to", metavar="FILE", help="Its file; NAME.pem by default.")
+]
+PlanToSign = Annotated[
+    str, typer.Argument(metavar="PLAN", help="A plan's file, or the id of a stored plan.")
+]
+Key = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="The private key; VDE_SIGNING_KEY by default."),
+]
+
+
+def keys_make(name: KeyName, to: To = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Make a key to sign plans with, and print the line by which a project trusts it.
+
+    The private key is written to a file that only its owner reads, and is never printed.
+    Example: vde keys make anna
+    """
+    from vde_dagster.plugins.signatures.keys import make_key
+
+    path = to or Path(f"{name}.pem")
+    public = make_key(path)
+    output = Output(as_json)
+    output.note(f"the private key is in {path}: keep it, and commit it nowhere")
+    output.note("below \\[tool.vde.signatures.trusted] in pyproject.toml this trusts it:")
+    output.result({"name": name, "file": str(path), "public": public}, f'{name} = "{public}"')
+
+
+@on_project
+def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key = None) -> None:
+    """Sign a plan with a private key: in its file, or in the state where an id is given.
+
+    Read it first: what is signed is all that the plan does. Examples:
+    vde plan sign plan.json --key anna.pem; vde plan sign prod-1a2b3c4d5e
+    """
+    from vde_dagster.errors import UsageError
+    from vde_dagster.execution.plans.plan_file import (
+        ATTACHED,
+        is_file_name,
+        plan_document,
+        project_of,
+        read_plan,
+        write_plan,
+    )
+    from vde_dagster.planning.intervals.interval import iso
+    from vde_dagster.plugins.signatures.keys import private_key
+    from vde_dagster.plugins.signatures.ledger import keep, kept, settings_of
+    from vde_dagster.plugins.signatures.signing import read_signatures, sign, wrong
+
+    private = private_key(key)
+    settings = settings_of(workspace)
+    path = Path(plan) if is_file_name(plan) else None
+    if path is not None:
+        found = read_plan(path)
+        document, before = found.document, read_signatures(found.attached.get("signatures", []))
+    else:
+        stored = workspace.store.plans.load(plan)
+        document, before = plan_document(stored, project_of(workspace)), kept(workspace, plan)
+    made = sign(document, private, iso(workspace.store.database.clock.now()))
+    if wrong(document, before):
+        raise UsageError(
+            f"{plan} has signatures of something else: it was not signed",
+            hint="take the plan as it was signed before, or plan again",
+        )
+    name = settings.who(made.key)
+    after = [*(one for one in before if one.key != made.key), made]
+    if path is not None:
+        attached = {**found.attached, "signatures": [one.to_json() for one in after]}
+        write_plan(path, {**document, ATTACHED: attached})
+    elif name is None:
+        raise UsageError(
+            f"the state keeps no signature by a key that is not trusted: {made.key}",
+            hint="write it below [tool.vde.signatures.trusted], or sign the plan's file",
+        )
+    else:
+        keep(workspace, plan, [made])
+    told = {
+        "plan": document["plan"]["id"],
+        "key": made.key,
+        "name": name,
+        "at": made.at,
+        "signatures": len(after),
+    }
+    who = name or f"{made.key}, whom this project does not trust"
+    output.result(told, f"{told['plan']} is signed by {who}")

@@ -1,0 +1,109 @@
+"""Ed25519 keys: private ones as PEM, in a file or a variable, and public ones as a line of text."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError
+from vde_dagster.semantics.versions.version import how_to_install
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+VARIABLE = "VDE_SIGNING_KEY"
+"""The environment variable that has a private key's PEM."""
+_BEGIN = "ed25519:"
+
+
+def make_key(path: Path) -> str:
+    """Write a new private key to a file that only its owner reads, and return the public one.
+
+    Raises:
+        UsageError: There is such a file, or it cannot be written.
+    """
+    _require_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    key = Ed25519PrivateKey.generate()
+    data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        hint = "give another file: a key that is gone cannot be made again"
+        raise UsageError(f"there is a file {path}", hint=hint) from error
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return public_of(key)
+
+
+def private_key(path: Path | None) -> Ed25519PrivateKey:
+    """Read a private key from a file, or from `VDE_SIGNING_KEY`.
+
+    Raises:
+        UsageError: There is none, or it is no Ed25519 key without a password. No message has a
+            part of it.
+    """
+    _require_cryptography()
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    where = str(path) if path is not None else f"the variable {VARIABLE}"
+    if path is None:
+        text = os.environ.get(VARIABLE, "")
+        if not text:
+            raise UsageError(
+                "there is no key to sign with",
+                hint=f"give its file (--key FILE), or its PEM in {VARIABLE}; vde keys make does",
+            )
+        data = text.encode()
+    else:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read the key {path}: {error.strerror}") from error
+    try:
+        key = load_pem_private_key(data, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        hint = "vde keys make makes one; a key with a password is not read"
+        raise UsageError(f"{where} has no private Ed25519 key as PEM", hint=hint) from None
+    return key
+
+
+def public_of(key: Ed25519PrivateKey) -> str:
+    """Return a key's public part, as settings have it."""
+    return _BEGIN + b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def is_signature(public: str, signature: str, data: bytes) -> bool:
+    """Say whether a signature (base64) is that of a public key over some bytes."""
+    _require_cryptography()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        raw = b64decode(public.removeprefix(_BEGIN), validate=True)
+        key = Ed25519PublicKey.from_public_bytes(raw)
+        key.verify(b64decode(signature, validate=True), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return public.startswith(_BEGIN)
+
+
+def _require_cryptography() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise UsageError("signatures need `cryptography`", hint=how_to_install("sign")) from error

@@ -1,0 +1,109 @@
+"""Signatures by plan in the state's database: who signed what was applied, for the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, select
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.signatures.settings import SignaturesSettings
+from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+metadata = MetaData()
+
+rows = Table(
+    "vde_signatures",
+    metadata,
+    Column("plan_id", String(64), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("at", String(40), nullable=False),
+    Column("signature", String(100), nullable=False),
+)
+
+
+class Signatures:
+    """What the plug-in attaches to plans; see `Attachment`."""
+
+    def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
+        """Keep the signatures of a file by keys that are trusted.
+
+        Raises:
+            UsageError: One of them is of something else, or none is by a key that is trusted.
+        """
+        settings, found = settings_of(workspace), read_signatures(value)
+        plan_id = document["plan"]["id"]
+        if bad := wrong(document, found):
+            names = ", ".join(settings.who(one.key) or one.key for one in bad)
+            raise UsageError(
+                f"the plan {plan_id} is not what was signed (by {names}): nothing was applied",
+                hint="take the file as it was signed, or have this one signed: vde plan sign FILE",
+            )
+        if found and not signers(settings, document, found):
+            names = ", ".join(one.key for one in found)
+            raise UsageError(
+                f"the plan {plan_id} was signed by nobody who is trusted ({names}): nothing was "
+                "applied",
+                hint="the table trusted below [tool.vde.signatures] says whose keys are",
+            )
+        keep(workspace, plan_id, found)
+
+    def told(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return who signed plans, by id, as it was written down when they did."""
+        database = workspace.store.database
+        if not _is_there(workspace):
+            return {}
+        query = select(rows.c.plan_id, rows.c.name).order_by(rows.c.plan_id, rows.c.at)
+        told: dict[str, list[str]] = {}
+        for plan_id, name in database.among(query, rows.c.plan_id, plan_ids):
+            told.setdefault(plan_id, []).append(name)
+        return {plan_id: f"signed by {', '.join(names)}" for plan_id, names in told.items()}
+
+
+SIGNATURES = Signatures()
+
+
+def settings_of(workspace: Workspace) -> SignaturesSettings:
+    """Return the project's table of settings; the empty one where there is none."""
+    return SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
+
+
+def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
+    """Keep signatures of a plan by keys that are trusted; those that are kept stay."""
+    settings = settings_of(workspace)
+    trusted = {one.key: one for one in found if settings.who(one.key) is not None}
+    database = workspace.store.database
+
+    def work(conn: Connection) -> None:
+        metadata.create_all(conn)
+        known: set[str] = set(
+            conn.execute(select(rows.c.key).where(rows.c.plan_id == plan_id)).scalars()
+        )
+        new = [
+            {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
+            for key, one in trusted.items()
+            if key not in known
+        ]
+        if new:
+            conn.execute(insert(rows), new)
+
+    if trusted:
+        database.run_transaction(work, name="signatures.keep")
+
+
+def kept(workspace: Workspace, plan_id: str) -> list[Signature]:
+    """Return the signatures of a plan that are kept, whether they hold or not."""
+    if not _is_there(workspace):
+        return []
+    query = select(rows.c.key, rows.c.at, rows.c.signature).where(rows.c.plan_id == plan_id)
+    return [Signature(*row) for row in workspace.store.database.rows(query.order_by(rows.c.at))]
+
+
+def _is_there(workspace: Workspace) -> bool:
+    with workspace.store.database.reading() as conn:
+        return inspect(conn).has_table(rows.name)

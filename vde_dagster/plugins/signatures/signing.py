@@ -1,0 +1,83 @@
+"""What a signature of a plan is over, and whose signatures of a plan hold."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.plan_file import canonical
+from vde_dagster.plugins.signatures.keys import is_signature, public_of
+from vde_dagster.plugins.signatures.settings import SignaturesSettings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_PURPOSE = b"vde-dagster: signature of a plan\n"
+"""What nothing else begins with that a key signs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One signature of a plan.
+
+    Args:
+        key: The public key.
+        at: When it was made, as its maker says (UTC, ISO 8601); signed, too.
+        signature: Of Ed25519, in base64.
+    """
+
+    key: str
+    at: str
+    signature: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return what a plan's file has."""
+        return asdict(self)
+
+
+def sign(document: Mapping[str, Any], key: Ed25519PrivateKey, at: str) -> Signature:
+    """Sign a plan's document.
+
+    Args:
+        at: The instant (UTC, ISO 8601).
+    """
+    made = key.sign(_signed(document, at))
+    return Signature(public_of(key), at, b64encode(made).decode())
+
+
+def read_signatures(value: object) -> list[Signature]:
+    """Read what a plan's file has; UsageError for another form."""
+    try:
+        return msgspec.convert(value, list[Signature])
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the file's signatures cannot be read: {error}", hint="sign the plan's file again"
+        ) from error
+
+
+def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[Signature]:
+    """Return those of the signatures that are not of this document."""
+    return [
+        one
+        for one in signatures
+        if not is_signature(one.key, one.signature, _signed(document, one.at))
+    ]
+
+
+def signers(
+    settings: SignaturesSettings, document: Mapping[str, Any], signatures: Iterable[Signature]
+) -> list[str]:
+    """Return whose signatures of a document hold, each name once; others count nothing."""
+    known = [one for one in signatures if settings.who(one.key) is not None]
+    bad = wrong(document, known)
+    names = (settings.who(one.key) for one in known if one not in bad)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _signed(document: Mapping[str, Any], at: str) -> bytes:
+    return _PURPOSE + canonical([at, document])
