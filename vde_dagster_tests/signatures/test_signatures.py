@@ -243,3 +243,19 @@ def test_one_key_under_two_names_is_a_mistake(team: Team, vde: Vde) -> None:
     ended = vde("plan", "prod", "--project", team.reviewer.root)
     assert ended.code == 2
     assert "has one key under two names" in ended.err
+
+
+def test_where_the_job_that_applies_has_keys_those_of_the_files_count_nothing(
+    team: Team, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.trusting("anna", "ANNA_", "eve", prod=0)
+    plan(team, vde)
+    sign(team, vde, "eve")
+    with team.open() as workspace:
+        anna = workspace.settings.plugins["signatures"]["trusted"]["anna"]
+    monkeypatch.setenv("VDE_SIGNATURES__TRUSTED__ANNA", anna)
+    monkeypatch.setenv("VDE_SIGNATURES__REQUIRED__PROD", "1")
+    assert "was signed by nobody who is trusted" in refused(team, vde)
+    sign(team, vde, "anna")
+    assert applied(team)
+    assert "signed by anna" in vde("history", "prod", "--project", team.production.root).out

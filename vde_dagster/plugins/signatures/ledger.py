@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, select
@@ -14,6 +16,7 @@ from vde_dagster.plugins.signatures.signing import Signature, read_signatures, s
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
+TRUSTED_VARIABLE = "VDE_SIGNATURES__TRUSTED__"
 metadata = MetaData()
 
 rows = Table(
@@ -69,8 +72,19 @@ SIGNATURES = Signatures()
 
 
 def settings_of(workspace: Workspace) -> SignaturesSettings:
-    """Return the project's table of settings; the empty one where there is none."""
-    return SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
+    """Return the project's table of settings; the empty one where there is none.
+
+    Where the environment's variables have keys, those of the project's files count nothing: who
+    can change the files cannot add one.
+    """
+    settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
+    given = {name.upper(): value for name, value in os.environ.items()}
+    own = {
+        name: key
+        for name, key in settings.trusted.items()
+        if given.get(f"{TRUSTED_VARIABLE}{name.upper()}") == key
+    }
+    return replace(settings, trusted=own) if own else settings
 
 
 def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
