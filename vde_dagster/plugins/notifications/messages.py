@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.plans.gates import objections
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
 from vde_dagster.plugins.notifications.late import late_models, owners_of
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.plugins.notifications.settings import Receiver
     from vde_dagster.state.db.outbox import OutboxRecord
+    from vde_dagster.state.plans.audits import AuditRecord
 
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15
@@ -101,6 +103,8 @@ class Messages:
             return self._published(record)
         if record.kind == "late":
             return self._late(record)
+        if record.kind == "audit":
+            return self._audited(record)
         if record.kind not in ("plan", "failed"):
             return None
         try:
@@ -117,7 +121,7 @@ class Messages:
             return None
         author = plan.proposal.author if plan.proposal else ""
         lines = [Line(f"proposed by {author}")] if author else []
-        lines += [*_changed(plan, "approval"), *_breaks(plan)]
+        lines += [*self._against(plan), *self._changed(plan, "approval"), *self._breaks(plan)]
         return Message(
             record.number,
             frozenset({"approval", *_contract(plan)}),
@@ -135,31 +139,22 @@ class Messages:
         known = store.plans.record(plan.id)
         if known is None or known.status != "failed":
             return None  # tried again since, or published: that is told
-        blocked = [
-            one for one in store.audits.results(plan_id=plan.id, failed=True) if one.blocking
-        ]
-        said = {(one.model, one.audit): 0 for one in blocked}
-        for one in blocked:
-            said[one.model, one.audit] += one.result.failed_rows
-        owners = _owners(plan.snapshots.values())
-        lines = [
-            Line(
-                f"{model}: {audit} found {count(rows, 'row')}", "audit_blocked", _of(owners, model)
-            )
-            for (model, audit), rows in sorted(said.items())
-        ]
-        broken = self._broken(record, plan) - {model for model, _ in said}
+        results = store.audits.results(plan_id=plan.id, failed=True)
+        owners = self._owners(plan)
+        found = _audited(results, owners, "audit_blocked", blocking=True)
+        said, lines = {model for model, _ in found}, [*found.values()]
+        broken = self._broken(record, plan) - said
         lines += [Line(f"{one}: failed", "run_failed", _of(owners, one)) for one in sorted(broken)]
         if known.message:
             text = known.message
             shown = text if len(text) <= _MOST_OF_ERROR else f"{text[:_MOST_OF_ERROR]} …"
             lines.append(Line(shown))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
+        is_stopped = known.message == KeyboardInterrupt.__name__
         if said:
-            names = listed(sorted({model for model, _ in said}), 3)
-            subject = f"audits of {names} block {work} of {environment}"
+            subject = f"audits of {listed(sorted(said), 3)} block {work} of {environment}"
         else:
-            subject = f"{work} of {environment} failed"
+            subject = f"{work} of {environment} {'was stopped' if is_stopped else 'failed'}"
         again = (
             f"`vde run {environment}`"
             if plan.kind is PlanKind.RUN
@@ -204,7 +199,9 @@ class Messages:
             return None
         who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
         event = "run" if plan.kind is PlanKind.RUN else "publication"
-        lines = [Line(who), *_changed(plan, event), *_breaks(plan)]
+        results = store.audits.results(plan_id=plan.id, failed=True)
+        warned = _audited(results, self._owners(plan), event, blocking=False)
+        lines = [Line(who), *self._changed(plan, event), *self._breaks(plan), *warned.values()]
         return Message(
             record.number,
             frozenset({event, *_contract(plan)}),
@@ -234,6 +231,33 @@ class Messages:
             self._page("environment", name),
         )
 
+    def _audited(self, record: OutboxRecord) -> Message | None:
+        """Tell of audits that ran by themselves and found rows in what is published."""
+        store, name = self.workspace.store, record.subject["environment"]
+        environment = store.versions.at(name, record.subject["version"])
+        results = store.audits.results(plan_id=record.subject["run"], failed=True)
+        if environment is None or not any(one.blocking for one in results):
+            return None
+        ids = [
+            entry.snapshot_id
+            for one in results
+            if (entry := environment.entries.get(one.model)) is not None
+        ]
+        owners = _owners(store.snapshots.load(ids).values())
+        found = _audited(results, owners, "audit_blocked", blocking=True)
+        models = sorted({model for model, _ in found})
+        return Message(
+            record.number,
+            frozenset({"audit_blocked"}),
+            name,
+            "failure",
+            f"audits of {listed(models, 3)} find rows in what {name} shows",
+            tuple(found.values()),
+            f"Mend what they read, then `vde apply {name} --restate {models[0]}` with the range "
+            f"computes it again; `vde rollback {name}` goes back.",
+            self._run(record) or self._page("environment", name),
+        )
+
     def _late(self, record: OutboxRecord) -> Message | None:
         name, store = record.subject["environment"], self.workspace.store
         environment = store.environments.get(name)
@@ -253,6 +277,39 @@ class Messages:
             "missing, and the page of its last run in Dagster says what failed.",
             self._page("environment", name),
         )
+
+    def _against(self, plan: Plan) -> Iterator[Line]:
+        """Yield what the project's rules have against a plan, for those who may approve it."""
+        try:
+            found = objections(self.workspace, plan)
+        except VdeError as error:
+            yield Line(f"its rules cannot be asked: {error.message}")
+            return
+        for one in found:
+            yield Line(one.sentence, "approval", frozenset(one.approvers))
+
+    def _changed(self, plan: Plan, event: str) -> Iterator[Line]:
+        """Yield the models that changed, by how, and those that a restatement computes again."""
+        owners = self._owners(plan)
+        for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
+            names = [model.name for model in plan.models if model.change is change]
+            if names:
+                yield Line(f"{change.value}: {listed(names)}", event, _of(owners, *names))
+        if plan.restates:
+            whose = _of(owners, *plan.restates)
+            yield Line(f"computed again: {listed(plan.restates)}", event, whose)
+
+    def _breaks(self, plan: Plan) -> Iterator[Line]:
+        owners = self._owners(plan)
+        for broken in plan.breaks:
+            concerned = [broken.model, *(reader.model for reader in broken.readers)]
+            yield Line(f"breaks: {broken.describe()}", "contract", _of(owners, *concerned))
+
+    def _owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
+        """Return the owners of a plan's models, those that it removes, too."""
+        gone = [one.previous_snapshot_id for one in plan.models if one.change is Change.REMOVED]
+        before = self.workspace.store.snapshots.load([key for key in gone if key])
+        return {**_owners(before.values()), **_owners(plan.snapshots.values())}
 
     def _page(self, asset: str, partition: str) -> str:
         """Return the address of a partition of one of the control assets in Dagster."""
@@ -282,22 +339,26 @@ def _size(plan: Plan) -> str:
     return ", ".join(parts) or "nothing changed"
 
 
-def _changed(plan: Plan, event: str) -> Iterator[Line]:
-    """Yield the models that changed, by how, and those that a restatement computed again."""
-    owners = _owners(plan.snapshots.values())
-    for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
-        names = [model.name for model in plan.models if model.change is change]
-        if names:
-            yield Line(f"{change.value}: {listed(names)}", event, _of(owners, *names))
-    if plan.restates:
-        yield Line(f"computed again: {listed(plan.restates)}")
-
-
-def _breaks(plan: Plan) -> Iterator[Line]:
-    owners = _owners(plan.snapshots.values())
-    for broken in plan.breaks:
-        concerned = [broken.model, *(reader.model for reader in broken.readers)]
-        yield Line(f"breaks: {broken.describe()}", "contract", _of(owners, *concerned))
+def _audited(
+    results: Iterable[AuditRecord],
+    owners: Mapping[ModelName, frozenset[str]],
+    event: str,
+    *,
+    blocking: bool,
+) -> dict[tuple[ModelName, str], Line]:
+    """Return a line for each audit that found rows, in order; of no row what is in it."""
+    rows: dict[tuple[ModelName, str], int] = {}
+    for one in results:
+        if one.blocking is blocking:
+            key = (one.model, one.audit)
+            rows[key] = rows.get(key, 0) + one.result.failed_rows
+    said = "" if blocking else ", which does not block"
+    return {
+        (model, audit): Line(
+            f"{model}: {audit} found {count(found, 'row')}{said}", event, _of(owners, model)
+        )
+        for (model, audit), found in sorted(rows.items())
+    }
 
 
 def _contract(plan: Plan) -> set[str]:

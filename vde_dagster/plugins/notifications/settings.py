@@ -13,7 +13,7 @@ from vde_dagster.project.settings import PluginSettings, Settings
 
 EVENTS = {
     "approval": "a plan waits for an approval",
-    "audit_blocked": "an audit that blocks found rows, and nothing was published",
+    "audit_blocked": "audits that block found rows",
     "contract": "columns that readers rely on go or change their type",
     "late": "tables are older than their models promise",
     "publication": "a plan was published",
@@ -24,7 +24,7 @@ EVENTS = {
 """What receivers are told of."""
 _RARE = tuple(name for name in EVENTS if name != "run")
 """What a target hears that names no events."""
-_OF_OWNERS = ("audit_blocked", "contract", "late", "run_failed")
+_OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "run_failed")
 _KEYS = ("url", "events", "environments")
 
 
