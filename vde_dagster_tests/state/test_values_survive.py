@@ -199,7 +199,7 @@ _EMPTY = {
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "catches_up": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
-    "in_place": None, "batches": None, "backlog": None,
+    "in_place": None, "batches": None, "backlog": None, "moves": (),
 }  # fmt: skip
 
 
@@ -226,6 +226,7 @@ def several_plans() -> Plan:
         always="reads now()",
         backlog=Backlog(T0, (TableBacklog("raw.orders", 2, 5, 1),), "a table was made again"),
         batches=Batches(12, 3_500_000),
+        moves=("revenue", "orders"),
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
             ContractBreak(
