@@ -7,6 +7,7 @@ from pathlib import Path
 import apprise
 import pytest
 
+from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.notifications.deliver import send
 from vde_dagster.plugins.notifications.settings import receivers
@@ -139,3 +140,14 @@ def test_the_console_gets_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
         workspace.apply(workspace.plan("dev"))
         assert [one.sent for one in send(workspace)] == [1]
     assert "[shop] dev is at version 1" in capfd.readouterr().err
+
+
+def test_an_address_that_is_none_is_one_message_with_its_place(tmp_path: Path) -> None:
+    config = "notification_targets:\n- {type: slack_webhook, url: hush, notify_on: [run_end]}\n"
+    folder = ProjectFolder(tmp_path, {"config.yaml": f"project: shop\n{config}"})
+    with pytest.raises(ProjectError) as raised, Workspace.open(folder.root) as workspace:
+        assert workspace.settings
+    (one,) = raised.value.mistakes
+    assert one.message == "setting 'notify.targets.slack_webhook.url' is no URL"
+    assert str(one.location) == "config.yaml:2"
+    assert "hush" not in str(one)

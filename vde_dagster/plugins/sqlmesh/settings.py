@@ -231,6 +231,8 @@ class _Meaning:
         for part, places in (("targets", "notification_targets"), ("owners", "users")):
             for name, value in table.get(part, {}).items():
                 self._set((places,), value, "notify", part, name)
+                place = self.written.location((places,))
+                self.places[f"notify.{part}.{name}.url"] = place
 
     def _linter(self, given: Any) -> None:
         if given is None:
