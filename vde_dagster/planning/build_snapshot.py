@@ -209,6 +209,7 @@ def _columns(
     model: Model, version: SemanticVersion, inferred: Mapping[str, str]
 ) -> tuple[OutputColumn, ...]:
     declared = {column.name.lower(): column for column in model.columns}
+    described = {name.lower(): text for name, text in model.column_descriptions.items()}
     out = []
     for name, value in version.columns.items():
         column = declared.get(name.lower())
@@ -216,7 +217,7 @@ def _columns(
         type_ = column.type if column and column.type else None
         if type_ is None and known and "UNKNOWN" not in known.upper():
             type_ = known
-        text = model.column_descriptions.get(name) or (column.description if column else None)
+        text = described.get(name.lower()) or (column.description if column else None)
         out.append(OutputColumn(name, type_, value, text))
     return tuple(out)
 

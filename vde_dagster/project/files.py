@@ -33,6 +33,8 @@ _EXTERNALS = "external_models"
 """The folder, and how the files begin, that declare tables which others write."""
 _EXPOSURES = ("exposures.yaml", "exposures.yml")
 _SYNCS = ("syncs.yaml", "syncs.yml")
+DOCS = ("docs.yml", "docs.yaml")
+"""Files of descriptions, in any folder of models."""
 METRICS = "metrics"
 """The folder of metrics and semantic models."""
 LINTER = "linter"
@@ -61,6 +63,7 @@ class FoundFiles:
     syncs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
+    docs: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -125,7 +128,10 @@ def _group(path: str, folder: str, settings: Settings) -> str:
     if ending in ("yaml", "yml"):
         if folder == settings.tests_dir:
             return "tests"
-        declares = path.rpartition("/")[2].startswith(_EXTERNALS) or folder == _EXTERNALS
+        name = path.rpartition("/")[2]
+        if name in DOCS and path.startswith(settings.models_dir.strip("/") + "/"):
+            return "docs"
+        declares = name.startswith(_EXTERNALS) or folder == _EXTERNALS
         return "externals" if declares else ""
     tests, seeds, audits = settings.tests_dir, settings.seeds_dir, settings.audits_dir
     if ending == "py":

@@ -155,6 +155,7 @@ class Model:
         ignored_rules: Rules of the linter that are not looked at, in lower case.
         freshness: Seconds after its last fill from which it is late, or None.
         asset: Its names in Dagster where they are not those of every model.
+        described_in: Places of columns' descriptions beside its file, by name in lower case.
     """
 
     name: ModelName
@@ -197,6 +198,7 @@ class Model:
     asset: Asset | None = None
     freshness: int | None = None
     origins: Runs = field(default=(), compare=False, repr=False)
+    described_in: dict[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
 
     def place(self, offset: int | None) -> SourceLocation:
         """Return the place in its file that a character of its query came from."""
@@ -322,8 +324,24 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True)
+class Described:
+    """What a file of descriptions says of one model.
+
+    Args:
+        columns: Texts by column as it is written there; empty for one that waits for its text.
+        places: Places of the columns, by the same names.
+    """
+
+    model: ModelName
+    description: str | None
+    columns: dict[str, str]
+    location: SourceLocation
+    places: dict[str, SourceLocation]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The models, unit tests and exposures of one file.
+    """The models, unit tests, exposures and descriptions of one file.
 
     Args:
         path: Relative to the project's root; the name of a unit.
@@ -345,3 +363,4 @@ class LoadedFile:
     repeatable: bool = True
     exposures: tuple[Exposure, ...] = ()
     unread: tuple[str, ...] = ()
+    described: tuple[Described, ...] = ()

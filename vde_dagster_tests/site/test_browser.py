@@ -17,6 +17,8 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = [pytest.mark.server]
 
 EVIL = "</script><script>window.ran = 1</script><img src=x onerror=window.ran=1>"
+FOLDED = "Money <!-- <script>window.ran = 2</script>"
+"""What `docs.yml` says of a column."""
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = ProjectFolder(root)
     folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
     folder.edit("models/marts/customers.sql", "Who ordered", EVIL)
+    folder.write("models/docs.yml", f"marts.customers:\n  columns:\n    revenue: {FOLDED}\n")
     with open_fake(root) as workspace:
         workspace.apply(workspace.plan("dev"))
         document = gather_document(workspace)
@@ -102,7 +105,7 @@ def test_a_reader_without_a_mouse_finds_a_column_and_where_it_comes_from(page: P
     press("Enter")
     expect(up.get_by_role("link", name="staging.orders.customer").first).to_be_visible()
     assert further.get_attribute("aria-expanded") == "true"
-    expect(page.get_by_text("inherited from")).to_be_visible()
+    expect(page.get_by_text("inherited from marts.customers.customer")).to_be_visible()
 
 
 def test_descriptions_are_read_and_not_run(page: Page) -> None:
@@ -111,8 +114,14 @@ def test_descriptions_are_read_and_not_run(page: Page) -> None:
     assert page.evaluate(
         "[window.ran, document.querySelectorAll('main img, main script').length]"
     ) == [None, 0]
-    page.get_by_role("link", name="revenue", exact=True).click()
+    expect(page.get_by_text(FOLDED, exact=True)).to_be_visible()
+    page.get_by_role("link", name="marts.top", exact=True).first.click()
+    _title(page, "marts.top")
+    row = page.get_by_role("row").filter(has_text=FOLDED)
+    expect(row).to_contain_text("inherited from marts.customers.revenue")
+    row.get_by_role("link", name="marts.customers.revenue").click()
     _title(page, "marts.customers.revenue")
+    assert page.evaluate("window.ran") is None
     down = page.locator(".lineage").nth(1)
     expect(down.get_by_role("link", name="marts.top.place")).to_be_visible()
 

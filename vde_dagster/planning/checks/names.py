@@ -88,10 +88,12 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     for what, words, names in named:
         for name in dict.fromkeys(names):
             if name and name.lower() not in have:
+                elsewhere = what == "column_descriptions" and model.described_in.get(name.lower())
+                told = f"{elsewhere.path} describes" if elsewhere else words
                 yield Problem(
-                    f"{model.name} has no column '{name}', which {words}",
+                    f"{model.name} has no column '{name}', which {told}",
                     suggest(name, columns, "its columns"),
-                    place_in_header(model, what, name),
+                    elsewhere or place_in_header(model, what, name),
                     certain=what in ("partitioned_by", "clustered_by"),
                 )
 

@@ -1,4 +1,4 @@
-"""`vde docs build` and `vde docs serve`; nothing heavy is imported before they run."""
+"""`vde docs build`, `serve` and `write`; nothing heavy is imported before they run."""
 
 from __future__ import annotations
 
@@ -48,6 +48,36 @@ def docs_build(
     page = folder / "index.html"
     told = f"{models:,} models, {size / 1e6:,.2f} MB: {page.resolve().as_uri()}"
     output.result({"folder": str(folder), "page": str(page), "models": models, "bytes": size}, told)
+
+
+@on_project
+def docs_write(workspace: Workspace, output: Output) -> None:
+    """Give columns and models without a description an empty place in docs.yml, beside the models.
+
+    Nothing that stands there is changed; what describes nothing any more is listed.
+
+    Example: vde docs write
+    """
+    from vde_dagster.errors import UsageError
+    from vde_dagster.plugins.site.descriptions import write_descriptions, written_descriptions
+    from vde_dagster.project.loading.load import sources_of
+    from vde_dagster.project.sources.own_files import own_files
+
+    project = workspace.project
+    if own_files not in sources_of(project.settings):
+        raise UsageError(
+            "this project is another tool's, which has descriptions of its own",
+            hint="write descriptions where that tool reads them, in dbt's schema.yml",
+        )
+    made = written_descriptions(project.settings, project.names, workspace.snapshots())
+    write_descriptions(project.root, made)
+    orphans = [
+        {"name": one.name, "text": one.text, "place": str(one.location)} for one in made.orphans
+    ]
+    lines = [f"{path}: {len(added)} to describe" for path, added in made.added.items()]
+    lines += [f"{one.location}: {one.name} is gone, its text is kept" for one in made.orphans]
+    told = "\n".join(lines) or "nothing to add"
+    output.result({"added": made.added, "orphans": orphans}, told)
 
 
 @on_project

@@ -358,6 +358,11 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
             name: replace(model, session=session) if _is_own(model) else model
             for name, model in models.items()
         }
+    misdescribed: list[Problem] = []
+    if any(file.described for file in files):
+        from vde_dagster.project.properties.descriptions import with_descriptions
+
+        models, misdescribed = with_descriptions(models, files)
     exposures = tuple(exposure for file in files for exposure in file.exposures)
     if not load.problems:
         mistakes += _unknown_reads(models, exposures)
@@ -373,7 +378,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
         tests,
         tuple(problems),
         load.files_hash(),
-        load.warnings(files),
+        (*load.warnings(files), *misdescribed),
         exposures,
     )
 

@@ -142,6 +142,7 @@ class OwnFiles:
         readers |= dict.fromkeys(found.notebooks, partial(self._by_plugin, "ipynb"))
         readers |= dict.fromkeys(found.externals, self._externals)
         readers |= dict.fromkeys(found.exposures, self._exposures)
+        readers |= dict.fromkeys(found.docs, self._docs)
         readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
         readers |= dict.fromkeys(found.metrics, partial(self._by_plugin, "metrics"))
         return readers | dict.fromkeys(found.tests, self._tests)
@@ -372,6 +373,11 @@ class OwnFiles:
         from vde_dagster.project.reading.exposures import load_exposures
 
         return load_exposures(path, text, self.names)
+
+    def _docs(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.properties.descriptions import load_descriptions
+
+        return load_descriptions(path, text, self.names)
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests

@@ -1,0 +1,229 @@
+"""Writing `docs.yml` files: what has no description gets an empty place, and no letter is changed.
+
+Lines are only ever added, so that texts, comments, order and form stay their authors'; a library
+that writes YAML anew would keep most of that, and not all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import DOCS, find_files, replacing
+from vde_dagster.project.model import Described, Model
+from vde_dagster.project.properties.descriptions import read_descriptions
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.project.yaml_text import YamlDocument, load_yaml
+
+HEAD = "# What models and their columns are, by `vde docs write`; texts and comments are yours.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A text whose model or column is gone; it stays in its file until somebody removes it.
+
+    Args:
+        name: `schema.model`, or `schema.model.column`.
+    """
+
+    name: str
+    text: str
+    location: SourceLocation
+
+
+@dataclass(slots=True)
+class Written:
+    """What was added to files of descriptions.
+
+    Args:
+        files: New contents by path, of those that change.
+        added: Columns, and models, that now have an empty place, by path.
+        orphans: What describes nothing any more, by place.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    added: dict[str, list[str]] = field(default_factory=dict)
+    orphans: list[Orphan] = field(default_factory=list)
+
+
+def written_descriptions(
+    settings: Settings, names: TableNames, snapshots: Mapping[ModelName, Snapshot]
+) -> Written:
+    """Return what files of descriptions lack: places for all that no other file describes.
+
+    Raises:
+        ProjectError: A file cannot be read, or its form has no room for another line.
+    """
+    made = Written()
+    texts: dict[str, str] = {}
+    known: dict[ModelName, tuple[str, Described]] = {}
+    for path in find_files(settings).docs:
+        with (settings.root / path).open(encoding="utf-8", newline="") as file:
+            texts[path] = file.read()
+        for one in read_descriptions(load_yaml(Path(path), texts[path]), names):
+            known.setdefault(one.model, (path, one))
+            made.orphans += _orphans(one, snapshots.get(one.model))
+    wanted: dict[str, dict[ModelName, tuple[bool, list[str]]]] = {}
+    for name, snapshot in snapshots.items():
+        model = snapshot.model
+        if model.kind.is_external or not model.kind.is_shown or not _is_own(model, settings):
+            continue
+        where = known.get(name)
+        path = _beside(model.location.path, texts) if where is None else where[0]
+        have = set() if where is None else {column.lower() for column in where[1].columns}
+        columns = [
+            column.name
+            for column in snapshot.columns
+            if column.name.lower() not in have and not column.description
+        ]
+        # Of a model that is there, a missing `description` is its author's choice.
+        itself = where is None and not model.description
+        if columns or itself:
+            wanted.setdefault(path, {})[name] = (itself, columns)
+    for path, models in sorted(wanted.items()):
+        made.files[path] = _with_places(path, texts.get(path, HEAD), names, models)
+        made.added[path] = [
+            told
+            for name, (itself, columns) in models.items()
+            for told in (*([str(name)] if itself else ()), *(f"{name}.{one}" for one in columns))
+        ]
+    return made
+
+
+def write_descriptions(root: Path, written: Written) -> None:
+    """Write the files."""
+    for path, text in written.files.items():
+        with replacing(root / path, shared=True) as file:
+            file.write(text.encode())
+
+
+def _is_own(model: Model, settings: Settings) -> bool:
+    """Say whether a model is of a file in the folder of models, and not of another tool."""
+    path = model.location.path
+    return path is not None and path.as_posix().startswith(settings.models_dir.strip("/") + "/")
+
+
+def _beside(model: Path, there: Mapping[str, str]) -> str:
+    folder = PurePosixPath(model.as_posix()).parent
+    found = (str(folder / name) for name in DOCS)
+    return next((path for path in found if path in there), str(folder / DOCS[0]))
+
+
+def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
+    if snapshot is None:
+        yield Orphan(str(one.model), one.description or "", one.location)
+        have: set[str] = set()
+    else:
+        have = {column.name.lower() for column in snapshot.columns}
+        if not have:  # Nobody knows which columns it has.
+            return
+    for name, text in one.columns.items():
+        if name.lower() not in have:
+            yield Orphan(f"{one.model}.{name}", text, one.places[name])
+
+
+def _with_places(
+    path: str, text: str, names: TableNames, models: Mapping[ModelName, tuple[bool, Sequence[str]]]
+) -> str:
+    """Return a file's text with empty places for columns and models."""
+    document = load_yaml(Path(path), text)
+    end = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines()
+    keys = {names.read(str(key)): str(key) for key in document.value or {}}
+    added: list[tuple[int, list[str]]] = []
+    for name, (itself, columns) in sorted(models.items(), key=lambda item: str(item[0])):
+        key = keys.get(name)
+        if key is not None:
+            added.append(_columns_added(document, lines, key, columns))
+            continue
+        entry = [f"{_word(str(name))}:"]
+        entry += ["  description:"] if itself else []
+        entry += _columns(columns, 2) if columns else []
+        last = len(lines)
+        added.append((last, ["", *entry] if last else entry))
+    added.sort(key=lambda one: one[0])
+    for at, new in reversed(added):  # Later lines first, so that earlier numbers stay true.
+        lines[at:at] = new
+    made = end.join(lines) + end
+    _check(document, Path(path), made, names, models)
+    return made
+
+
+def _columns(columns: Sequence[str], indent: int) -> list[str]:
+    return [f"{' ' * indent}columns:", *(f"{' ' * (indent + 2)}{_word(one)}:" for one in columns)]
+
+
+def _columns_added(
+    document: YamlDocument, lines: list[str], key: str, columns: Sequence[str]
+) -> tuple[int, list[str]]:
+    """Return behind which line of a model's entry its new columns stand, and those lines."""
+    entry = document.value[key] or {}
+    start = document.lines[key,] - 1
+    inner = _indent(lines[document.lines[key, next(iter(entry))] - 1]) if entry else 2
+    if "columns" not in entry:
+        return _end(lines, start), _columns(columns, inner)
+    at = document.lines[key, "columns"] - 1
+    told: dict[str, Any] = entry["columns"] or {}
+    deep = inner + 2
+    if told:
+        at = max(document.lines[key, "columns", one] - 1 for one in told)
+        deep = _indent(lines[at])
+    return _end(lines, at), [f"{' ' * deep}{_word(one)}:" for one in columns]
+
+
+def _end(lines: Sequence[str], start: int) -> int:
+    """Return how many lines there are up to the end of what begins in one: all deeper ones."""
+    deep = _indent(lines[start])
+    end = start + 1
+    for at in range(start + 1, len(lines)):
+        if lines[at].strip() and _indent(lines[at]) <= deep:
+            break
+        if lines[at].strip():
+            end = at + 1
+    return end
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _word(name: str) -> str:
+    """Return a name as a key of YAML, between quotes where it would be something else."""
+    plain = re.fullmatch(r"[\w.]+", name) and yaml.safe_load(name) == name
+    return name if plain else "'" + name.replace("'", "''") + "'"
+
+
+def _check(
+    before: YamlDocument,
+    path: Path,
+    made: str,
+    names: TableNames,
+    models: Mapping[ModelName, tuple[bool, Sequence[str]]],
+) -> None:
+    """Make sure that all is said that was, and the new: a form such as `{a: x}` has no lines."""
+    was = {one.model: one for one in read_descriptions(before, names)}
+    try:
+        now = {one.model: one for one in read_descriptions(load_yaml(path, made), names)}
+    except ProjectError:
+        now = {}
+    for name in (*was, *models):
+        told, new = was.get(name), now.get(name)
+        columns = dict(told.columns) if told else {}
+        columns |= dict.fromkeys(models[name][1], "") if name in models else {}
+        said = told.description if told else None
+        if new is None or (new.columns, new.description) != (columns, said):
+            key = next((key for key in before.value or {} if names.read(str(key)) == name), None)
+            raise before.error(
+                () if key is None else (key,),
+                f"no line can be added to what is said of {name}",
+                "give each column a line of its own",
+            )
