@@ -48,7 +48,10 @@ def meant_environment(
         create: Whether the caller said that it is meant.
     """
     from vde_dagster.execution.published_version import likely_meant
+    from vde_dagster.planning.environments.environment import branch_name, environment_name
 
+    if branch_name(environment):
+        output.note(f"the environment of '{environment}' is {environment_name(environment)}")
     meant = None if create else likely_meant(workspace.store, environment)
     if meant is None:
         return environment

@@ -14,6 +14,7 @@ from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
     Environment,
+    branch_name,
     environment_name,
 )
 from vde_dagster.state import StateStore
@@ -30,8 +31,15 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 def likely_meant(store: StateStore, environment: str) -> str | None:
-    """Return the environment that a new one's name is one letter away from, or None."""
-    environment, names = environment_name(environment), store.environments.names()
+    """Return the environment that a new one's name is one letter away from, or None.
+
+    The names of branches are not typed by people, and may be as near as they like to all but
+    production's.
+    """
+    is_branch, names = bool(branch_name(environment)), store.environments.names()
+    environment = environment_name(environment)
+    if is_branch and environment not in names:
+        names = [name for name in names if name == PRODUCTION]
     return None if environment in names else one_letter_away(environment, names)
 
 

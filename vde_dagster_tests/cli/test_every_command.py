@@ -47,13 +47,13 @@ BESIDE = {"changes": ("--from", "0")}
 """Options without which a command asks for them first."""
 
 WRONG = {
-    "ENV": ("no-such", "nosuch"),
-    "[OTHER]": ("no-such", "nosuch"),
-    "A": ("nosuch:prod", "prod:no-such"),
+    "ENV": ("no such", "nosuch"),
+    "[OTHER]": ("no such", "nosuch"),
+    "A": ("nosuch:prod", "prod:no such"),
     "B": ("marts.nosuch",),
-    "VERSION": ("nosuch", "no-such@1"),
-    "NAME": ("no-such",),
-    "EXPORTER": ("no-such",),
+    "VERSION": ("nosuch", "no such@1"),
+    "NAME": ("no such",),
+    "EXPORTER": ("no such",),
     **dict.fromkeys(
         ("MODEL", "MODELS", "[MODELS]...", "[FILES|MODELS]...", "MODEL[.COLUMN]"),
         ("marts.nosuch",),

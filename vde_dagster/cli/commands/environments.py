@@ -202,8 +202,10 @@ def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> 
 
     The next `vde janitor` removes its views and what only it used. Example: vde drop dev
     """
+    from vde_dagster.planning.environments.environment import environment_name
+
     workspace.environments.drop(environment)
-    name = environment.strip().lower()
+    name = environment_name(environment)
     output.result(
         {"environment": name, "dropped": True},
         f"{name} has expired; `vde janitor` removes its views and tables",

@@ -338,12 +338,13 @@ def apply(
 
     if plan_id is not None:
         from vde_dagster.execution.plans.plan_file import is_file_name, open_plan
+        from vde_dagster.planning.environments.environment import environment_name
 
         if is_file_name(plan_id):
             plan = open_plan(workspace, Path(plan_id))
         else:
             plan = workspace.store.plans.load(plan_id)
-        if plan.environment != environment.strip().lower():
+        if plan.environment != environment_name(environment):
             raise UsageError(
                 f"plan {plan_id} is for environment '{plan.environment}', not '{environment}'",
                 hint=f"run: vde apply {plan.environment} --plan {plan_id}",

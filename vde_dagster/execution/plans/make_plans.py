@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, current_user
 from vde_dagster.base.times import utc
-from vde_dagster.errors import ProjectError, UnitTestFailedError
+from vde_dagster.errors import ProjectError, UnitTestFailedError, UsageError
 from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.early_fills import without_early
 from vde_dagster.execution.apply.plan_tests import PlanTests
@@ -40,6 +40,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.environments.contracts import mistakes_in_metrics
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
+    branch_name,
     environment_name,
     protected_tables,
     require_changeable,
@@ -113,17 +114,36 @@ class Plans:
                 is nothing to restate.
             NoSparkError: It is to be applied at once, and cannot be.
         """
-        environment = environment_name(environment)
+        named, environment = environment, environment_name(environment)
         options = replace(options, **said)
+        branch = "" if options.restate else self._branch(named, environment)
         if options.restate:
             plan = self._again(environment, options)
         else:
             models = self.workspace.project.models
             plan = self._of_files(environment, options, models, save=save)
+        if branch:
+            plan = replace(plan, branch=branch)
         if author is not None:
             proposal = Proposal(self.workspace.project.files_hash, author)
             plan = replace(plan, proposal=proposal)
         return self._kept(plan, save=save, at_once=at_once)
+
+    def _branch(self, named: str, environment: str) -> str:
+        """Return the branch that an environment is named by; UsageError if it is another one's."""
+        branch = branch_name(named)
+        known = (
+            None if environment == PRODUCTION else self.workspace.store.plans.branch_of(environment)
+        )
+        if known is None or known == branch:
+            return branch
+        of = f"was made for the branch '{known}'" if known else "was made by that name"
+        meant = known or environment
+        raise UsageError(
+            f"environment '{environment}' {of}, and '{named.strip()}' would be the same one",
+            hint=f"if it is meant: vde plan {meant}; else take another name, or vde drop "
+            f"{environment} first",
+        )
 
     def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
         """Plan some models with all that they are made of, only to look; no others are read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -190,17 +191,38 @@ def protected_tables(environment: str, production: Environment | None) -> frozen
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 
+MAX_NAME = 60
+_SEPARATORS = re.compile(r"[-_/.#+]*[-/.#+][-_/.#+]*")
+
+
+def branch_name(text: str) -> str:
+    """Return a text that only branches are named by, with `-`, `/`, `.`, `#` or `+`; else ''."""
+    found = text.strip()
+    known = re.fullmatch(r"[A-Za-z0-9_/.#+-]+", found) and _SEPARATORS.search(found)
+    return found if known else ""
+
+
 def environment_name(text: str) -> str:
-    """Check and normalise an environment's name.
+    """Check and normalise an environment's name, or make one of a branch's.
+
+    >>> environment_name("Dev"), environment_name("pr-12"), environment_name("feature/x")
+    ('dev', 'pr_12', 'feature_x')
 
     Raises:
-        UsageError: It has characters other than letters, digits and `_`, or is too long.
+        UsageError: It has other characters than letters, digits, `_` and those of `branch_name`,
+            or is too long and no branch's.
     """
-    name = text.strip().lower()
-    if not re.fullmatch("[a-z0-9_]{1,60}", name):
+    branch = branch_name(text)
+    name = _SEPARATORS.sub("_", text.strip().lower()) if branch else text.strip().lower()
+    if branch and len(name) > MAX_NAME:
+        # Names of branches that begin alike stay two.
+        end = hashlib.sha256(branch.encode()).hexdigest()[:8]
+        name = f"{name[: MAX_NAME - 9].rstrip('_')}_{end}"
+    if not re.fullmatch(f"[a-z0-9_]{{1,{MAX_NAME}}}", name):
         raise UsageError(
             f"'{text}' is not an environment's name",
-            hint="use up to 60 letters, digits and underscores, for example dev_anna",
+            hint=f"use up to {MAX_NAME} letters, digits and underscores, for example dev_anna, or "
+            "the name of a branch, for example feature/x",
         )
     if "__" in name or name[0] == "_" or name[-1] == "_":
         raise UsageError(

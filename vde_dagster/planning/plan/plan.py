@@ -273,6 +273,7 @@ class Plan:
         outdates: What that makes outdated elsewhere, as far as known when it was planned.
         other_statements: Whether the environment had other statements so far.
         proposal: Set where it was made to be approved.
+        branch: The branch of whose name the environment's was made; empty where it is its own.
     """
 
     id: str
@@ -293,6 +294,7 @@ class Plan:
     statements: EnvironmentStatements = NO_STATEMENTS
     other_statements: bool = False
     proposal: Proposal | None = None
+    branch: str = ""
 
     @property
     def target(self) -> dict[ModelName, Snapshot]:
@@ -370,6 +372,7 @@ class Plan:
         return {
             "id": self.id,
             "environment": self.environment,
+            **({"branch": self.branch} if self.branch else {}),
             "kind": self.kind.value,
             "base_version": self.base_version,
             "created_at": iso(self.created_at),

@@ -282,6 +282,32 @@ class PlanStore:
         if record is not None and record.status == "rejected":
             raise _was_rejected(record)
 
+    def branch_of(self, environment: str) -> str | None:
+        """Return the branch that an environment was made for, '' for none; None if not known.
+
+        Nor is it of one that has expired: the name is free for another branch.
+        """
+        table, head = schema.plans.c, schema.environments.c
+        over = head.expires_at <= self.database.clock.now()
+        live = select(head.environment).where(
+            head.environment == environment, head.live, over.is_not(True)
+        )
+        latest = (
+            select(table.payload)
+            .where(
+                table.environment == environment,
+                table.kind == PlanKind.PLAN.value,
+                table.status == "applied",
+            )
+            .order_by(table.finished_at.desc())
+            .limit(1)
+        )
+        with self.database.reading() as conn:
+            if not conn.execute(live).scalar():
+                return None
+            payload = conn.execute(latest).scalar()
+        return None if payload is None else load_stored_plan(payload).plan.branch
+
     def rejected_as(self, plan: Plan) -> str | None:
         """Return the rejected plan that would have shown the very same models, if there is one."""
         table = schema.plans.c
