@@ -149,6 +149,8 @@ def _short(plan: Plan) -> Iterator[str]:
         yield f"in place: {model.name}: {'; '.join(_in_place(model))}"
     if more := first_of(len(changed), MOST_NAMES):
         yield f"in place:{more}"
+    if plan.moves:
+        yield f"moves the metrics {listed(plan.moves, MOST_NAMES)}"
 
 
 def _work(

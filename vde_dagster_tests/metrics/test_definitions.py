@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import ProjectFolder
 
 BROKEN = [
@@ -78,6 +82,22 @@ def test_metrics_read_the_columns_of_their_measures_conditions_joins_and_time(
         # A saved query is not asked by time.
         "revenue_per_size": {*big, "staging.orders.amount"},
     }
+
+
+def test_every_type_of_metric_reads_what_it_means() -> None:
+    pytest.importorskip("metricflow")
+    from vde_dagster.plugins.metrics.definitions import read_definitions
+    from vde_dagster.plugins.metrics.layer import SemanticLayer
+    from vde_dagster.plugins.metrics.reading import readers
+
+    texts = {Path("metrics/hard.yaml"): (METRICS.parent / "hard.yaml").read_text()}
+    layer = SemanticLayer(read_definitions(texts, TableNames("lakehouse", "default")))
+    found = {
+        one.name: {f"{model.name}.{column}" for model, column, _ in one.reads}
+        for one in readers(layer)
+    }
+    expected = yaml.safe_load((METRICS.parent / "hard_reads.yaml").read_text())
+    assert found == {name: set(columns) for name, columns in expected.items()}
 
 
 def test_what_one_file_says_is_read_with_what_others_say(shop: ProjectFolder) -> None:
