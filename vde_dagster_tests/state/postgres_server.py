@@ -51,6 +51,24 @@ class PostgresServer:
             conn.execute(f"CREATE DATABASE {name}{suffix}")
         return name
 
+    def dump(self, name: str) -> bytes:
+        """Return a database as PostgreSQL's own program writes it, while others go on."""
+        program = str(self._bin / "pg_dump")
+        done = subprocess.run(
+            [program, "--format=custom", self.url(name)], check=True, capture_output=True
+        )
+        return done.stdout
+
+    def restore(self, name: str, dump: bytes) -> None:
+        """Fill an empty database with what `dump` returned."""
+        program = str(self._bin / "pg_restore")
+        subprocess.run(
+            [program, "--exit-on-error", "--dbname", self.url(name)],
+            input=dump,
+            check=True,
+            capture_output=True,
+        )
+
     def drop_database(self, name: str) -> None:
         """Remove a database and whoever is connected to it."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
