@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import canonical, open_plan, read_plan
+from vde_dagster.execution.plans.plan_file import canonical, open_plan, read_plan, save_plan
 from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.signatures.conftest import Team
 
 
@@ -48,8 +51,6 @@ def test_a_clone_without_the_commit_applies_what_was_reviewed(saved: Team) -> No
 
 
 def test_the_file_of_a_stored_plan_has_the_same_bytes_each_time(saved: Team) -> None:
-    from vde_dagster.execution.plans.plan_file import save_plan
-
     first = saved.file.read_bytes()
     with saved.open() as workspace:
         save_plan(workspace, json.loads(first)["plan"]["id"], saved.file)
@@ -193,6 +194,64 @@ def test_a_rejected_plan_is_refused(saved: Team, vde: Vde) -> None:
     plan_id = json.loads(saved.file.read_text())["plan"]["id"]
     vde("plan", "reject", plan_id, "--project", saved.reviewer.root)
     assert "was rejected by" in refused(saved, vde)
+
+
+MORE = {
+    **SHOP,
+    "models/staging/part.sql": "MODEL (name staging.part, kind EMBEDDED); SELECT 1 AS one",
+    "models/marts/whole.sql": """
+        MODEL (name marts.whole, kind FULL);
+        SELECT p.one, o.id FROM staging.part AS p CROSS JOIN staging.orders AS o
+    """,
+    "external_models.yaml": "- name: outside.rates\n  columns: {day: date, rate: double}\n",
+    "models/marts/rated.sql": "MODEL (name marts.rated, kind VIEW); SELECT day FROM outside.rates",
+}
+
+
+def _edited(folder: ProjectFolder) -> None:
+    folder.edit("models/marts/customers.sql", "sum(amount)", "max(amount)")
+    folder.edit("models/staging/part.sql", "1 AS one", "2 AS one")
+
+
+def _removed(folder: ProjectFolder) -> None:
+    folder.remove("models/marts/top.sql")
+    folder.remove("models/marts/rated.sql")
+
+
+@pytest.mark.parametrize(
+    ("environment", "change", "options"),
+    [
+        ("prod", _edited, {}),
+        ("prod", _edited, {"select": ("marts.customers",)}),
+        ("prod", _edited, {"forward_only": True}),
+        ("prod", _removed, {}),
+        ("prod", None, {"restate": ("marts.daily",)}),
+        ("dev", _edited, {}),
+        ("dev", None, {}),
+    ],
+)
+def test_plans_of_all_kinds_are_whole_and_of_their_own_state(
+    tmp_path: Path,
+    environment: str,
+    change: Callable[[ProjectFolder], None] | None,
+    options: dict[str, Any],
+) -> None:
+    folder = ProjectFolder(tmp_path / "shop", MORE)
+    path = tmp_path / "plan.json"
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        if environment == "dev" and change:
+            workspace.apply(workspace.plan("dev"))
+        if change:
+            change(folder)
+            workspace.reload()
+        plan = workspace.plan(environment, **options)
+        assert not plan.is_empty
+        save_plan(workspace, plan.id, path)
+    with open_fake(folder.root) as workspace:
+        opened = open_plan(workspace, path)
+        assert opened == workspace.store.plans.load(plan.id)
+        assert workspace.apply(opened).published
 
 
 def test_a_plan_that_changes_nothing_writes_no_file(team: Team, vde: Vde) -> None:

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import first_of
 from vde_dagster.errors import UsageError
@@ -81,7 +82,7 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
     definitions = {
         key: _definition(snapshot, to_bytes(snapshot)) for key, snapshot in plan.snapshots.items()
     }
-    shown = {str(m.name): m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}
+    shown = {str(model): key for model, key in _shown(plan).items()}
     tables = {
         model.table.id: {
             "model": str(model.name),
@@ -247,7 +248,7 @@ def _of_state(workspace: Workspace, plan: Plan) -> Iterator[str]:
         yield f"'{name}' was at version {plan.base_version or 'none'} and is {at}"
     entries = current.entries if current else {}
     shows = {model: entry.snapshot_id for model, entry in entries.items()}
-    meant = {m.name: m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}
+    meant = _shown(plan)
     for model in sorted(shows.keys() | meant.keys()):
         before, now = meant.get(model), shows.get(model)
         if before != now:
@@ -262,6 +263,16 @@ def _of_state(workspace: Workspace, plan: Plan) -> Iterator[str]:
         elif lost := table.intervals - there.intervals:
             ranges = ", ".join(f"{iso(one.start)} … {iso(one.end)}" for one in lost)
             yield f"the table of {model} is not filled any more for {ranges}"
+
+
+def _shown(plan: Plan) -> dict[ModelName, str]:
+    """Return the definitions that a plan's environment shows so far, by model.
+
+    The plan of a new environment is compared with production instead.
+    """
+    if not plan.base_version:
+        return {}
+    return {m.name: m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}
 
 
 def _definition(snapshot: Snapshot, data: bytes) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
@@ -88,23 +88,21 @@ def settings_of(workspace: Workspace) -> SignaturesSettings:
 
 
 def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Keep signatures of a plan by keys that are trusted; those that are kept stay."""
+    """Keep signatures of a plan by trusted keys, each in place of the key's earlier one."""
     settings = settings_of(workspace)
     trusted = {one.key: one for one in found if settings.who(one.key) is not None}
     database = workspace.store.database
 
     def work(conn: Connection) -> None:
         metadata.create_all(conn)
-        known: set[str] = set(
-            conn.execute(select(rows.c.key).where(rows.c.plan_id == plan_id)).scalars()
+        conn.execute(delete(rows).where(rows.c.plan_id == plan_id, rows.c.key.in_(trusted)))
+        conn.execute(
+            insert(rows),
+            [
+                {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
+                for one in trusted.values()
+            ],
         )
-        new = [
-            {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
-            for key, one in trusted.items()
-            if key not in known
-        ]
-        if new:
-            conn.execute(insert(rows), new)
 
     if trusted:
         database.run_transaction(work, name="signatures.keep")
