@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.plugins.notifications.deliver import send
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving, receiving
-from vde_dagster_tests.notifications.test_sending import told
+from vde_dagster_tests.notifications.test_sending import Hours, told
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 
@@ -101,6 +101,36 @@ def test_who_may_approve_a_plan_is_told_by_which_rule(
     assert sorted(one["path"] for one in server.got) == ["/cleo", "/team"]
     (cleo,) = [one["message"] for one in server.got if one["path"] == "/cleo"]
     assert "careful: read it; it waits for an approval of cleo" in cleo
+
+
+@pytest.mark.parametrize(
+    ("level", "says", "next_"),
+    [
+        ("refuse", "rules refuse the plan", "plan again: `vde plan prod`"),
+        ("ask", "rules want an approval of the plan", "approve it with `vde apply prod --plan"),
+    ],
+)
+def test_what_rules_hold_is_told_once_a_day(
+    shop: ProjectFolder, server: Receiving, level: str, says: str, next_: str
+) -> None:
+    settings = (shop.root / "pyproject.toml").read_text()
+    shop.write("pyproject.toml", f"{settings}\n[tool.vde.policies]\n")
+    rule = (
+        f"- {{name: same, each: model.breaks, require: 'false', level: {level}, message: wait}}\n"
+    )
+    shop.write("policies.yaml", rule)
+    shop.edit("models/marts/customers.sql", "sum(amount) AS", "max(amount) AS")
+    clock = Hours()
+    with open_fake(shop.root, clock=clock) as workspace:
+        for hours in (0, 1, 30):
+            clock.hours = hours
+            with pytest.raises(UsageError):
+                workspace.apply(workspace.plan("prod"))
+            send(workspace)
+    assert [one["path"] for one in server.got] == ["/team", "/anna"] * 2
+    assert says in server.got[0]["title"]
+    assert "same: wait" in server.got[0]["message"]
+    assert next_ in server.got[0]["message"]
 
 
 class Stopped(FakeSpark):

@@ -87,7 +87,7 @@ def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
 
 
 def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> None:
-    """Make sure that a plan may be applied.
+    """Make sure that a plan may be applied; the outbox tells of one that may not.
 
     Args:
         approved_by: Who has read this very plan and wants it; None where nobody has.
@@ -98,6 +98,9 @@ def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> N
     found = objections(workspace, plan)
     refused = [one for one in found if one.level == "refuse"]
     asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
+    if (refused or asked) and workspace.store.plans.record(plan.id) is not None:
+        said = [one.to_json() for one in refused or asked]
+        workspace.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
     if refused:
         raise _closed(plan, refused, "change what they are about, and plan again")
     if asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.plans.gates import Objection, objections
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
 from vde_dagster.plugins.notifications.late import late_models, owners_of
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15
+_AGAIN = timedelta(days=1)
+"""After which rules that still hold an environment are told of again."""
 _MOST_OF_ERROR = 600
 
 
@@ -105,12 +108,14 @@ class Messages:
             return self._late(record)
         if record.kind == "audit":
             return self._audited(record)
-        if record.kind not in ("plan", "failed"):
+        if record.kind not in ("plan", "held", "failed"):
             return None
         try:
             plan = self.workspace.store.plans.load(record.subject["plan"])
         except VdeError:  # it, or what it is made of, was cleaned up
             return None
+        if record.kind == "held":
+            return self._held(record, plan)
         return self._waits(record, plan) if record.kind == "plan" else self._failed(record, plan)
 
     def _waits(self, record: OutboxRecord, plan: Plan) -> Message | None:
@@ -133,6 +138,50 @@ class Messages:
             f"`vde plan reject {plan.id}`.",
             self._page("plan", plan.id),
         )
+
+    def _held(self, record: OutboxRecord, plan: Plan) -> Message | None:
+        """Tell of a plan that rules kept from being applied, and who may approve it."""
+        store, found = self.workspace.store, record.subject["objections"]
+        known = store.plans.record(plan.id)
+        refused = any(one["level"] == "refuse" for one in found)
+        if known is None or known.status != "planned" or store.plans.past([plan.id]):
+            return None
+        if self._was_held(record, plan) or (plan.proposal is not None and not refused):
+            return None  # told before
+        event, owners = "refused" if refused else "approval", self._owners(plan)
+        lines = []
+        for one in found:
+            models = [ModelName.parse(name) for name in one["models"]]
+            whose = frozenset(one["approvers"]) | _of(owners, *models)
+            lines.append(Line(Objection(**one).sentence, event, whose))
+        work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
+        says = "refuse" if refused else "want an approval of"
+        again = f"`vde apply {plan.environment} --plan {plan.id}`"
+        return Message(
+            record.number,
+            frozenset({event}),
+            plan.environment,
+            "warning",
+            f"rules {says} {work} of {plan.environment}: {_size(plan)}",
+            tuple(lines),
+            f"Nothing was computed. Change what they are about, and plan again: "
+            f"`vde plan {plan.environment}`."
+            if refused
+            else f"Nothing was computed. Read it, and approve it with {again}, or reject it with "
+            f"`vde plan reject {plan.id}`.",
+            self._run(record) or self._page("plan", plan.id),
+        )
+
+    def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
+        """Say whether the same rules held the environment within a day: schedules try again."""
+        rules = _rules(record)
+        for other in self.workspace.store.outbox.of_kind("held"):
+            is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
+            if is_before and _rules(other) == rules:
+                known = self.workspace.store.plans.record(other.subject["plan"])
+                if known is not None and known.environment == plan.environment:
+                    return True
+        return False
 
     def _failed(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store, environment = self.workspace.store, plan.environment
@@ -359,6 +408,10 @@ def _audited(
         )
         for (model, audit), found in sorted(rows.items())
     }
+
+
+def _rules(record: OutboxRecord) -> set[str]:
+    return {one["rule"] for one in record.subject["objections"]}
 
 
 def _contract(plan: Plan) -> set[str]:

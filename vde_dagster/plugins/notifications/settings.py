@@ -17,6 +17,7 @@ EVENTS = {
     "contract": "columns that readers rely on go or change their type",
     "late": "tables are older than their models promise",
     "publication": "a plan was published",
+    "refused": "rules or budgets refuse a plan that somebody applied",
     "rollback": "an environment was rolled back",
     "run": "what was due was computed and published",
     "run_failed": "an apply or a run failed",
@@ -24,7 +25,7 @@ EVENTS = {
 """What receivers are told of."""
 _RARE = tuple(name for name in EVENTS if name != "run")
 """What a target hears that names no events."""
-_OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "run_failed")
+_OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
 _KEYS = ("url", "events", "environments")
 
 

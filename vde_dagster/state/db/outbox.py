@@ -40,6 +40,7 @@ RecordKind = Literal[
     "test",
     "told",
     "late",
+    "held",
 ]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
@@ -64,7 +65,8 @@ class OutboxRecord:
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `dropped`: nothing is left of a physical table; `test`: a unit test
             ran with a plan; `told`: somebody was sent a notification; `late`: tables of an
-            environment are older than their models promise.
+            environment are older than their models promise; `held`: rules kept a plan from being
+            applied.
     """
 
     number: int
