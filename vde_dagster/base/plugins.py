@@ -182,6 +182,8 @@ def plugin_files() -> set[str]:
     which has its version.
     """
     others = [plugin for plugin in _imported if plugin.distribution != _OWN]
+    if not others:
+        return set()
     packages = {plugin.entry.module.partition(".")[0] for plugin in others}
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
     found = {str(file) for module in modules if (file := getattr(module, "__file__", None))}

@@ -92,3 +92,20 @@ def test_a_plan_goes_without_the_grammar_where_only_a_client_is_installed(tmp_pa
     model.write_text("MODEL (name marts.m, kind FULL);\nSELECT CAST('1' AS VARCHAR2) AS a")
     with Workspace.open(tmp_path) as workspace:
         assert len(workspace.plan("dev", save=False).models) == 1
+
+
+LIKE_WORDS = (
+    "r 'a' r'a\\' R\"b\" x'1f' x '1f' ab:cd s3://a/b.c?d s3 ://a 1L 1 L a1.2 a 1.2 é_x xé ab",
+    "r'a\\' ab s3 x é ab",
+    "s3: //a r\"b\" x\n'1f'",
+)
+
+
+@pytest.mark.parametrize("text", LIKE_WORDS)
+def test_words_are_read_alike_whatever_was_read_before(text: str) -> None:
+    fresh, used = (spark_grammar.__wrapped__() for _ in range(2))
+    assert fresh is not None
+    assert used is not None
+    for other in (*LIKE_WORDS, *QUERIES.values()):
+        list(used._lexer.tokens(other))
+    assert list(used._lexer.tokens(text)) == list(fresh._lexer.tokens(text))

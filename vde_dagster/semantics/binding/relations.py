@@ -22,6 +22,7 @@ from vde_dagster.semantics.algebra.uniqueness import at_most_one
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, only, operands_of
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
+from vde_dagster.semantics.binding.pivots import turned
 from vde_dagster.semantics.binding.stars import unknown
 from vde_dagster.semantics.simplify.existence import memberships_as_exists
 from vde_dagster.semantics.types import infer
@@ -73,6 +74,8 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
 
 
 def _item(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
+    if e.args.get("pivots"):
+        return _turned(binder, e, scope)
     if isinstance(e, exp.Table):
         return _table(binder, e, scope)
     if isinstance(e, exp.Subquery):
@@ -188,8 +191,8 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
     from vde_dagster.semantics.binding.queries import bind_partial
 
     inner = e.this
-    if e.args.get("pivots") or e.args.get("sample"):
-        raise Unsupported("PIVOT or TABLESAMPLE")
+    if e.args.get("sample"):
+        raise Unsupported("TABLESAMPLE")
     if isinstance(inner, (exp.Table, exp.Subquery)) and not _is_query(inner):
         made = _item(binder, inner, scope)
         if e.alias:
@@ -202,6 +205,38 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
         made = Sources(
             rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e), rel.rest)]
         )
+    return _nested_joins(binder, e, made, scope)
+
+
+def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
+    """A PIVOT or UNPIVOT, by the query that it stands for, which is enough for lineage."""
+    from vde_dagster.semantics.binding.queries import bind_partial
+
+    before: list[NamedSource] = []
+
+    def columns(source: exp.Expr) -> list[str]:
+        (entry,) = _item(binder, source, Scope(scope.parent, scope.ctes)).entries
+        if entry.open or entry.repeated:
+            raise Unsupported("PIVOT of columns that are not known")
+        before.append(entry)
+        return entry.names
+
+    mistakes, noted = len(binder.mistakes), len(binder.noted)
+    query = turned(e, columns)
+    assert query is not None
+    rel = bind_partial(binder, query, scope.parent, scope.ctes)
+    if len(binder.mistakes) > mistakes:
+        # They may be of the query in its place, which has no text that could be shown.
+        del binder.mistakes[mistakes:]
+        raise Unsupported("a PIVOT with a mistake")
+    del binder.noted[noted:]
+    binder.give_up("PIVOT is compared as text")
+    scope.correlation.found |= rel.scope.correlation.found
+    alias = e.args["pivots"][0].args.get("alias")
+    parts = (alias.name.lower(),) if alias is not None and alias.name else before[0].parts
+    made = Sources(
+        rel.group, [_entry(binder, e, rel.outputs, parts, _alias_columns(e.args["pivots"][0]))]
+    )
     return _nested_joins(binder, e, made, scope)
 
 

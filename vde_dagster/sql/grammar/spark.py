@@ -6,6 +6,7 @@ text, so that nothing of the grammar is copied here, and no JVM is asked.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -224,6 +225,7 @@ def _spelled(network: Network) -> dict[int, str]:
 _Config = tuple[int, tuple[int, ...], int]
 """A state, where its rules' callers go on, and the token's rule."""
 _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
+_WORD = re.compile("[A-Z_][A-Z_0-9]*|[ \\n]+")
 Guard = Callable[[str, int], bool]
 """Whether a token may end, by the character behind it and how many `<` of types are open."""
 _GUARDS: Mapping[str, Guard] = {
@@ -279,11 +281,15 @@ class Lexer:
         self._closes = names["GT"]
         self._states: dict[tuple[_Config, ...], _State] = {}
         self._start = self._start_state()
+        self._words: dict[str, int] = {}
 
     def tokens(self, text: str) -> Iterator[Lexeme]:
         """Yield a text's tokens; a comment that is not closed is one, too."""
         at, size, opened = 0, len(text), 0
-        upper = "".join([c if len(c.upper()) > 1 else c.upper() for c in text])
+        if text.isascii():
+            upper = text.upper()
+        else:
+            upper = "".join([c if len(c.upper()) > 1 else c.upper() for c in text])
         while at < size:
             if upper.startswith(_COMMENT, at) and not upper.startswith(_HINT, at):
                 end = _comment_end(upper, at)
@@ -292,7 +298,11 @@ class Lexer:
                     return
                 at = end
                 continue
-            kind, end = self._longest(upper, at, opened)
+            word = _WORD.match(upper, at)
+            if word is None:
+                kind, end, _ = self._longest(upper, at, opened)
+            else:
+                kind, end = self._word(upper, at, word.end())
             if kind not in self._hidden:
                 yield Lexeme(kind, at, end)
             if kind in self._opens:
@@ -301,7 +311,24 @@ class Lexer:
                 opened = max(0, opened - 1)
             at = end
 
-    def _longest(self, text: str, at: int, opened: int) -> tuple[int, int]:
+    def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
+        """Return the number and the end of a token that begins as a word or a blank.
+
+        Where nothing behind the next character counts, it is the same in each text.
+        """
+        seen = text[at : end + 1]
+        known = self._words.get(seen)
+        if known is not None:
+            return known, end
+        kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
+        if ends == stopped == end:
+            if len(self._words) >= _MOST:
+                self._words.clear()
+            self._words[seen] = kind
+        return kind, ends
+
+    def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
+        """Return a token's number and its end, and up to where the text was looked at."""
         state: _State | None = self._start
         kind, end, size = 0, at + 1, len(text)
         while state is not None:
@@ -315,8 +342,10 @@ class Lexer:
             if symbol not in state.moves:
                 state.moves[symbol] = self._move(state, symbol)
             state = state.moves[symbol]
+            if state is None:
+                break
             at += 1
-        return kind, end
+        return kind, end, at
 
     def _holds(self, predicate: int, behind: str, opened: int) -> bool:
         name, negated = self._predicates[predicate]
