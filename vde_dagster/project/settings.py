@@ -273,6 +273,7 @@ class Settings:
         served_io: What `vde serve` tells clients of the object store with every table.
         dialect: SQLGlot dialect of models that name none.
         start: First day of the data of models that name none.
+        docs_url: Where the documentation site is shown, for links to it.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
         model_defaults: Values of properties of models that do not give them, by property.
@@ -338,6 +339,7 @@ class Settings:
     start: date | None = None
     cron: str = "@daily"
     owner: str | None = None
+    docs_url: str | None = None
     variables: dict[str, Any] = field(default_factory=dict, repr=False)
     model_defaults: dict[str, Any] = field(default_factory=dict)
     time_column_format: str | None = None

@@ -68,7 +68,8 @@ class AssetCatalog:
 def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
     """Read what a code location shows now."""
     now, names = datetime.now(timezone.utc), Names.of(workspace.settings)
-    return build_catalog(load_live(workspace, now), translator.of_project(names), now)
+    looks = translator.of_project(names, workspace.settings.docs_url)
+    return build_catalog(load_live(workspace, now), looks, now)
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:

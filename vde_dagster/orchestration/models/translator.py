@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 
@@ -44,15 +45,17 @@ class VdeTranslator:
     names: Names = SHORT
     given: Mapping[ModelName, tuple[str, ...]] = {}
     """Parts of the keys of models whose source says how Dagster calls them."""
+    docs_url: str | None = None
+    """Where the project's documentation site is shown."""
 
     def __init__(self, root: Path | None = None, catalog: str = "lakehouse") -> None:
         self.root = root
         self.catalog = catalog
 
-    def of_project(self, names: Names) -> VdeTranslator:
+    def of_project(self, names: Names, docs_url: str | None = None) -> VdeTranslator:
         """Return the same translator with the names of a project, as its location loads it."""
         found = copy.copy(self)
-        found.names = names
+        found.names, found.docs_url = names, docs_url
         return found
 
     def of_models(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
@@ -181,6 +184,9 @@ class VdeTranslator:
         if model.error:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
+        if self.docs_url is not None:
+            page = f"{self.docs_url.rstrip('/')}/#/model/{quote(str(model.name))}"
+            metadata["vde/docs"] = dg.MetadataValue.url(page)
         return metadata
 
     def _lineage(self, model: LiveModel) -> dict[str, Any]:

@@ -257,6 +257,7 @@ def _check_values(
     """Check what types alone cannot say; the first mistake is raised."""
     found = chain(
         _wrong_numbers(settings),
+        _wrong_addresses(settings),
         _wrong_times(settings),
         _wrong_plugins(settings),
         _wrong_catalogs(settings, plugins),
@@ -290,6 +291,13 @@ def _wrong_numbers(settings: Settings) -> _Wrong:
         yield key, f"setting '{key}' has to be 0 or more", "0 is for ever"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' has to be from 0 to 1", "it is a share"
+
+
+def _wrong_addresses(settings: Settings) -> _Wrong:
+    url = settings.docs_url
+    if url is not None and not re.fullmatch(r"https?://[^\s#]+", url):
+        hint = "write https://docs.example.com/lake, where index.html of the site is"
+        yield "docs_url", f"setting 'docs_url' is '{url}', which is no address", hint
 
 
 def _wrong_times(settings: Settings) -> _Wrong:
