@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from base64 import b64decode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,6 +16,10 @@ from vde_dagster.plugins.serve.served import WarehouseName
 
 if TYPE_CHECKING:
     from vde_dagster.state.environments.tokens import Token, TokenStore
+
+
+REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-8"'
+"""How a browser asks its reader for a token (RFC 7617)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,18 @@ class Access:
         token = self._token(request)
         request.state.row_filter = token.row_filter if token is not None else None
 
-    def _token(self, request: Request) -> Token | None:
-        token = self._known(request)
+    def reads_site(self, request: Request) -> None:
+        """Let through who may see an environment's documentation site, in a browser, too.
+
+        Raises:
+            ServeError: The token is none, is another environment's, or reads some rows only.
+        """
+        token = self._token(request, in_browser=True)
+        if token is not None and token.row_filter is not None:
+            raise ServeError(403, "this token has a filter, so it sees no site")
+
+    def _token(self, request: Request, *, in_browser: bool = False) -> Token | None:
+        token = self._known(request, in_browser)
         if token is None:
             return None
         request.state.who = token.id
@@ -67,8 +82,10 @@ class Access:
                 raise ServeError(403, f"this token does not read '{environment}'")
         return token
 
-    def _known(self, request: Request) -> Token | None:
+    def _known(self, request: Request, in_browser: bool) -> Token | None:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if in_browser and scheme.lower() == "basic":
+            scheme, text = "bearer", _password(text)
         token = self.tokens.find(text.strip()) if scheme.lower() == "bearer" else None
         if token is not None:
             return token
@@ -79,8 +96,16 @@ class Access:
         raise ServeError(
             401,
             "a valid token is needed; whoever runs the server makes one: vde token create ENV",
-            headers={"WWW-Authenticate": "Bearer"},
+            headers={"WWW-Authenticate": REALM if in_browser else "Bearer"},
         )
+
+
+def _password(text: str) -> str:
+    """Return the password of a browser's credentials; empty where they are none."""
+    try:
+        return b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _require_own_name(request: Request) -> None:

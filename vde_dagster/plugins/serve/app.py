@@ -1,6 +1,7 @@
 """The application: routes, errors, access.
 
-It runs no script. One from elsewhere would run as a page of this server, and could read all of it.
+The only scripts are a documentation site's own, which may ask for nothing but its files. One from
+elsewhere would run as a page of this server, and could read all of it.
 
 A client that is still sending when the connection ends gets an error of its socket, and never sees
 that its write was refused, nor why.
@@ -30,6 +31,7 @@ from vde_dagster.plugins.serve.data_routes import ROWS_AT_ONCE, data_routes
 from vde_dagster.plugins.serve.errors import answer_errors
 from vde_dagster.plugins.serve.loading import Loader
 from vde_dagster.plugins.serve.served import Versions
+from vde_dagster.plugins.serve.site_route import site_route
 from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ def make_app(
     for router, may_read in (
         (catalog_routes(versions, loader), access.reads_files),
         (data_routes(versions, loader), access.reads_rows),
+        (site_route(settings.root), access.reads_site),
     ):
         _answer_head(router)
         app.include_router(router, dependencies=[Depends(may_read)])

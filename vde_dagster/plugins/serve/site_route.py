@@ -1,0 +1,71 @@
+"""Built documentation sites: the files that `vde docs build ENV` wrote, for who may read ENV.
+
+A browser asks its reader for a name, which may be anything, and a password, which is the token
+(Basic, RFC 7617). It is understood here alone, so that a page of this server reads no rows by it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from vde_dagster.plugins.serve.errors import ServeError
+from vde_dagster.plugins.serve.served import WarehouseName
+
+_FILES = re.compile(r"(?:data/)?[a-z][a-z0-9-]*\.(?:html|css|js)", re.ASCII)
+"""What a site is made of; nothing else of a folder is answered."""
+
+_OF = re.compile(r"[\w-]+(?:@\d+)?")
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+"""Pages run their own files alone, and ask for nothing else: not even for this server's rows."""
+
+
+def site_route(root: Path) -> APIRouter:
+    """Return the routes of sites.
+
+    Args:
+        root: The project's folder.
+    """
+    router = APIRouter()
+
+    @router.get("/site/{version}", include_in_schema=False)
+    def begin(version: str) -> Response:
+        """Lead to the first page: its files are named beside it."""
+        _folder(root, version)
+        return RedirectResponse(f"{version}/", 307)
+
+    @router.get("/site/{version}/{path:path}", include_in_schema=False)
+    def file(version: str, path: str) -> Response:
+        """Answer a file of the site that was built of an environment, or of a version of one."""
+        name = path or "index.html"
+        found = _folder(root, version) / name
+        if not _FILES.fullmatch(name) or not found.is_file():
+            raise ServeError(404, "the site has no such file")
+        headers = {
+            "Content-Security-Policy": _POLICY,
+            "Cache-Control": "private, no-cache",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
+        return FileResponse(found, headers=headers)
+
+    return router
+
+
+def _folder(root: Path, version: str) -> Path:
+    """Return the folder of a built site."""
+    known = WarehouseName.parse(version)
+    meant = f"@{known.meant}" if known.meant is not None else ""
+    named = f"{known.environment}{meant}"
+    folder = root / "build" / f"docs-{named}"
+    if not _OF.fullmatch(named) or not (folder / "data" / "index.js").is_file():
+        told = f"vde docs build {named}" if _OF.fullmatch(named) else "vde docs build ENV"
+        raise ServeError(404, f"no site was built of it; whoever runs the server can: {told}")
+    return folder
