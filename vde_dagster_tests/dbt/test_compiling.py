@@ -25,6 +25,10 @@ start = "2024-01-01"
 [tool.vde.dbt]
 executable = "{dbt}"
 """
+SELECTORS = """
+selectors: [{name: few, default: true, definition: {method: fqn, value: merged}}]
+"""
+"""By this dbt compiles a model alone where nobody says more."""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,7 @@ def test_a_project_is_compiled_twice_when_files_changed_and_then_not_again(
     root = tmp_path / "table"
     shutil.copytree(PROJECTS / "table", root, ignore=shutil.ignore_patterns("target"))
     (root / "pyproject.toml").write_text(SETTINGS.format(dbt=dbt))
+    (root / "selectors.yml").write_text(SELECTORS)
     files = sorted(path.name for path in root.iterdir())
     expected = yaml.safe_load((FILES / "table.yaml").read_text())
 

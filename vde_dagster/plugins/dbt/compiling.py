@@ -153,7 +153,8 @@ class Compiler:
         self._lay_out(cache / "project", own)
         for target in (_FIRST, _LATER):
             (cache / target).unlink(missing_ok=True)
-        self._run(cache / "project", "first", ["--full-refresh"])
+        # Said so, as a selector of the project's may else leave nodes out.
+        self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
             shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)

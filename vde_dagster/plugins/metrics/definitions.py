@@ -293,7 +293,8 @@ def _configured(written: dict[str, Any]) -> dict[str, Any]:
     """Return dbt's time spines alone; in its earlier form they are names of tables."""
     spines = list(written.get("time_spines") or ())
     for one in () if spines else written.get("time_spine_table_configurations") or ():
-        parts = dict(zip(_PARTS, reversed(one["location"].split(".")), strict=False))
+        named = [part.strip('`"') for part in one["location"].split(".")]  # As dbt quotes them.
+        parts = dict(zip(_PARTS, reversed(named), strict=False))
         column = {"name": one["column_name"], "time_granularity": one["grain"]}
         spines.append({"node_relation": parts, "primary_column": column})
     return {"time_spines": spines}
