@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_metrics_of_dbt_are_readers_and_are_asked_by_environment(project: Path, 
     sql = vde("metrics", "query", "revenue", "--by", "is_big", *here).json["sql"]
     assert "`lakehouse`.`main__dev`.`orders`" in sql
     assert "`lakehouse`.`main__dev`.`customers`" in sql
+
+
+def test_a_time_spine_in_its_earlier_form_is_read(project: Path) -> None:
+    whole = json.loads((project / SEMANTIC).read_text())
+    configuration = whole["project_configuration"]
+    location = configuration["time_spines"][0]["node_relation"]["relation_name"]
+    configuration["time_spines"] = []
+    configuration["time_spine_table_configurations"] = [
+        {"location": location, "column_name": "day", "grain": "day"}
+    ]
+    (project / SEMANTIC).write_text(json.dumps(whole))
+
+    assert _reads(project)["growth"] == {"main.orders.day", "main.orders.amount", "main.days.day"}
 
 
 def test_what_is_no_spark_sql_reads_all_of_its_models(project: Path) -> None:
