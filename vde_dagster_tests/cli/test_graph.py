@@ -69,6 +69,30 @@ def test_a_model_with_two_parents_has_its_readers_in_the_tree_once(
     assert shown.count("marts.both  VIEW …") == 1
 
 
+def test_lineage_against_an_environment_is_what_differs(
+    published_shop: ProjectFolder, vde: Vde
+) -> None:
+    words = ("lineage", "marts.top", "--against", "prod", "--project", published_shop.root)
+    assert vde(*words).out == "all is as in prod@1\n"
+    published_shop.edit("models/marts/customers.sql", "sum(amount)", "max(amount + id)")
+    found = vde(*words, "--json").json
+    assert found["against"] == "prod@1"
+    assert [(one["model"], one["from_column"], one["how"]) for one in found["new"]] == [
+        ("marts.customers", "id", "aggregation"),
+        ("staging.orders", "id", "identity"),
+    ]
+    assert found["gone"] == []
+    changed = {(one["model"], one["column"]) for one in found["changed"]}
+    assert {("marts.customers", "revenue"), ("marts.top", "revenue")} <= changed
+    assert {model for model, _ in changed} == {"marts.customers", "marts.top"}
+    assert ("marts.top", "customer") not in changed
+    down = ("lineage", "staging.orders.id", "--down", "--against", "prod@1")
+    lines = vde(*down, "--project", published_shop.root).out.splitlines()
+    assert "new: marts.customers.revenue <- staging.orders.id  aggregation" in lines
+    both = vde(*words, "--impact")
+    assert (both.code, "two questions" in both.err) == (2, True)
+
+
 def test_a_column_is_followed_to_where_it_comes_from(shop: ProjectFolder, vde: Vde) -> None:
     assert vde("lineage", "marts.top.revenue", "--project", shop.root).out == (
         "marts.top.revenue\n"

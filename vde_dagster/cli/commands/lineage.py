@@ -26,16 +26,30 @@ Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what
 Impact = Annotated[
     bool, typer.Option("--impact", help="What would hold other values if the column did.")
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="ENV",
+        help="What is other than in an environment, or prod@41: edges, and columns' values.",
+    ),
+]
 
 
 @on_project
 def lineage(
-    workspace: Workspace, output: Output, of: Column, down: Down = False, impact: Impact = False
+    workspace: Workspace,
+    output: Output,
+    of: Column,
+    down: Down = False,
+    impact: Impact = False,
+    against: Against = None,
 ) -> None:
     """Show which columns a column is made of and decided by, up to the tables that others write.
 
     Below it stands what decides the rows. Examples: vde lineage marts.daily.revenue; vde lineage
-    marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact
+    marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact;
+    vde lineage marts.daily --against prod
     """
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.planning.snapshots.snapshot import require_column
@@ -48,6 +62,8 @@ def lineage(
     snapshots = workspace.snapshots()
     snapshot = snapshots[name]
     column = None if column is None else require_column(snapshot, column)
+    if impact and against is not None:
+        raise UsageError("--impact and --against are two questions", hint="give one of them")
     if impact:
         if column is None:
             raise UsageError(
@@ -59,6 +75,9 @@ def lineage(
         _show_impact(output, snapshots, workspace.project.exposures, name, column)
         return
     flows = (trace_down if down else trace)(snapshots, name, column)
+    if against is not None:
+        _show_difference(workspace, output, against, (name, column), flows, down=down)
+        return
     columns = [column] if column else [item.name for item in snapshot.columns]
     has_rows = any((flow.model, flow.column) == (str(name), None) for flow in flows)
     tops = [*columns, *([None] if has_rows and not down else [])]
@@ -68,6 +87,69 @@ def lineage(
     )
     if snapshot.version.opaque and not down:
         output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")
+
+
+def _show_difference(
+    workspace: Workspace,
+    output: Output,
+    against: str,
+    of: tuple[ModelName, str | None],
+    flows: Sequence[Flow],
+    *,
+    down: bool,
+) -> None:
+    """Show which flows an environment has not, or has beside, and what holds other values."""
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.published_version import named_environment
+    from vde_dagster.planning.snapshots.lineage import trace, trace_down
+
+    shown = named_environment(workspace, against)
+    stored = workspace.store.snapshots.load([one.snapshot_id for one in shown.entries.values()])
+    theirs = {name: stored[one.snapshot_id] for name, one in shown.entries.items()}
+    name, column = of
+    others: Sequence[Flow] = ()
+    if name in theirs:
+        others = (trace_down if down else trace)(theirs, name, column)
+    new, gone = (
+        [flow for flow in some if flow not in rest]
+        for some, rest in ((flows, set(others)), (others, set(flows)))
+    )
+    touched = {(flow.model, flow.column) for flow in flows} | {
+        (flow.parent, flow.source) for flow in flows
+    }
+    own = [column] if column else [one.name for one in workspace.snapshots()[name].columns]
+    touched |= {(str(name), one) for one in own}
+    changed = []
+    for model, held in sorted(touched, key=lambda one: (one[0], one[1] or "")):
+        key = ModelName(*model.split(".", 1))
+        ours, other = workspace.snapshots().get(key), theirs.get(key)
+        if ours is None or _meaning(ours, held) != (other and _meaning(other, held)):
+            changed.append((model, held))
+    lines = [
+        f"{word}: {_text(flow.model, flow.column)} <- {_text(flow.parent, flow.source)}  {flow.how}"
+        for word, some in (("new", new), ("gone", gone))
+        for flow in some
+    ]
+    lines += [f"other values: {_text(*one)}" for one in changed]
+    output.result(
+        {
+            "model": str(name),
+            "column": column,
+            "against": f"{shown.name}@{shown.version}",
+            "new": _flows_json(str(name), column, new)["flows"],
+            "gone": _flows_json(str(name), column, gone)["flows"],
+            "changed": [{"model": model, "column": held} for model, held in changed],
+        },
+        "\n".join(lines) or f"all is as in {shown.name}@{shown.version}",
+    )
+
+
+def _meaning(snapshot: Snapshot, column: str | None) -> str | None:
+    """Return the version of a column's values, or of the rows; None where there is none."""
+    if column is None:
+        return snapshot.version.rows
+    wanted = column.lower()
+    return next((one.version for one in snapshot.columns if one.name.lower() == wanted), None)
 
 
 def _show_impact(
