@@ -335,3 +335,18 @@ def test_an_address_that_no_service_has(shop: ProjectFolder) -> None:
         (done,) = send(workspace)
     assert "not one that Apprise knows" in done.problem
     assert "hush" not in done.problem
+
+
+def test_who_was_left_out_for_lack_of_time_comes_first_the_next_time(
+    shop: ProjectFolder, server: Receiving
+) -> None:
+    told(
+        shop,
+        f"targets.a = {{ url = '{server.url('a')}' }}",
+        f"targets.b = {{ url = '{server.url('b')}' }}",
+    )
+    with open_fake(shop.root) as workspace:
+        apply(workspace)
+        assert [one.receiver for one in send(workspace, lambda: bool(server.got))] == ["a"]
+        assert [one.receiver for one in send(workspace)] == ["b", "a"]
+    assert [one["path"] for one in server.got] == ["/a", "/b"]
