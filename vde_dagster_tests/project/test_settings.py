@@ -118,6 +118,7 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
         ("[tool.vde]\nconcurency = 3", "2", "'concurency'", "did you mean 'concurrency'?"),
         ("[tool.vde]\nconcurrency = 'many'", "2", "'concurrency'", "correct the value"),
         ("[tool.vde]\n\nconcurrency = 0", "3", "1 or more", "raise it"),
+        ("[tool.vde]\ndocs_url = 'javascript:x'", "2", "which is no address", "https://"),
         ("[tool.vde]\ntimezone = 'Europe/Berlin'", "2", "not supported", "UTC"),
         (
             "[tool.vde.dagster]\nschedule_tz = 'Europe/Berln'",

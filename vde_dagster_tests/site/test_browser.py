@@ -154,6 +154,37 @@ def test_environments_publications_differences_and_the_graph_have_pages(page: Pa
     _title(page, "marts.daily")
 
 
+def test_a_version_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
+    publish_shop(tmp_path)
+    folder = ProjectFolder(tmp_path)
+    edits = (
+        ("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1"),
+        ("models/marts/top.sql", "AS place", "AS place, 1 AS one"),
+        ("models/marts/customers.sql", "WHERE amount > 1 GROUP BY 1", "GROUP BY customer"),
+    )
+    with open_fake(tmp_path) as workspace:
+        for path, old, new in edits:
+            folder.edit(path, old, new)
+            workspace.reload()
+            workspace.apply(workspace.plan("prod"))
+        write_site(site_files(gather_document(workspace)), tmp_path / "docs")
+    with sync_playwright() as playwright:
+        page = open_page(playwright, tmp_path / "profile")
+        page.goto((tmp_path / "docs" / "index.html").as_uri() + "#/publication/prod/4")
+        page.get_by_role("link", name="prod@1", exact=True).click()
+        _title(page, "prod@4 against prod@1")
+        changed = page.get_by_role("row").filter(has=page.get_by_role("link", name="marts.top"))
+        expect(changed.first).to_contain_text("+ one")
+        back = page.get_by_role("region", name="Changed and back")
+        expect(back.get_by_role("link", name="marts.customers")).to_be_visible()
+        page.goto(page.url.partition("#")[0] + "#/difference/prod@2/prod@1")
+        _title(page, "prod@2 against prod@1")
+        expect(page.get_by_text("upstream, in marts.customers")).to_be_visible()
+        page.goto(page.url.partition("#")[0] + "#/difference/prod@2/prod@9")
+        expect(page.get_by_text("difference of prod@2 and prod@9")).to_be_visible()
+        page.context.close()
+
+
 def test_colours_follow_the_system_and_the_button(page: Page) -> None:
     shade = "getComputedStyle(document.body).backgroundColor"
     page.emulate_media(color_scheme="light")

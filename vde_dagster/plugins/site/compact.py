@@ -6,9 +6,9 @@ others have models, environments and publications, and are loaded when a page sh
 that is deflated (zlib's format) and in base64, which is a fifth of it.
 
 Numbers: `words` is a table of texts that occur often, `names` of models and other tables, those of
-models first, as in the document. Instants are seconds since 1970 in UTC; ranges are flat lists of
-starts and lengths; snapshots of Iceberg are texts, as a script's numbers have 53 bits. What is
-empty is left out.
+models first, as in the document. Snapshots of differences are numbers, by which equal ones are
+known. Instants are seconds since 1970 in UTC; ranges are flat lists of starts and lengths;
+snapshots of Iceberg are texts, as a script's numbers have 53 bits. What is empty is left out.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class _Compactor:
     document: Document
     words: Words = field(default_factory=Words)
     names: Words = field(default_factory=Words)
+    snapshots: Words = field(default_factory=Words)
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def scripts(self) -> dict[str, bytes]:
@@ -321,6 +322,8 @@ class _Compactor:
             removed=list(one.removed),
             changed=list(one.changed),
             reasons=list(one.reasons),
+            was=self.snapshots.number(one.old),
+            now=self.snapshots.number(one.new),
         )
 
 

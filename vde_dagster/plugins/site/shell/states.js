@@ -74,7 +74,7 @@ site.routes.publication = async (environment, version) => {
     body: [
       el("p", {}, link(["environments"], "All environments"), near.map(each => [" · ", each])),
       facts(["Changed", what], ["Published", `${when(at)} UTC`], ["By", by], ["Plan", told.plan ? el("code", {}, told.plan) : "none: a rollback"], ["Note", told.note],
-        ["Models", counts(one)], ["Dropped", told.dropped ? "the environment ended with it" : null]),
+        ["Models", counts(one)], ["Against", between(its.slice(here + 1).map(each => link(["difference", `${environment}@${version}`, `${environment}@${each[1]}`], `${environment}@${each[1]}`)))], ["Dropped", told.dropped ? "the environment ended with it" : null]),
       section("Definitions", definitions(told.definitions, Number(version) === 1 ? "It is the first: all models are new." : "No definition changed.")),
       section("Data", told.data ? table("Tables whose rows changed", ["Models", "What", "Rows", "Added", "Removed", "Filled"], told.data.map(([models, word, rows, added, removed, filled]) => [
         between(models.map(model => modelLink(model))), site.index.words[word], rows ?? "", added ?? "", removed ?? "", ranges(filled || [])])) : el("p", { class: "soft" }, "No rows changed.")),
@@ -82,8 +82,52 @@ site.routes.publication = async (environment, version) => {
   };
 };
 
-/** What one environment shows otherwise than another. */
+/** What an environment shows otherwise than at an earlier version, by the publications since then. */
+async function sinceVersion(newer, older) {
+  const [environment, until] = newer.split("@");
+  const from = Number(older.split("@")[1]);
+  const its = site.index.publications.filter(each => each[0] === environment);
+  const is = version => its.some(each => each[1] === version);
+  if (older.split("@")[0] !== environment || !is(from) || !is(Number(until)) || from >= Number(until)) return missing(`difference of ${newer} and ${older}`);
+  const since = its.filter(each => each[1] > from && each[1] <= Number(until)).reverse();
+  const told = await Promise.all(since.map(async each => [each[1], (await load(`publications-${each[8]}`))[each[9]]]));
+  const [models, tables] = [new Map(), new Map()];
+  for (const [version, { definitions: changed, data }] of told) {
+    for (const one of changed || []) models.set(one.model, [...(models.get(one.model) || []), { ...one, version }]);
+    for (const [ids, , rows, added, removed] of data || []) {
+      const before = tables.get(ids.join()) || [ids, null, 0, 0];
+      const sum = (one, other) => (typeof one === "number" && typeof other === "number" ? one + other : "");
+      tables.set(ids.join(), [ids, rows ?? before[1], sum(before[2], added), sum(before[3], removed)]);
+    }
+  }
+  const [net, back] = [[], []];
+  for (const steps of models.values()) {
+    const [first, last] = [steps[0], steps[steps.length - 1]];
+    if (first.was === last.now) { back.push(first.model); continue; }
+    const all = key => steps.flatMap(one => one[key] || []);
+    const at = one => (steps.length > 1 ? `${environment}@${one.version}: ` : "");
+    net.push(steps.length === 1 ? first : {
+      model: first.model, change: first.was < 0 ? "added" : last.now < 0 ? "removed" : "modified",
+      category: [...new Set(steps.map(one => one.category).filter(Boolean))].join(", then "),
+      added: [...new Set(all("added"))], removed: [...new Set(all("removed"))], changed: [...new Set(all("changed"))],
+      reasons: steps.flatMap(one => (one.reasons || []).map(text => at(one) + text)),
+    });
+  }
+  return {
+    title: `${newer} against ${older}`,
+    body: [
+      el("p", {}, link(["publication", environment, until], newer), " · ", link(["publication", environment, from], older)),
+      section("Definitions", definitions(net.length ? net : null, "All models are defined alike.")),
+      back.length ? section("Changed and back", el("ul", {}, back.map(number => el("li", {}, modelLink(number))))) : null,
+      section("Data", tables.size ? table("Tables whose rows changed in between", ["Models", "Rows", "Added", "Removed"], [...tables.values()].map(([ids, ...numbers]) => [
+        between(ids.map(one => modelLink(one))), ...numbers.map(one => one ?? "")])) : el("p", { class: "soft" }, "No rows changed.")),
+    ],
+  };
+}
+
+/** What one environment shows otherwise than another, or one version than an earlier one. */
 site.routes.difference = async (newer, older) => {
+  if (`${newer}`.includes("@") && `${older}`.includes("@")) return sinceVersion(newer, older);
   const one = site.index.differences.find(each => each[0] === newer && each[1] === older);
   const known = name => site.index.environments.some(each => each.name === name);
   if (!one && !(known(newer) && known(older))) return missing(`difference of ${newer} and ${older}`);
