@@ -254,6 +254,20 @@ def test_plans_of_all_kinds_are_whole_and_of_their_own_state(
         assert workspace.apply(opened).published
 
 
+def test_a_seed_of_which_the_clone_has_other_rows_is_refused(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", SHOP)
+    path = tmp_path / "plan.json"
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+        save_plan(workspace, plan.id, path)
+        planned = (folder.root / "seeds/orders.csv").read_text()
+        folder.edit("seeds/orders.csv", "1,10,5.0", "1,10,6.0")
+        with pytest.raises(UsageError, match="is another file here"):
+            open_plan(workspace, path)
+        (folder.root / "seeds/orders.csv").write_text(planned)
+        assert workspace.apply(open_plan(workspace, path)).published
+
+
 def test_a_plan_that_changes_nothing_writes_no_file(team: Team, vde: Vde) -> None:
     ended = vde("plan", "prod", "--save", team.file, "--project", team.reviewer.root)
     assert ended.code == 0

@@ -25,6 +25,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.state.db.codec import StoredPlan
 
@@ -223,7 +224,7 @@ def require_state(workspace: Workspace, found: PlanFile) -> None:
             if to_bytes(one) != to_bytes(plan.snapshots[key])
         ]
     if record is None or record.status != "applied":
-        differences += _of_state(workspace, plan)
+        differences += [*_of_state(workspace, plan), *_of_seeds(workspace, plan)]
     if differences:
         told = "; ".join(differences[:MOST_DIFFERENCES])
         more = first_of(len(differences), MOST_DIFFERENCES)
@@ -263,6 +264,17 @@ def _of_state(workspace: Workspace, plan: Plan) -> Iterator[str]:
         elif lost := table.intervals - there.intervals:
             ranges = ", ".join(f"{iso(one.start)} … {iso(one.end)}" for one in lost)
             yield f"the table of {model} is not filled any more for {ranges}"
+
+
+def _of_seeds(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    """Yield the seeds to be filled whose rows, which no plan has, are others in this clone."""
+    for model in plan.computed:
+        kind = plan.snapshot_of(model).model.kind
+        if isinstance(kind, Seed):
+            path = workspace.root / kind.path
+            content = path.read_bytes() if path.is_file() else b""
+            if hashlib.sha256(content).hexdigest() != kind.content_hash:
+                yield f"{kind.path} of {model.name} is another file here (check out its commit)"
 
 
 def _shown(plan: Plan) -> dict[ModelName, str]:
