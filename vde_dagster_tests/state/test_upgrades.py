@@ -133,7 +133,7 @@ def _named(model: PlannedModel) -> PlannedModel:
     ref = TableRef("db", "t1")
     table = None if model.table is None else replace(model.table, id="t1", ref=ref)
     change = None if model.in_place is None else replace(model.in_place, table=ref)
-    return replace(model, table=table, in_place=change, backlog=None)
+    return replace(model, table=table, in_place=change, backlog=None, moves=())
 
 
 def rich_plan() -> Plan:

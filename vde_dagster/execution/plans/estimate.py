@@ -170,7 +170,11 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
         for model in computed
     }
     ids = [table for both in tables.values() for table in both if table]
-    log = store.fills.recent(ids, MOST)
+    # A page of the plan may be written after it was applied.
+    log = {
+        table: [one for one in fills if one.plan_id != plan.id]
+        for table, fills in store.fills.recent(ids, MOST).items()
+    }
     models: dict[ModelName, ModelEstimate] = {}
     unknown = []
     for model in computed:
