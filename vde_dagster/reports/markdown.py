@@ -21,7 +21,7 @@ MOST_SHOWN = 20
 _MENTION = re.compile(r"(?<![\w`])@(?=\w)")
 
 
-def plan_comment(report: Report) -> str:
+def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
     """Write a plan's report as a comment on a pull request: what is long is folded.
 
     Its first line is a comment of HTML, the same for each plan of an environment, by which a job
@@ -50,7 +50,7 @@ def plan_comment(report: Report) -> str:
     last = f"Plan `{report.id}`, {report.facts}." if report.id else f"{report.facts.capitalize()}."
     if report.id:
         last += f" Apply it with `vde apply {report.subject} --plan {report.id}`."
-    room = MAX_COMMENT - sum(len(part) + 2 for part in (*shown, last)) - 100
+    room = most - sum(len(part) + 2 for part in (*shown, last)) - 100
     left_out = 0
     for fold in folds:
         if len(fold) + 2 > room:
@@ -60,10 +60,10 @@ def plan_comment(report: Report) -> str:
         shown.append(fold)
     if left_out:
         shown.append(f"… {count(left_out, 'part')} too long for a comment: the plan has all")
-    return _unmentioned("\n\n".join([*shown, last]))
+    return unmentioned("\n\n".join([*shown, last]))
 
 
-def _unmentioned(text: str) -> str:
+def unmentioned(text: str) -> str:
     """Put a joiner of words, which nobody sees, behind each `@` that is not in a block of code."""
     parts = text.split("```")
     return "```".join(

@@ -1,0 +1,119 @@
+"""The check of a pull request: built in an environment of its own, compared, and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.texts import count
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.plans.estimate import estimate_plan
+from vde_dagster.execution.plans.gates import objections
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.plugins.ci.comment import (
+    check_comment,
+    findings_markdown,
+    marker_of,
+    plan_parts,
+)
+from vde_dagster.plugins.ci.findings import Findings, place_in_repository
+from vde_dagster.plugins.ci.forges.forge import Check, Forge
+from vde_dagster.plugins.ci.rows import compare_rows, rows_markdown
+from vde_dagster.plugins.ci.seen import forget_seen, keep_seen
+from vde_dagster.plugins.ci.settings import ci_settings
+from vde_dagster.reports.plan import summary
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The end of a check.
+
+    Args:
+        plan_id: The stored plan for production; empty where it would change nothing, or it failed.
+        comment: The text that was written.
+    """
+
+    number: int
+    environment: str
+    passed: bool
+    plan_id: str
+    check: Check
+    comment: str
+
+
+def check_pull_request(
+    workspace: Workspace, forge: Forge, number: int, commit: str = ""
+) -> Checked:
+    """Build a pull request's environment, and write its comment and its check.
+
+    Args:
+        commit: Its newest one; the forge is asked where it is empty.
+
+    Raises:
+        UsageError: The forge refuses something.
+        ExecutionError: The forge cannot be reached.
+    """
+    settings = ci_settings(workspace)
+    environment = settings.environment(number)
+    commit = commit or forge.head(number)
+    findings = Findings(place_in_repository(workspace.root))
+    parts: list[str] = []
+    seen: Plan | None = None
+    done = ""
+    try:
+        wanted = workspace.plan(PRODUCTION, save=False)
+        estimate, against = estimate_plan(workspace, wanted), objections(workspace, wanted)
+        cost = estimate.sentence() if estimate.models else ""
+        parts = plan_parts(workspace, wanted, cost, against, 0)
+        findings.errors += (one.sentence for one in against if one.level == "refuse")
+        done = _build(workspace, environment, findings)
+        rows = rows_markdown(compare_rows(workspace, wanted, environment, settings.samples))
+        parts = [*rows, *plan_parts(workspace, wanted, cost, against, sum(map(len, rows)))]
+        seen = workspace.plan(PRODUCTION)
+    except VdeError as error:
+        findings.fail(error)
+    passed = not findings.failed and seen is not None
+    if passed and seen is not None:
+        keep_seen(workspace, number, "" if seen.is_empty else seen.id, commit)
+    elif not _is_closed(workspace):
+        forget_seen(workspace, number)
+    plan_id = seen.id if passed and seen is not None and not seen.is_empty else ""
+    wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
+    title = f"{environment}: {done}" if passed else f"{environment}: {count(wrong, 'failure')}"
+    status = f"## {'✅' if passed else '❌'} vde: {title}\n\nof commit {commit[:12]}. "
+    status += _merged(seen) if passed and seen is not None else "Nothing may be merged as it is."
+    told = findings_markdown(findings.annotations, findings.errors)
+    text = check_comment(workspace, number, environment, status, [*told, *parts])
+    check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations)
+    forge.write_comment(number, marker_of(workspace, number), text)
+    forge.write_check(check)
+    return Checked(number, environment, passed, plan_id, check, text)
+
+
+def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
+    """Plan and apply the environment; return what was done in a few words."""
+    plan = workspace.plan(environment, at_once=True)
+    result = workspace.apply(plan, on_event=findings.see)
+    findings.errors += (
+        f"{one.model}: {one.error}" for one in result.failed_statements if one.error
+    )
+    if not result.published:
+        return "up to date"
+    computed = len(result.plan.builds) - len(result.skipped)
+    reused = sum(model.table is not None for model in result.plan.models) - computed
+    return f"{count(computed, 'model')} computed, {max(reused, 0)} reused"
+
+
+def _merged(seen: Plan) -> str:
+    if seen.is_empty:
+        return "A merge changes nothing in production."
+    return f"When it is merged, production gets plan `{seen.id}`: {summary(seen)}."
+
+
+def _is_closed(workspace: Workspace) -> bool:
+    """Say whether the state was not opened, as the files have mistakes."""
+    return "store" not in workspace.__dict__

@@ -1,0 +1,120 @@
+"""Remarks on lines of the repository's files: mistakes, failed unit tests and audits."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from vde_dagster.base.texts import count
+from vde_dagster.errors import ExecutionError, ProjectError, SourceLocation, VdeError
+from vde_dagster.execution.apply.failure_report import audit_place
+from vde_dagster.execution.events import AuditFinished, UnitTestFinished
+from vde_dagster.plugins.ci.forges.forge import Annotation
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.events import Event
+
+Level = Literal["failure", "warning"]
+
+
+@dataclass
+class Findings:
+    """What is wrong, each once, in the order in which it was found.
+
+    Args:
+        prefix: The project's folder in the repository, empty or with `/` at its end.
+        errors: What is wrong and has no line.
+    """
+
+    prefix: str
+    errors: list[str] = field(default_factory=list)
+    _found: dict[tuple[str, str], Annotation] = field(default_factory=dict)
+
+    @property
+    def annotations(self) -> list[Annotation]:
+        """The remarks, failures first."""
+        return sorted(self._found.values(), key=lambda one: one.level != "failure")
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong that stops a pull request."""
+        return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
+
+    def see(self, event: Event) -> None:
+        """Take what went wrong while a plan is applied."""
+        if isinstance(event, UnitTestFinished) and not event.result.passed:
+            test = event.result.test
+            title = f"unit test {test.name} of {test.model}"
+            self._add(f"test {test.model} {test.name}", test.location, title, event.result.summary)
+        elif isinstance(event, AuditFinished) and event.result.failed_rows:
+            model, audit = event.snapshot.model, event.audit
+            self._audit(
+                str(model.name),
+                audit.label,
+                audit_place(model, audit),
+                event.result.failed_rows,
+                "failure" if audit.blocking else "warning",
+            )
+
+    def fail(self, error: VdeError) -> None:
+        """Take an error that ended the work."""
+        if isinstance(error, ProjectError):
+            for one in error.mistakes:
+                self._mistake(one)
+            return
+        failures = error.failures if isinstance(error, ExecutionError) else ()
+        for failure in failures:
+            at = failure.location
+            for audit in failure.audits:
+                self._audit(str(failure.model), audit.audit, at, audit.rows, "failure")
+            if not failure.audits:
+                message = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
+                self._add(f"model {failure.model}", at, str(failure.model), message)
+        if not failures and not self.failed:
+            self._mistake(error)
+
+    def _mistake(self, error: VdeError) -> None:
+        hint = f" ({error.hint})" if error.hint else ""
+        message = f"{error.message}{hint}"
+        self._add(str(error), error.location, "mistake", message)
+
+    def _audit(
+        self, model: str, label: str, at: SourceLocation | None, rows: int, level: Level
+    ) -> None:
+        key = f"audit {model} {label}"
+        known = self._found.get((key, level))
+        if known is not None and known.message.startswith(f"{count(rows, 'row')} "):
+            return
+        self._add(key, at, f"audit {label} of {model}", f"{count(rows, 'row')} failed", level)
+
+    def _add(
+        self,
+        key: str,
+        at: SourceLocation | None,
+        title: str,
+        message: str,
+        level: Level = "failure",
+    ) -> None:
+        if at is None or at.path.is_absolute() or ".." in at.path.parts:
+            said = f"{title}: {message}"
+            if said not in self.errors:
+                self.errors.append(said)
+            return
+        path = f"{self.prefix}{at.path.as_posix()}"
+        self._found.setdefault((key, level), Annotation(path, at.line or 1, title, message, level))
+
+
+def place_in_repository(root: Path) -> str:
+    """Return a project's folder in its repository, empty or with `/` at its end."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--show-prefix"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,133 @@
+"""GitHub by its REST API: issue comments and check runs.
+
+https://docs.github.com/en/rest/issues/comments, https://docs.github.com/en/rest/checks/runs
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check
+from vde_dagster.plugins.ci.forges.rest import Rest, Token
+
+MOST_ANNOTATIONS = 50
+"""Annotations of one request; more are added by further ones."""
+_MOST_OF_TEXT = 60_000
+_OF_ACTIONS = "github-actions[bot]"
+"""The user that writes what is sent with the token of a workflow."""
+
+
+@dataclass(frozen=True)
+class GitHub:
+    """A repository on GitHub.
+
+    Args:
+        repository: `owner/name`.
+        login: The token's user; asked for when empty.
+    """
+
+    rest: Rest
+    repository: str
+    login: str = ""
+
+    @classmethod
+    def of_variables(cls, login: str = "") -> GitHub:
+        """Take what a workflow's job is given.
+
+        Raises:
+            UsageError: There is no repository or no token.
+        """
+        repository = os.environ.get("GITHUB_REPOSITORY", "")
+        if repository.count("/") != 1:
+            raise UsageError(
+                "GITHUB_REPOSITORY does not name a repository",
+                hint="outside of a workflow set it to owner/name",
+            )
+        base = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
+        token = Token.of_variables("Authorization", "Bearer ", "GITHUB_TOKEN")
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+        }
+        return cls(Rest(base, token, headers), repository, login)
+
+    def head(self, number: int) -> str:
+        """Return the newest commit of a pull request."""
+        return str(self.rest.get(f"{self._repo}/pulls/{number}")["head"]["sha"])
+
+    def merged_by(self, commit: str) -> int | None:
+        """Return the pull request that a commit of the main branch merged, or None."""
+        found = list(self.rest.pages(f"{self._repo}/commits/{quote(commit)}/pulls?per_page=100"))
+        merged = [one for one in found if one.get("merged_at")]
+        own = [one for one in merged if one.get("merge_commit_sha") == commit]
+        chosen = own or merged
+        return int(chosen[0]["number"]) if chosen else None
+
+    def comment(self, number: int, marker: str) -> str | None:
+        """Return the text of the comment that the token's user made, or None."""
+        found = self._comment(number, marker)
+        return None if found is None else str(found["body"])
+
+    def write_comment(self, number: int, marker: str, text: str) -> None:
+        """Make the comment, or put another text in its place."""
+        found, body = self._comment(number, marker), {"body": text}
+        if found is None:
+            self.rest.send("POST", f"{self._repo}/issues/{number}/comments", body)
+        elif found["body"] != text:
+            self.rest.send("PATCH", f"{self._repo}/issues/comments/{found['id']}", body)
+
+    def write_check(self, check: Check) -> None:
+        """Make a check run, with all annotations."""
+        parts = [
+            [_annotation(one) for one in check.annotations[at : at + MOST_ANNOTATIONS]]
+            for at in range(0, len(check.annotations), MOST_ANNOTATIONS)
+        ] or [[]]
+        output = {"title": check.title[:255], "summary": check.summary[:_MOST_OF_TEXT]}
+        run = self.rest.send(
+            "POST",
+            f"{self._repo}/check-runs",
+            {
+                "name": NAME,
+                "head_sha": check.commit,
+                "status": "completed",
+                "conclusion": "success" if check.passed else "failure",
+                "output": {**output, "annotations": parts[0]},
+            },
+        )
+        for part in parts[1:]:
+            added = {"output": {**output, "annotations": part}}
+            self.rest.send("PATCH", f"{self._repo}/check-runs/{run['id']}", added)
+
+    @property
+    def _repo(self) -> str:
+        return f"/repos/{quote(self.repository)}"
+
+    @cached_property
+    def _user(self) -> str:
+        # An installation's token, as a workflow has, may not ask who it is.
+        known = None if self.login else self.rest.get("/user", or_none=(403, 404))
+        return self.login or (str(known["login"]) if known else _OF_ACTIONS)
+
+    def _comment(self, number: int, marker: str) -> Any:
+        """Return the oldest comment of the token's user that begins with the marker."""
+        for one in self.rest.pages(f"{self._repo}/issues/{number}/comments?per_page=100"):
+            own = (one.get("user") or {}).get("login") == self._user
+            if own and str(one.get("body") or "").startswith(marker):
+                return one
+        return None
+
+
+def _annotation(one: Annotation) -> dict[str, Any]:
+    return {
+        "path": one.path,
+        "start_line": one.line,
+        "end_line": one.line,
+        "annotation_level": one.level,
+        "title": one.title[:255],
+        "message": one.message[:_MOST_OF_TEXT],
+    }

@@ -1,0 +1,158 @@
+"""Plain Git: comments are files of a ref that is pushed, checks are notes on commits.
+
+`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.plugins.ci.forges.forge import Check
+
+COMMENTS = "refs/vde/comments"
+NOTES = "refs/notes/vde"
+_ATTEMPTS = 10
+_TIMEOUT = 120
+_SIGNED = {
+    "GIT_AUTHOR_NAME": "vde",
+    "GIT_AUTHOR_EMAIL": "vde@localhost",
+    "GIT_COMMITTER_NAME": "vde",
+    "GIT_COMMITTER_EMAIL": "vde@localhost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainGit:
+    """A clone, and the remote that it shares comments and checks by.
+
+    Args:
+        folder: In the clone.
+        remote: Its name or URL; nothing is shared where the clone has no such remote.
+    """
+
+    folder: Path
+    remote: str = "origin"
+
+    def head(self, number: int) -> str:
+        """Return the commit that is checked out."""
+        return self._git("rev-parse", "--verify", "HEAD").strip()
+
+    def merged_by(self, commit: str) -> int | None:
+        """Return None: Git knows no pull requests."""
+        return None
+
+    def comment(self, number: int, marker: str) -> str | None:
+        """Return the text of a pull request's comment, or None."""
+        self._fetch(COMMENTS)
+        path = f"{COMMENTS}:{_file(number)}"
+        if not self._has(path):
+            return None
+        text = self._git("cat-file", "blob", path)
+        return text if text.startswith(marker) else None
+
+    def write_comment(self, number: int, marker: str, text: str) -> None:
+        """Write the file of the comment, and push it."""
+
+        def change() -> None:
+            blob = self._git("hash-object", "-w", "--stdin", given=text).strip()
+            before = self._git("rev-parse", COMMENTS).strip() if self._has(COMMENTS) else None
+            with self._index() as index:
+                if before is not None:
+                    self._git("read-tree", before, index=index)
+                entry = f"100644,{blob},{_file(number)}"
+                self._git("update-index", "--add", "--cacheinfo", entry, index=index)
+                tree = self._git("write-tree", index=index).strip()
+            parents = ["-p", before] if before is not None else []
+            said = f"comment of {number}"
+            commit = self._git("commit-tree", tree, *parents, "-m", said).strip()
+            self._git("update-ref", COMMENTS, commit, before or "")
+
+        self._shared(COMMENTS, change)
+
+    def write_check(self, check: Check) -> None:
+        """Write the note of a commit, and push it."""
+        lines = [f"vde: {'passed' if check.passed else 'failed'}: {check.title}"]
+        lines += [f"{one.level}: {one}" for one in check.annotations]
+
+        def change() -> None:
+            text = "\n".join(lines)
+            self._git("notes", f"--ref={NOTES}", "add", "-f", "-F", "-", check.commit, given=text)
+
+        self._shared(NOTES, change)
+
+    def _shared(self, ref: str, change: Callable[[], None]) -> None:
+        """Change a ref on top of what the remote has; again where somebody was first."""
+        for _ in range(_ATTEMPTS):
+            self._fetch(ref)
+            change()
+            if not self._is_shared() or self._tried("push", "--quiet", self.remote, f"{ref}:{ref}"):
+                return
+        raise ExecutionError(
+            f"{ref} cannot be pushed to {self.remote}",
+            hint="look whether the job may push there, and run it again",
+        )
+
+    def _fetch(self, ref: str) -> None:
+        """Take what the remote has of a ref, in place of what is here."""
+        if not self._is_shared():
+            return
+        listed = self._git("ls-remote", self.remote, ref)
+        if listed.strip():
+            self._git("fetch", "--quiet", self.remote, f"+{ref}:{ref}")
+        elif self._has(ref):
+            self._git("update-ref", "-d", ref)
+
+    def _is_shared(self) -> bool:
+        return self.remote in self._git("remote").split()
+
+    def _has(self, name: str) -> bool:
+        return self._tried("rev-parse", "--quiet", "--verify", name)
+
+    @contextmanager
+    def _index(self) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="vde-ci-") as folder:
+            yield str(Path(folder) / "index")
+
+    def _git(self, *arguments: str, given: str | None = None, index: str | None = None) -> str:
+        done = self._run(arguments, given, index)
+        if done.returncode:
+            told = done.stderr.strip().splitlines()[:1]
+            raise UsageError(
+                f"git {arguments[0]} failed: {''.join(told)}",
+                hint="run it in a clone of the repository that the project lies in",
+            )
+        return done.stdout
+
+    def _tried(self, *arguments: str) -> bool:
+        return self._run(arguments, None, None).returncode == 0
+
+    def _run(
+        self, arguments: tuple[str, ...], given: str | None, index: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        more = {"GIT_INDEX_FILE": index} if index else {}
+        try:
+            return subprocess.run(
+                ["git", "-C", str(self.folder), *arguments],
+                input=given,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_TIMEOUT,
+                env={**os.environ, **_SIGNED, "GIT_TERMINAL_PROMPT": "0", **more},
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ExecutionError(
+                f"git {arguments[0]} cannot be run: {type(error).__name__}",
+                hint="install git, and look whether the remote answers",
+            ) from None
+
+
+def _file(number: int) -> str:
+    return f"pr_{number}.md"

@@ -1,0 +1,150 @@
+"""Requests to a forge's REST API: JSON, a token that is in no message, pages, attempts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from vde_dagster.errors import ExecutionError, UsageError
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+
+_TIMEOUT = 30.0
+_ATTEMPTS = 4
+_LATER = (429, 500, 502, 503, 504)
+_MOST_PAGES = 100
+_MOST_OF_ANSWER = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A secret that is sent in a header and shown nowhere."""
+
+    header: str
+    value: str = field(repr=False)
+
+    @classmethod
+    def of_variables(cls, header: str, prefix: str, *names: str) -> Token:
+        """Take the first environment variable that is set.
+
+        Raises:
+            UsageError: None is.
+        """
+        for name in names:
+            if value := os.environ.get(name, "").strip():
+                return cls(header, f"{prefix}{value}")
+        raise UsageError(
+            f"there is no token: {' and '.join(names)} are not set"
+            if len(names) > 1
+            else f"there is no token: {names[0]} is not set",
+            hint=f"give the job a token in {names[0]}, see docs/ci.md",
+        )
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        """Sign a request; as `auth` it goes before a password of `.netrc`."""
+        request.headers[self.header] = self.value
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A REST API.
+
+    Args:
+        base: Its URL, without an end.
+        headers: Sent with every request.
+        backoff: Seconds before the second attempt, doubled before each later one.
+    """
+
+    base: str
+    token: Token
+    headers: Mapping[str, str] = field(default_factory=dict)
+    backoff: float = 0.5
+
+    def get(self, path: str, *, or_none: tuple[int, ...] = ()) -> Any:
+        """Return what is at a path; None where the answer is one of some codes."""
+        answer = self._send("GET", path, None, or_none)
+        return None if answer is None else answer.json()
+
+    def pages(self, path: str) -> Iterator[Any]:
+        """Yield the items of all pages of a list, as `Link` headers name them."""
+        next_path: str | None = path
+        for _ in range(_MOST_PAGES):
+            if next_path is None:
+                return
+            answer = self._send("GET", next_path, None, ())
+            assert answer is not None
+            yield from answer.json()
+            next_path = answer.links.get("next", {}).get("url")
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any], *, or_none: tuple[int, ...] = ()
+    ) -> Any:
+        """Send JSON; a POST is sent once, as it might be done twice."""
+        answer = self._send(method, path, body, or_none)
+        return None if answer is None else answer.json()
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, or_none: tuple[int, ...]
+    ) -> Response | None:
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+
+        url = path if "://" in path else f"{self.base}{path}"
+        if urlsplit(url)[:2] != urlsplit(self.base)[:2]:
+            # The next page's address is the server's word: the token goes nowhere else.
+            raise ExecutionError(f"{self.base} names a page of another server: {url}")
+        retry = Retry(
+            total=_ATTEMPTS - 1,
+            backoff_factor=self.backoff,
+            status_forcelist=_LATER,
+            allowed_methods={"GET", "PATCH", "PUT"},
+            redirect=False,
+            raise_on_status=False,
+        )
+        what = f"{method} {urljoin(self.base, urlsplit(url).path)}"
+        with requests.Session() as session:
+            session.mount("http://", HTTPAdapter(max_retries=retry))
+            session.mount("https://", HTTPAdapter(max_retries=retry))
+            try:
+                answer = session.request(
+                    method,
+                    url,
+                    json=body,
+                    auth=self.token,
+                    headers=self.headers,
+                    timeout=_TIMEOUT,
+                    allow_redirects=method == "GET",
+                )
+            except requests.RequestException as error:
+                raise ExecutionError(
+                    f"{what} failed: {type(error).__name__}",
+                    hint="look whether the forge can be reached from here, and run the job again",
+                ) from None
+        if answer.status_code in or_none:
+            return None
+        if answer.ok and not answer.is_redirect:
+            return answer
+        said = _message(answer)
+        if answer.status_code in (401, 403, 404):
+            raise UsageError(
+                f"{what} is refused ({answer.status_code}{said})",
+                hint="look at the job's token, what it may do, and the pull request's number",
+            )
+        raise ExecutionError(
+            f"{what} failed ({answer.status_code}{said})", hint="run the job again"
+        )
+
+
+def _message(answer: Response) -> str:
+    try:
+        said = answer.json()
+    except ValueError:
+        return ""
+    text = said.get("message") or said.get("error") if isinstance(said, dict) else None
+    return f": {str(text)[:_MOST_OF_ANSWER]}" if text else ""

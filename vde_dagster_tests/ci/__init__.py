@@ -1,0 +1,1 @@
+"""Tests of pull requests: forges, checks, deployments."""

@@ -1,0 +1,87 @@
+"""A shop in a Git repository of which two people have clones, and a server as GitHub's."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from vde_dagster_tests.ci.github import REPOSITORY, TOKEN, FakeGitHub, fake_github
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+SETTINGS = """
+[tool.vde]
+id = "shop"
+state_url = "sqlite:///{folder}/state.db"
+warehouse = "{folder}/warehouse"
+"""
+_FORGE = ("GITHUB_", "GITLAB_", "CI_", "CI")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as somebody."""
+    who = ["-c", "user.name=anna", "-c", "user.email=anna@example.org"]
+    done = subprocess.run(
+        ["git", *who, "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class Team:
+    """A bare repository, and clones of it whose projects share one state and warehouse."""
+
+    folder: Path
+
+    @property
+    def bare(self) -> Path:
+        """The repository that all push to."""
+        return self.folder / "shop.git"
+
+    def clone(self, name: str, branch: str = "main") -> ProjectFolder:
+        """Clone it, with a branch checked out."""
+        target = self.folder / name
+        git(self.folder, "clone", "-q", "-b", branch, str(self.bare), str(target))
+        return ProjectFolder(target)
+
+    def commit(self, clone: ProjectFolder, branch: str) -> str:
+        """Commit and push what a clone has changed; return the commit."""
+        git(clone.root, "checkout", "-q", "-B", branch)
+        git(clone.root, "add", ".")
+        git(clone.root, "commit", "-q", "-m", "an edit")
+        git(clone.root, "push", "-q", "-u", "origin", branch)
+        return git(clone.root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """A team whose main branch is not published yet."""
+    _no_forge(monkeypatch)
+    team = Team(tmp_path)
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(team.bare))
+    git(tmp_path, "clone", "-q", str(team.bare), str(tmp_path / "first"))
+    settings = SETTINGS.format(folder=tmp_path)
+    files = {**SHOP, "pyproject.toml": settings, ".gitignore": ".vde/\n"}
+    team.commit(ProjectFolder(tmp_path / "first", files), "main")
+    return team
+
+
+@pytest.fixture
+def github(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGitHub]:
+    """A server as GitHub's, which the variables of a workflow's job name."""
+    with fake_github() as found:
+        _no_forge(monkeypatch)
+        monkeypatch.setenv("GITHUB_API_URL", found.url)
+        monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+        yield found
+
+
+def _no_forge(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith(_FORGE)]:
+        monkeypatch.delenv(name)

@@ -1,0 +1,119 @@
+"""Checks of pull requests, end to end: two clones of a bare repository, one state, real plans."""
+
+from __future__ import annotations
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.ci.checking import check_pull_request
+from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.seen import seen_plan
+from vde_dagster_tests.ci.conftest import Team, git
+from vde_dagster_tests.ci.github import FakeGitHub
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")
+
+
+def _published(team: Team) -> None:
+    with open_fake(ProjectFolder(team.folder / "first").root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+
+def _entries(workspace: Workspace, name: str) -> dict[str, str]:
+    found = workspace.store.environments.get(name)
+    return (
+        {str(model): entry.snapshot_id for model, entry in found.entries.items()} if found else {}
+    )
+
+
+def test_a_pull_request_has_an_environment_one_comment_and_a_check_that_clones_see(
+    team: Team,
+) -> None:
+    _published(team)
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    commit = team.commit(anna, "doubled")
+    with open_fake(anna.root) as workspace:
+        production = _entries(workspace, "prod")
+        done = check_pull_request(workspace, forge_of(workspace), 7)
+        assert done.passed
+        assert done.environment == "pr_7"
+        built = _entries(workspace, "pr_7")
+        changed = {name for name in built if built[name] != production[name]}
+        assert changed == {"marts.customers", "marts.top"}
+        assert _entries(workspace, "prod") == production
+        seen = seen_plan(workspace, 7)
+        assert seen is not None
+        assert (seen.plan_id, seen.commit) == (done.plan_id, commit)
+        plan = workspace.store.plans.load(done.plan_id)
+        assert (plan.environment, plan.computed) == ("prod", ())
+    bert = team.clone("bert")
+    git(bert.root, "fetch", "-q", "origin", "refs/vde/*:refs/vde/*", "refs/notes/*:refs/notes/*")
+    assert git(bert.root, "show", "refs/vde/comments:pr_7.md") == done.comment.strip()
+    note = git(bert.root, "notes", "--ref=vde", "show", commit)
+    assert note == "vde: passed: pr_7: 2 models computed, 2 reused"
+    assert "`marts.customers`" in done.comment
+    assert f"production gets plan `{done.plan_id}`" in done.comment
+    assert "-SELECT customer, sum(amount) AS revenue" in done.comment
+    assert "(`grain` in the header): marts.customers" in done.comment
+
+
+def test_a_second_push_changes_the_same_comment(team: Team) -> None:
+    _published(team)
+    anna, bert = team.clone("anna"), team.clone("bert")
+    anna.edit(*DOUBLED)
+    team.commit(anna, "doubled")
+    with open_fake(anna.root) as workspace:
+        first = check_pull_request(workspace, forge_of(workspace), 7)
+    git(bert.root, "fetch", "-q", "origin", "doubled")
+    git(bert.root, "checkout", "-q", "doubled")
+    bert.edit("models/marts/customers.sql", "amount * 2", "amount * 3")
+    team.commit(bert, "doubled")
+    with open_fake(bert.root) as workspace:
+        second = check_pull_request(workspace, forge_of(workspace), 7)
+        forge_of(workspace).write_comment(8, "x", "x of another")
+    assert first.plan_id != second.plan_id
+    git(anna.root, "fetch", "-q", "origin", "+refs/vde/*:refs/vde/*")
+    assert git(anna.root, "ls-tree", "--name-only", "refs/vde/comments") == "pr_7.md\npr_8.md"
+    assert git(anna.root, "show", "refs/vde/comments:pr_7.md") == second.comment.strip()
+
+
+def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
+    team: Team, github: FakeGitHub
+) -> None:
+    _published(team)
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    github.heads[7] = team.commit(anna, "doubled")
+    with open_fake(anna.root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
+        done = check_pull_request(workspace, forge_of(workspace), 7)
+        assert (done.passed, done.plan_id, seen_plan(workspace, 7)) == (False, "", None)
+        assert _entries(workspace, "pr_7") == {}
+    (run,) = github.runs
+    (remark,) = run["output"]["annotations"]
+    line = (anna.root / "models/marts/customers.sql").read_text().splitlines()
+    assert "unique_values" in line[remark["start_line"] - 1]
+    assert remark["path"] == "models/marts/customers.sql"
+    assert remark["message"] == "1 row failed"
+    assert (run["conclusion"], run["head_sha"]) == ("failure", github.heads[7])
+    (body,) = github.bodies(7)
+    assert "### What is wrong" in body
+    assert f"`models/marts/customers.sql:{remark['start_line']}`" in body
+
+
+def test_a_mistake_is_told_at_its_line_in_the_repository(team: Team, github: FakeGitHub) -> None:
+    anna = team.clone("anna")
+    (anna.root / "transform").mkdir()
+    for part in ("models", "seeds", "pyproject.toml"):
+        git(anna.root, "mv", part, f"transform/{part}")
+    anna.edit("transform/models/marts/top.sql", "marts.customers", "marts.clients")
+    anna.edit("transform/models/marts/customers.sql", "sum(amount)", "sum(amuont)")
+    github.heads[7] = team.commit(anna, "mistaken")
+    with open_fake(anna.root / "transform") as workspace:
+        done = check_pull_request(workspace, forge_of(workspace), 7)
+    assert not done.passed
+    told = {(one["path"], one["start_line"]) for one in github.runs[0]["output"]["annotations"]}
+    assert told == {
+        ("transform/models/marts/customers.sql", 4),
+        ("transform/models/marts/top.sql", 3),
+    }
