@@ -92,8 +92,9 @@ def _unique_key(model: Model) -> tuple[str, ...]:
     from vde_dagster.project.kinds import IncrementalByUniqueKey
 
     kind = model.kind
-    is_merged = isinstance(kind, IncrementalByUniqueKey) and not kind.key_expressions
-    return kind.unique_key if is_merged else ()
+    if isinstance(kind, IncrementalByUniqueKey) and not kind.key_expressions:
+        return kind.unique_key
+    return ()
 
 
 def rows_markdown(found: RowDifferences) -> list[str]:
