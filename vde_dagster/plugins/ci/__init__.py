@@ -1,6 +1,6 @@
-"""Pull requests: `vde ci` checks one in an environment of its own, deploys and closes it.
+"""Pull requests: `vde ci check` builds one in an environment of its own, and tells it.
 
-`settings` is the table `[tool.vde.ci]`, `event` what a job was started for, `forges` write comments
-and checks (GitHub, GitLab, plain Git), `checking` and `deploying` are the work, `comment` has its
-text, `findings` the remarks on lines, `rows` differences from production, `seen` what people saw.
+`settings` is the table `[tool.vde.ci]`, `forges` write comments and checks (GitHub, plain Git),
+`checking` is the work, `comment` has its text, `findings` the remarks on lines, `rows` differences
+from production, `seen` the plan for production that people saw.
 """

@@ -1,4 +1,4 @@
-"""`vde ci check`, `ci deploy`, `ci close` and `ci run`; what is heavy is imported when they run."""
+"""`vde ci check`; what is heavy is imported when it runs."""
 
 from __future__ import annotations
 
