@@ -116,8 +116,9 @@ def rows_markdown(found: RowDifferences) -> list[str]:
 def _counts(name: ModelName, one: Comparison) -> list[str]:
     rows = one.rows
     changed = [f"{column} ({number:,})" for column, number in one.columns.items() if number]
-    changed += [f"+{column}" for column in one.schema.added]
-    changed += [f"-{column}" for column in one.schema.removed]
+    # Production is the comparison's target: what that has more is gone here.
+    changed += [f"+{column}" for column in one.schema.removed]
+    changed += [f"-{column}" for column in one.schema.added]
     changed += [f"{column}: {was} → {is_}" for column, (is_, was) in one.schema.changed.items()]
     repeated = rows["repeated_source"]
     told = f"{rows['source']:,} (before {rows['target']:,})"
