@@ -39,10 +39,6 @@ class Spread:
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
-    def times(self, factor: float) -> Spread:
-        """Return it as often, or in another unit."""
-        return Spread(self.low * factor, self.expected * factor, self.high * factor)
-
     def text(self, written: Callable[[float], str]) -> str:
         """Write it for people: the range is there where both ends are not the same."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
@@ -101,38 +97,39 @@ class Estimate:
     @property
     def seconds(self) -> Spread:
         """Of all models together."""
-        return sum((one.seconds for one in self.models.values() if one.seconds), NOTHING)
+        return _sum(one.seconds for one in self.models.values()) or NOTHING
 
     @property
     def rows(self) -> Spread:
         """Of all models together."""
-        return sum((one.rows for one in self.models.values() if one.rows), NOTHING)
+        return _sum(one.rows for one in self.models.values()) or NOTHING
 
     @property
     def bytes(self) -> Spread:
         """Of all models together."""
-        return sum((one.bytes for one in self.models.values() if one.bytes), NOTHING)
+        return _sum(one.bytes for one in self.models.values()) or NOTHING
 
     @property
     def money(self) -> Spread | None:
         """Of all models together; None where there is no price."""
         if not self.prices.known:
             return None
-        seconds, written = self.seconds, self.bytes
+        seconds, written, price = self.seconds, self.bytes, self.prices.price
         return Spread(
-            self.prices.price(seconds.low, written.low),
-            self.prices.price(seconds.expected, written.expected),
-            self.prices.price(seconds.high, written.high),
+            price(seconds.low, written.low),
+            price(seconds.expected, written.expected),
+            price(seconds.high, written.high),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
+        money = self.money
         return {
             "seconds": self.seconds.to_json(),
             "rows": self.rows.to_json(),
             "bytes": self.bytes.to_json(),
-            "money": self.money.to_json() if self.money else None,
-            "currency": self.prices.currency if self.money else None,
+            "money": money.to_json() if money else None,
+            "currency": self.prices.currency if money else None,
             "unknown": list(map(str, self.unknown)),
             "models": {str(name): one.to_json() for name, one in self.models.items()},
         }
@@ -145,9 +142,9 @@ class Estimate:
             parts.append(self.rows.text(lambda value: f"{value:,.0f}") + " rows")
         if any(one.bytes for one in known):
             parts.append(self.bytes.text(lambda value: size(round(value))) + " written")
-        if self.money:
-            parts.append(self.money.text(self.prices.text))
-        fills = sum(one.fills for one in self.models.values())
+        if money := self.money:
+            parts.append(money.text(self.prices.text))
+        fills = sum(one.fills for one in known)
         said = f"about {', '.join(parts)}, by {count(fills, 'earlier fill')}"
         if not self.unknown:
             return said
