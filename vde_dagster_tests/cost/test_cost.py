@@ -87,6 +87,18 @@ def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
     assert "1.0 MB written, 1.20 CHF, by 1 earlier fill; not known of marts.new" in told
 
 
+def test_the_page_of_an_applied_plan_tells_what_the_plan_told(shop: ProjectFolder) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        told = estimate_plan(workspace, plan).models
+        assert list(map(str, told)) == ["marts.daily"]
+        workspace.apply(plan)
+        assert estimate_plan(workspace, plan).models == told
+
+
 def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))

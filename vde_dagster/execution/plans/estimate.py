@@ -155,10 +155,12 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
     """Estimate what a plan computes.
 
     The fills are those of the table that is filled; of a new table those of the one that the
-    environment, or production, shows of the model.
+    environment, or production, showed of the model when it was planned. What the plan itself filled
+    does not count: its page may be written after it was applied.
     """
     store = workspace.store
-    shown = store.environments.get(plan.environment) or store.environments.get(PRODUCTION)
+    shown = store.versions.at(plan.environment, plan.base_version)
+    shown = shown or store.environments.get(PRODUCTION)
     entries = {} if shown is None else shown.entries
     before = {name: entry.table_id for name, entry in entries.items()}
     computed = [model for model in plan.computed if not model.records_only]
@@ -167,7 +169,6 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
         for model in computed
     }
     ids = [table for both in tables.values() for table in both if table]
-    # A page of the plan may be written after it was applied.
     log = {
         table: [one for one in fills if one.plan_id != plan.id]
         for table, fills in store.fills.recent(ids, MOST).items()
@@ -175,7 +176,7 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
     models: dict[ModelName, ModelEstimate] = {}
     unknown = []
     for model in computed:
-        found = next((log[one] for one in tables[model.name] if one and one in log), [])
+        found = next((log[one] for one in tables[model.name] if one and log.get(one)), [])
         estimate = _of_model(plan, model, found)
         if estimate is None:
             unknown.append(model.name)
