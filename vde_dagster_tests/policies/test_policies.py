@@ -12,7 +12,8 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
-from vde_dagster.plugins.policies.rules import read_rules
+from vde_dagster.plugins.policies.gate import facts_of
+from vde_dagster.plugins.policies.rules import known_of, read_rules
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -118,10 +119,8 @@ def test_expressions_see_the_plan_its_models_and_the_time(
     _rules(shop, f"- {{name: r, require: '{rule}', message: against}}")
     with open_fake(shop.root) as workspace:
         (read,) = read_rules(shop.root, ("policies.yaml",))
-        from vde_dagster.plugins.policies.facts import facts_of
-
         monday = datetime(2024, 1, 1, tzinfo=timezone.utc)
-        found = read.objection(facts_of(workspace, workspace.plan("prod")), monday)
+        found = read.objection(known_of(facts_of(workspace, workspace.plan("prod")), monday))
         assert (found.message if found else None) == message
 
 

@@ -1,15 +1,16 @@
-"""The gate `policies`: every plan is held against the project's rules."""
+"""The gate `policies`: every plan is held against the project's rules, which see it as facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.plans.gates import Objection
-from vde_dagster.plugins.policies.facts import facts_of
-from vde_dagster.plugins.policies.rules import read_rules
+from vde_dagster.plugins.policies.rules import known_of, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
+from vde_dagster.reports.plan import breaking
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -25,8 +26,38 @@ def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[O
     """
     settings = PoliciesSettings(**workspace.settings.plugins["policies"])
     rules = read_rules(workspace.root, settings.files)
-    facts = facts_of(workspace, plan) if rules else {}
+    if not rules:
+        return
+    known = known_of(facts_of(workspace, plan), now)
     for rule in rules:
-        found = rule.objection(facts, now)
+        found = rule.objection(known)
         if found is not None:
             yield found
+
+
+def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON.
+
+    Its models have, beside what `vde plan --json` says of them: `namespace`, `kind`, `owner`,
+    `tags`, `computes` (whether something is computed), `breaks` (whether what production
+    shows of it changes for readers), and `seconds`, `rows` and `bytes` that this is
+    expected to take, 0 where nothing was computed before.
+    """
+    work, broken = estimate_plan(workspace, plan).models, {model.name for model in breaking(plan)}
+    found = plan.to_json()
+    for model, said in zip(plan.models, found["models"], strict=True):
+        snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
+        of = snapshot.model if snapshot is not None else None
+        known = work.get(model.name)
+        said |= {
+            "namespace": model.name.namespace,
+            "kind": of.kind.name if of else "",
+            "owner": (of.owner if of else None) or "",
+            "tags": list(of.tags) if of else [],
+            "computes": model.builds,
+            "breaks": model.name in broken,
+            "seconds": known.seconds.expected if known and known.seconds else 0.0,
+            "rows": round(known.rows.expected) if known and known.rows else 0,
+            "bytes": round(known.bytes.expected) if known and known.bytes else 0,
+        }
+    return found

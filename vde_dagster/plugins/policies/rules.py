@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.base.texts import listed
+from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.execution.plans.gates import Level, Objection
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
@@ -56,40 +57,35 @@ class Rule:
     kinds: frozenset[str]
     place: SourceLocation
 
-    def objection(self, facts: Mapping[str, Any], now: datetime) -> Objection | None:
+    def objection(self, known: Mapping[str, Any]) -> Objection | None:
         """Return what it has against a plan.
 
         Args:
-            facts: The plan, see `facts_of`.
-            now: The instant (UTC) that expressions know as `now`.
+            known: What expressions know, see `known_of`.
 
         Raises:
             UsageError: An expression has no answer, or one that is no truth value.
         """
-        if facts["kind"] not in self.kinds:
+        plan = known["plan"]
+        if plan["kind"] not in self.kinds:
             return None
-        if self.environments and facts["environment"] not in self.environments:
+        if self.environments and plan["environment"] not in self.environments:
             return None
-        from celpy import celtypes
-        from celpy.adapter import json_to_cel
-
-        known = {"plan": json_to_cel(dict(facts)), "now": celtypes.TimestampType(now)}
         if self.each is None:
             if self._holds(self.require, known):
                 return None
             return self._objection(self.message, [])
         against = []
-        for model in facts["models"]:
-            own = {**known, "model": json_to_cel(model)}
+        for model in plan["models"]:
+            own = {**known, "model": model}
             if self._holds(self.each, own) and not self._holds(self.require, own):
                 against.append(model)
         if not against:
             return None
-        names = [str(model["name"]) for model in against]
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+        shown = listed((model["name"] for model in against), 5)
         return self._objection(f"{self.message} ({shown})", against)
 
-    def _objection(self, message: str, models: list[Mapping[str, Any]]) -> Objection:
+    def _objection(self, message: str, models: Sequence[Mapping[str, Any]]) -> Objection:
         owners = [str(model["owner"]) for model in models if model["owner"]]
         named = [[*owners] if name == OWNERS else [name] for name in self.approvers]
         approvers = tuple(dict.fromkeys(name for some in named for name in some))
@@ -119,6 +115,19 @@ class Rule:
             f"{self.place}: the rule '{self.name}' cannot be asked{of}: {why}",
             hint="docs/policies.md says what `plan` and `model` have; has(model.x) asks for a part",
         )
+
+
+def known_of(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return what all rules' expressions know, as values of CEL.
+
+    Args:
+        facts: The plan as JSON, see `facts_of`.
+        now: The instant (UTC) that expressions know as `now`.
+    """
+    from celpy import celtypes
+    from celpy.adapter import json_to_cel
+
+    return {"plan": json_to_cel(dict(facts)), "now": celtypes.TimestampType(now)}
 
 
 def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
@@ -185,10 +194,5 @@ def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Run
         return environment.program(environment.compile(text))
     except CELParseError as error:
         told = " ".join(str(error.args[0] if error.args else error).split())
-        raise _mistake(document, number, field, told) from None
-
-
-def _mistake(document: YamlDocument, number: int, field: str, told: str) -> ProjectError:
-    return document.error(
-        (number, field), f"`{field}` is no expression of CEL: {told}", "see docs/policies.md"
-    )
+        message = f"`{field}` is no expression of CEL: {told}"
+        raise document.error((number, field), message, "see docs/policies.md") from None
