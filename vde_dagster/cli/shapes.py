@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import count
-from vde_dagster.cli.output import simple_table
+from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import iso
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.execution.environments.compare_tables import Comparison
+    from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.planning.changes.columns import ColumnEvent
     from vde_dagster.state.environments.changes import ChangeCursor
     from vde_dagster.state.environments.environments import EnvironmentSummary
@@ -94,6 +95,23 @@ def show_rows(
     """Print rows as a table; columns are (name, Spark SQL type)."""
     texts = [list(map(text_value, row)) for row in rows]
     console.print(simple_table([name for name, _ in columns], texts))
+
+
+def tell_answer(output: Output, result: QueryResult) -> None:
+    """Print the answer to a query: the documented JSON, or a table and what to know of it."""
+    output.result(
+        {
+            **rows_json(result.columns, result.rows),
+            "publication": result.publication_id,
+            "version": result.version,
+            "read_live": list(result.read_live),
+        },
+        lambda console: show_rows(console, result.columns, result.rows),
+    )
+    output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+    if result.read_live:
+        tables = ", ".join(result.read_live)
+        output.note(f"read as they are now, as versions pin no external tables: {tables}")
 
 
 def json_value(value: Any) -> Any:

@@ -103,23 +103,9 @@ def query(
     Examples: vde query prod "SELECT count(*) FROM marts.daily"; the same of version 41 with
     prod@41, of what was current at a time with prod --at 2026-11-01T06:00
     """
-    from vde_dagster.base.texts import count
-    from vde_dagster.cli.shapes import rows_json, show_rows
+    from vde_dagster.cli.shapes import tell_answer
 
-    result = workspace.query(environment, sql, limit, raw=raw, at=at)
-    output.result(
-        {
-            **rows_json(result.columns, result.rows),
-            "publication": result.publication_id,
-            "version": result.version,
-            "read_live": list(result.read_live),
-        },
-        lambda console: show_rows(console, result.columns, result.rows),
-    )
-    output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
-    if result.read_live:
-        tables = ", ".join(result.read_live)
-        output.note(f"read as they are now, as versions pin no external tables: {tables}")
+    tell_answer(output, workspace.query(environment, sql, limit, raw=raw, at=at))
 
 
 QueryEnvironment = Annotated[

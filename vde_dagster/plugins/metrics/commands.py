@@ -10,7 +10,7 @@ import typer
 from vde_dagster.base.texts import count
 from vde_dagster.cli.options import RowLimit, on_project
 from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.cli.shapes import json_value, rows_json, show_rows, text_value
+from vde_dagster.cli.shapes import json_value, tell_answer, text_value
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,17 +97,7 @@ def metrics_query(
         text = workspace.queries.render(environment, layer.sql(question))
         output.result({"environment": environment, "sql": text}, text)
         return
-    result = answer(workspace, layer, question, environment)
-    output.result(
-        {
-            **rows_json(result.columns, result.rows),
-            "publication": result.publication_id,
-            "version": result.version,
-            "read_live": list(result.read_live),
-        },
-        lambda console: show_rows(console, result.columns, result.rows),
-    )
-    output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+    tell_answer(output, answer(workspace, layer, question, environment))
 
 
 @on_project
