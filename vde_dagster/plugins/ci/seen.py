@@ -71,14 +71,11 @@ def forget_seen(workspace: Workspace, number: int) -> None:
 def seen_plan(workspace: Workspace, number: int) -> Seen | None:
     """Return what people saw, or None."""
     key = {"project": _project(workspace), "number": number}
-
-    def work(conn: Connection) -> Seen | None:
-        metadata.create_all(conn)
-        row = conn.execute(select(checks).where(*_is(key))).one_or_none()
-        return None if row is None else Seen(row.plan_id, row.commit_id, row.at)
-
-    found: Seen | None = workspace.store.database.run_transaction(work, name="ci.read_seen")
-    return found
+    database = workspace.store.database
+    if not database.has_table(checks.name):
+        return None
+    row = database.row(select(checks).where(*_is(key)))
+    return None if row is None else Seen(row.plan_id, row.commit_id, row.at)
 
 
 def _project(workspace: Workspace) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, select
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
@@ -59,7 +59,7 @@ class Signatures:
     def told(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
         """Return who signed plans, by id, as it was written down when they did."""
         database = workspace.store.database
-        if not _is_there(workspace):
+        if not database.has_table(rows.name):
             return {}
         query = select(rows.c.plan_id, rows.c.name).order_by(rows.c.plan_id, rows.c.at)
         told: dict[str, list[str]] = {}
@@ -110,12 +110,8 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
 
 def kept(workspace: Workspace, plan_id: str) -> list[Signature]:
     """Return the signatures of a plan that are kept, whether they hold or not."""
-    if not _is_there(workspace):
+    database = workspace.store.database
+    if not database.has_table(rows.name):
         return []
     query = select(rows.c.key, rows.c.at, rows.c.signature).where(rows.c.plan_id == plan_id)
-    return [Signature(*row) for row in workspace.store.database.rows(query.order_by(rows.c.at))]
-
-
-def _is_there(workspace: Workspace) -> bool:
-    with workspace.store.database.reading() as conn:
-        return inspect(conn).has_table(rows.name)
+    return [Signature(*row) for row in database.rows(query.order_by(rows.c.at))]

@@ -36,6 +36,7 @@ from sqlalchemy import (
     Transaction,
     create_engine,
     event,
+    inspect,
     make_url,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -378,6 +379,11 @@ class Database:
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)
+
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table; a plug-in makes its own when it first writes."""
+        with self.reading() as conn:
+            return inspect(conn).has_table(name)
 
     @contextmanager
     def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
