@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from io import StringIO
@@ -20,6 +20,7 @@ from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import Report
 from vde_dagster.reports.environments import data_summary
 from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment
@@ -83,17 +84,23 @@ def words(text: str) -> str:
     return re.sub(r"[^\w=']+", " ", text.replace("\\", "").replace("&lt;", "<")).lower()
 
 
+def made(
+    make: Callable[[Workspace, ProjectFolder], Plan], root: Path
+) -> tuple[Plan, Mapping[str, Snapshot]]:
+    """Make a plan of a project that is in production, and return it with what it replaces."""
+    folder = ProjectFolder(root / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        plan = make(workspace, folder)
+        ids = [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
+        return plan, workspace.store.snapshots.load(ids)
+
+
 @pytest.mark.parametrize("make", [first, nothing, edited, removed, due, restated])
 def test_terminal_and_dagster_say_every_sentence_of_a_plan(
     make: Callable[[Workspace, ProjectFolder], Plan], tmp_path: Path
 ) -> None:
-    folder = ProjectFolder(tmp_path / "project", FILES)
-    with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod", now=NOW))
-        plan = make(workspace, folder)
-        previous = workspace.store.snapshots.load(
-            [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
-        )
+    plan, previous = made(make, tmp_path)
     report = plan_report(plan, previous, lambda model: 10.0)
     for show, write in ((show_report, report_markdown), (show_summary, short_markdown)):
         console = Console(file=StringIO(), width=400)
@@ -112,13 +119,7 @@ def test_terminal_and_dagster_say_every_sentence_of_a_plan(
 def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
     make: Callable[[Workspace, ProjectFolder], Plan], tmp_path: Path
 ) -> None:
-    folder = ProjectFolder(tmp_path / "project", FILES)
-    with open_fake(folder.root) as workspace:
-        workspace.apply(workspace.plan("prod", now=NOW))
-        plan = make(workspace, folder)
-        previous = workspace.store.snapshots.load(
-            [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
-        )
+    plan, previous = made(make, tmp_path)
     report = plan_report(replace(plan, warnings=("ask @anna of <b>sales</b>",)), previous)
     comment = plan_comment(report)
     assert comment.startswith(f"<!-- vde plan {plan.environment} -->\n")

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import publish_shop
-from vde_dagster_tests.notifications.listening import Receiving, receiving
+from vde_dagster_tests.notifications.listening import Receiving
 
 __all__ = ["vde"]
-
-
-@pytest.fixture
-def server() -> Iterator[Receiving]:
-    with receiving() as found:
-        yield found
 
 
 @pytest.fixture

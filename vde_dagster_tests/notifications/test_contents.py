@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,9 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.plugins.notifications.deliver import send
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
-from vde_dagster_tests.notifications.listening import Receiving, receiving
+from vde_dagster_tests.notifications.listening import Receiving
 from vde_dagster_tests.notifications.test_sending import Hours, told
 from vde_dagster_tests.projects import SHOP, ProjectFolder
-
-
-@pytest.fixture
-def server() -> Iterator[Receiving]:
-    with receiving() as found:
-        yield found
 
 
 @pytest.fixture

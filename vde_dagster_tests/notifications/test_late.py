@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,17 +13,11 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.planning.plan.plan import Category
 from vde_dagster.plugins.notifications.deliver import send
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.notifications.listening import Receiving, receiving
+from vde_dagster_tests.notifications.listening import Receiving
 from vde_dagster_tests.notifications.test_sending import Hours, told
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 CUSTOMERS = "models/marts/customers.sql"
-
-
-@pytest.fixture
-def server() -> Iterator[Receiving]:
-    with receiving() as found:
-        yield found
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -18,12 +17,6 @@ from vde_dagster.state.db.effects import SystemClock
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.notifications.listening import Receiving, receiving
 from vde_dagster_tests.projects import SHOP, ProjectFolder
-
-
-@pytest.fixture
-def server() -> Iterator[Receiving]:
-    with receiving() as found:
-        yield found
 
 
 @pytest.fixture
