@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.ci.github import REPOSITORY, TOKEN, FakeGitHub, fake_github
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 SETTINGS = """
@@ -54,6 +56,37 @@ class Team:
         git(clone.root, "commit", "-q", "-m", "an edit")
         git(clone.root, "push", "-q", "-u", "origin", branch)
         return git(clone.root, "rev-parse", "HEAD")
+
+    def merge(self, branch: str, into: str = "main") -> ProjectFolder:
+        """Merge a pushed branch by a commit of its own; return a clone of what that gives."""
+        clone = self.clone(f"{into} with {branch}".replace(" ", "_"), into)
+        git(clone.root, "merge", "-q", "--no-ff", "-m", f"merges {branch}", f"origin/{branch}")
+        git(clone.root, "push", "-q", "origin", into)
+        return clone
+
+    def push(self, *edits: tuple[str, str, str]) -> ProjectFolder:
+        """Push edits to the main branch without a pull request; return the clone."""
+        clone = self.clone("pushed")
+        for edit in edits:
+            clone.edit(*edit)
+        self.commit(clone, "main")
+        return clone
+
+    def publish(self) -> None:
+        """Publish the main branch as it was at first."""
+        with open_fake(self.folder / "first") as workspace:
+            workspace.apply(workspace.plan("prod"))
+
+    def comment(self, number: int) -> str:
+        """Return a pull request's comment, as plain Git has it."""
+        return git(self.bare, "show", f"refs/vde/comments:pr_{number}.md")
+
+
+def entries(workspace: Workspace, name: str) -> dict[str, str]:
+    """Return what an environment shows: snapshots by model."""
+    found = workspace.store.environments.get(name)
+    shown = found.entries.items() if found else ()
+    return {str(model): entry.snapshot_id for model, entry in shown}
 
 
 @pytest.fixture

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.ci.seen import seen_plan
-from vde_dagster_tests.ci.conftest import Team, git
+from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.github import FakeGitHub
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
-from vde_dagster_tests.projects import ProjectFolder
 
 DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")
-
-
-def _published(team: Team) -> None:
-    with open_fake(ProjectFolder(team.folder / "first").root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-
-
-def _entries(workspace: Workspace, name: str) -> dict[str, str]:
-    found = workspace.store.environments.get(name)
-    return (
-        {str(model): entry.snapshot_id for model, entry in found.entries.items()} if found else {}
-    )
 
 
 def test_a_pull_request_has_an_environment_one_comment_and_a_check_that_clones_see(
     team: Team,
 ) -> None:
-    _published(team)
+    team.publish()
     anna = team.clone("anna")
     anna.edit(*DOUBLED)
     commit = team.commit(anna, "doubled")
     with open_fake(anna.root) as workspace:
-        production = _entries(workspace, "prod")
+        production = entries(workspace, "prod")
         done = check_pull_request(workspace, forge_of(workspace), 7)
         assert done.passed
         assert done.environment == "pr_7"
-        built = _entries(workspace, "pr_7")
+        built = entries(workspace, "pr_7")
         changed = {name for name in built if built[name] != production[name]}
         assert changed == {"marts.customers", "marts.top"}
-        assert _entries(workspace, "prod") == production
+        assert entries(workspace, "prod") == production
         seen = seen_plan(workspace, 7)
         assert seen is not None
         assert (seen.plan_id, seen.commit) == (done.plan_id, commit)
@@ -59,7 +45,7 @@ def test_a_pull_request_has_an_environment_one_comment_and_a_check_that_clones_s
 
 
 def test_a_second_push_changes_the_same_comment(team: Team) -> None:
-    _published(team)
+    team.publish()
     anna, bert = team.clone("anna"), team.clone("bert")
     anna.edit(*DOUBLED)
     team.commit(anna, "doubled")
@@ -81,14 +67,14 @@ def test_a_second_push_changes_the_same_comment(team: Team) -> None:
 def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     team: Team, github: FakeGitHub
 ) -> None:
-    _published(team)
+    team.publish()
     anna = team.clone("anna")
     anna.edit(*DOUBLED)
     github.heads[7] = team.commit(anna, "doubled")
     with open_fake(anna.root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
         done = check_pull_request(workspace, forge_of(workspace), 7)
         assert (done.passed, done.plan_id, seen_plan(workspace, 7)) == (False, "", None)
-        assert _entries(workspace, "pr_7") == {}
+        assert entries(workspace, "pr_7") == {}
     (run,) = github.runs
     (remark,) = run["output"]["annotations"]
     line = (anna.root / "models/marts/customers.sql").read_text().splitlines()

@@ -1,17 +1,18 @@
-"""The plan for production that people saw on a pull request, kept in the state's database.
+"""Plans for production that people saw on pull requests, and those that commits were deployed by.
 
-It is not read back from a comment, which others may edit.
+They are kept in the state's database, and never read back from a comment, which others may edit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, delete, select
 
-from vde_dagster.state.db.rows import Instant
+from vde_dagster.state.db.rows import Instant, upsert
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -25,6 +26,15 @@ checks = Table(
     Column("number", Integer, primary_key=True),
     Column("plan_id", String(64), nullable=False),
     Column("commit_id", String(64), nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+deploys = Table(
+    "vde_ci_deploys",
+    metadata,
+    Column("project", String(255), primary_key=True),
+    Column("commit_id", String(64), primary_key=True),
+    Column("plan_id", String(64), nullable=False),
     Column("at", Instant, nullable=False),
 )
 
@@ -51,7 +61,7 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
 
     def work(conn: Connection) -> None:
         metadata.create_all(conn)
-        conn.execute(delete(checks).where(*_is(key)))
+        conn.execute(delete(checks).where(*_is(checks, key)))
         conn.execute(checks.insert().values(**key, plan_id=plan_id, commit_id=commit, at=now))
 
     workspace.store.database.run_transaction(work, name="ci.keep_seen")
@@ -63,19 +73,47 @@ def forget_seen(workspace: Workspace, number: int) -> None:
 
     def work(conn: Connection) -> None:
         metadata.create_all(conn)
-        conn.execute(delete(checks).where(*_is(key)))
+        conn.execute(delete(checks).where(*_is(checks, key)))
 
     workspace.store.database.run_transaction(work, name="ci.forget_seen")
 
 
 def seen_plan(workspace: Workspace, number: int) -> Seen | None:
     """Return what people saw, or None."""
-    key = {"project": _project(workspace), "number": number}
-    database = workspace.store.database
-    if not database.has_table(checks.name):
-        return None
-    row = database.row(select(checks).where(*_is(key)))
+    row = _row(workspace, checks, number=number)
     return None if row is None else Seen(row.plan_id, row.commit_id, row.at)
+
+
+def seen_of(workspace: Workspace, commits: Sequence[str]) -> int | None:
+    """Return the pull request whose newest check was of one of some commits, or None."""
+    found = (_row(workspace, checks, commit_id=commit) for commit in commits)
+    return next((int(row.number) for row in found if row is not None), None)
+
+
+def keep_deploy(workspace: Workspace, commit: str, plan_id: str) -> None:
+    """Keep the stored plan by which a commit is deployed, or waits; empty for none."""
+    now = workspace.store.database.clock.now()
+    row = {"project": _project(workspace), "commit_id": commit, "plan_id": plan_id, "at": now}
+
+    def work(conn: Connection) -> None:
+        metadata.create_all(conn)
+        upsert(conn, deploys, [row], "plan_id", "at")
+
+    workspace.store.database.run_transaction(work, name="ci.keep_deploy")
+
+
+def deployed_by(workspace: Workspace, commit: str) -> str | None:
+    """Return the plan of a commit's deploy, empty if it changed nothing; None if there was none."""
+    row = _row(workspace, deploys, commit_id=commit)
+    return None if row is None else str(row.plan_id)
+
+
+def _row(workspace: Workspace, table: Table, **key: Any) -> Any:
+    database = workspace.store.database
+    if not database.has_table(table.name):
+        return None
+    of = {"project": _project(workspace), **key}
+    return database.row(select(table).where(*_is(table, of)).order_by(table.c.at.desc()))
 
 
 def _project(workspace: Workspace) -> str:
@@ -83,5 +121,5 @@ def _project(workspace: Workspace) -> str:
     return identity.id or identity.name
 
 
-def _is(key: dict[str, Any]) -> list[Any]:
-    return [checks.c[name] == value for name, value in key.items()]
+def _is(table: Table, key: dict[str, Any]) -> list[Any]:
+    return [table.c[name] == value for name, value in key.items()]

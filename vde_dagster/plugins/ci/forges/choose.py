@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
+from vde_dagster.plugins.ci.seen import seen_of
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def forge_of(workspace: Workspace) -> Forge:
     name = settings.forge or forge_of_job()
     if name == "github":
         return GitHub.of_variables(settings.login)
-    return PlainGit(workspace.root, settings.remote)
+    return PlainGit(workspace.root, settings.remote, partial(seen_of, workspace))
 
 
 def forge_of_job() -> str:

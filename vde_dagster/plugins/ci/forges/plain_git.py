@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from vde_dagster.plugins.ci.forges.forge import Check
 COMMENTS = "refs/vde/comments"
 NOTES = "refs/notes/vde"
 _ATTEMPTS = 10
+_MOST_PARENTS = 50
 _TIMEOUT = 120
 _SIGNED = {
     "GIT_AUTHOR_NAME": "vde",
@@ -35,18 +36,26 @@ class PlainGit:
     Args:
         folder: In the clone.
         remote: Its name or URL; nothing is shared where the clone has no such remote.
+        checked: Says which pull request's newest check was of one of some commits.
     """
 
     folder: Path
     remote: str = "origin"
+    checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
     def head(self, number: int) -> str:
         """Return the commit that is checked out."""
         return self._git("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return None: Git knows no pull requests."""
-        return None
+        """Return the pull request that was checked at a commit or what it merges, or None."""
+        _, *parents = self._git("rev-list", "--parents", "-n", "1", commit).split()
+        return self.checked([commit, *parents[1:]])
+
+    def first_parents(self, commit: str) -> list[str]:
+        """Return a commit and what it stands on, newest first, as far as it is fetched."""
+        listed = self._git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
+        return listed.split()
 
     def comment(self, number: int, marker: str) -> str | None:
         """Return the text of a pull request's comment, or None."""

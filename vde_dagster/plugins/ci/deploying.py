@@ -1,0 +1,278 @@
+"""Deployment of merged commits: what people saw is published, and all else waits for approval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.base.names import current_user
+from vde_dagster.base.texts import count
+from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.execution.plans.gates import objections
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.plan.plan import Change, Plan, Proposal
+from vde_dagster.plugins.ci.comment import marker_of, with_status
+from vde_dagster.plugins.ci.forges.forge import Forge
+from vde_dagster.plugins.ci.forges.plain_git import PlainGit
+from vde_dagster.plugins.ci.seen import deployed_by, keep_deploy, seen_plan
+from vde_dagster.plugins.ci.unseen import unseen
+from vde_dagster.reports.markdown import literal
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.events import VirtualUpdateRan
+    from vde_dagster.execution.workspace import Workspace
+
+Outcome = Literal["published", "unchanged", "waiting", "rejected"]
+_MOST_VERSIONS = 500
+_MOST_REASONS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What became of a commit.
+
+    Args:
+        pull_requests: The numbers of those that it brings to production.
+        plan_id: The stored plan for production; empty where there is nothing to change.
+        version: Production's, where it was published and is still known.
+        reasons: Why it waits, in sentences.
+        failed: Statements on published views that failed.
+    """
+
+    commit: str
+    outcome: Outcome
+    pull_requests: tuple[int, ...] = ()
+    plan_id: str = ""
+    version: int | None = None
+    computed: int = 0
+    reasons: tuple[str, ...] = ()
+    failed: tuple[VirtualUpdateRan, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing was changed, as a person has to say so first."""
+        return self.outcome in ("waiting", "rejected")
+
+    @property
+    def sentence(self) -> str:
+        """What became of it, for people."""
+        plan = f"plan {self.plan_id}"
+        if self.outcome == "published":
+            at = f" as version {self.version}" if self.version else ""
+            made = count(self.computed, "model") if self.computed else "nothing"
+            return f"{plan} was published to {PRODUCTION}{at}, {made} computed"
+        if self.outcome == "unchanged":
+            return f"nothing changes in {PRODUCTION}"
+        if self.outcome == "rejected":
+            return f"{plan} was rejected, nothing was published"
+        return f"{plan} waits for an approval, nothing was published"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "commit": self.commit,
+            "outcome": self.outcome,
+            "pull_requests": list(self.pull_requests),
+            "plan": self.plan_id or None,
+            "version": self.version,
+            "reasons": list(self.reasons),
+        }
+
+
+def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> Deployed:
+    """Publish a commit of the main branch, which is checked out, as people saw it.
+
+    What was done for the commit before is found and told, and not done again.
+
+    Args:
+        commit: Empty for the one that is checked out.
+        number: The pull request that it merged; 0 asks the forge.
+
+    Raises:
+        UsageError: Another commit is checked out, or the forge refuses something.
+        ConflictError: Somebody else is changing production; nothing was changed here.
+        ExecutionError: The apply failed, nothing was published; or the forge cannot be reached.
+    """
+    commit = _checked_out(workspace, commit)
+    numbers = (number,) if number else _merged(workspace, forge, commit)
+    done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
+    for one in numbers:
+        _tell(workspace, forge, one, done)
+    return done
+
+
+def _checked_out(workspace: Workspace, commit: str) -> str:
+    head = PlainGit(workspace.root).head(0)
+    if commit and commit != head:
+        raise UsageError(
+            f"commit {commit} is to be deployed, and {head} is checked out",
+            hint="check it out, or leave --commit out",
+        )
+    return head
+
+
+def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
+    """Return the pull requests of a commit, and of those before it that were not deployed.
+
+    CI systems leave out deployments that newer ones overtake. Where none before was deployed from
+    here, it is the commit alone.
+    """
+    waiting = []
+    for one in PlainGit(workspace.root).first_parents(commit):
+        if one != commit and _is_done(workspace, deployed_by(workspace, one)):
+            break
+        waiting.append(one)
+    else:
+        waiting = [commit]
+    numbers = (forge.merged_by(one) for one in waiting)
+    return tuple(dict.fromkeys(one for one in numbers if one is not None))
+
+
+def _is_done(workspace: Workspace, plan_id: str | None) -> bool:
+    if not plan_id:
+        return plan_id is not None
+    record = workspace.store.plans.record(plan_id)
+    return record is not None and record.status == "applied"
+
+
+def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed | None:
+    """Return what an earlier deployment of a commit came to; None where one is to be made."""
+    plan_id = deployed_by(workspace, commit)
+    if plan_id is None:
+        return None
+    if not plan_id:
+        return Deployed(commit, "unchanged", numbers)
+    store = workspace.store
+    record = store.plans.record(plan_id)
+    if record is None:
+        return None
+    if record.status == "applied":
+        return _published(workspace, commit, numbers, plan_id)
+    if record.status == "rejected":
+        return Deployed(commit, "rejected", numbers, plan_id, reasons=(record.message or "",))
+    if store.plans.past([plan_id]):
+        return None
+    plan = store.plans.load(plan_id)
+    if plan.proposal is None:
+        return _apply(workspace, commit, numbers, plan)
+    seen = _seen(workspace, numbers)
+    return _waiting(commit, numbers, plan, _reasons(workspace, plan, seen))
+
+
+def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
+    fresh = workspace.plan(PRODUCTION, save=False)
+    if fresh.is_empty:
+        failed = workspace.apply(fresh).failed_statements
+        keep_deploy(workspace, commit, "")
+        return Deployed(commit, "unchanged", numbers, failed=failed)
+    seen = _seen(workspace, numbers)
+    plan = _same(workspace, fresh, seen) or fresh
+    reasons = _reasons(workspace, plan, seen)
+    if reasons:
+        author = ", ".join(f"pull request {one}" for one in numbers) or current_user()
+        plan = replace(plan, proposal=Proposal(workspace.project.files_hash, author))
+        if plan.id != fresh.id:  # A stored plan is never changed.
+            plan = replace(plan, id=fresh.id)
+        workspace.store.plans.save(plan)
+        keep_deploy(workspace, commit, plan.id)
+        return _waiting(commit, numbers, plan, reasons)
+    workspace.store.plans.save(plan)
+    keep_deploy(workspace, commit, plan.id)
+    return _apply(workspace, commit, numbers, plan)
+
+
+def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Plan) -> Deployed:
+    who = ", ".join(f"pull request {one}" for one in numbers) or current_user()
+    try:
+        done = workspace.apply(plan, who=who)
+    except ConflictError:
+        # Whoever was first may have published this very commit.
+        if _is_done(workspace, plan_id := deployed_by(workspace, commit)) and plan_id:
+            return _published(workspace, commit, numbers, plan_id)
+        raise
+    told = _published(workspace, commit, numbers, plan.id)
+    return replace(told, failed=done.failed_statements)
+
+
+def _published(
+    workspace: Workspace, commit: str, numbers: tuple[int, ...], plan_id: str
+) -> Deployed:
+    history = workspace.store.versions.history(PRODUCTION, _MOST_VERSIONS)
+    version = next((one.version for one in history if one.plan_id == plan_id), None)
+    computed = 0
+    with suppress(UsageError, StoreError):  # It may have been cleaned up since.
+        computed = len(workspace.store.plans.load(plan_id).computed)
+    return Deployed(commit, "published", numbers, plan_id, version, computed)
+
+
+def _waiting(commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequence[str]) -> Deployed:
+    return Deployed(commit, "waiting", numbers, plan.id, reasons=tuple(reasons))
+
+
+def _seen(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
+    """Return the plans that people saw, as far as they are kept; None where they saw none."""
+    found = [one for number in numbers if (one := seen_plan(workspace, number)) is not None]
+    plans = []
+    for one in found:
+        with suppress(UsageError, StoreError):
+            plans += [workspace.store.plans.load(one.plan_id)] if one.plan_id else []
+    return plans if found else None
+
+
+def _reasons(workspace: Workspace, plan: Plan, seen: Sequence[Plan] | None) -> list[str]:
+    """Say why a plan has to wait; nothing where it may be applied."""
+    if seen is None:
+        reasons = ["nobody saw it: no pull request with a check that passed is known of it"]
+    else:
+        ids = {
+            model.previous_snapshot_id
+            for one in (plan, *seen)
+            for model in one.models
+            if model.previous_snapshot_id
+        }
+        reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
+    against = objections(workspace, plan)
+    return [*reasons, *(one.sentence for one in against if one.level != "warn")]
+
+
+def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
+    """Return the very plan that people saw, if it can be applied and shows all that is shown now.
+
+    So signatures of it count, and what became due since is left to the next run.
+    """
+    changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
+    if any(model.builds for model in changed):
+        return None
+    plans, versions = workspace.store.plans, workspace.store.versions
+    for one in seen or ():
+        same = one.entries == fresh.entries and one.statements == fresh.statements
+        record = plans.record(one.id)
+        still = record is not None and record.status in ("planned", "failed")
+        if same and still and versions.current_base(PRODUCTION, one.base_version) is not None:
+            return one
+    return None
+
+
+def _tell(workspace: Workspace, forge: Forge, number: int, done: Deployed) -> None:
+    """Put what became of a pull request at the top of its comment, and leave the rest."""
+    marker = marker_of(workspace, number)
+    before = forge.comment(number, marker)
+    text = with_status(workspace, number, before, _status(done))
+    if text != before:
+        forge.write_comment(number, marker, text)
+
+
+def _status(done: Deployed) -> str:
+    sign = {"published": "🚀", "unchanged": "✅", "waiting": "✋", "rejected": "❌"}[done.outcome]
+    lines = [f"## {sign} vde: {done.sentence}", "", f"of commit {done.commit[:12]}."]
+    if done.outcome == "waiting":
+        lines[-1] += (
+            f" A person may approve it in Dagster, or by `vde apply {PRODUCTION} --plan "
+            f"{done.plan_id}`; `vde plan reject {done.plan_id}` ends it. It waits because:"
+        )
+    more = len(done.reasons) - _MOST_REASONS
+    lines += ["", *(f"- {literal(reason)}" for reason in done.reasons[:_MOST_REASONS])]
+    lines += [f"- and {more:,} more"] if more > 0 else []
+    return "\n".join(lines).rstrip()

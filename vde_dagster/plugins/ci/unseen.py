@@ -1,0 +1,110 @@
+"""What a plan for production does that nobody saw in a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.plan.plan import Change
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.contracts import ContractBreak
+    from vde_dagster.planning.plan.plan import Plan, PlannedModel
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+
+def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -> list[str]:
+    """Say in sentences what a plan changes, computes, breaks or removes that no other one does.
+
+    What became due since in tables that people saw, or that production shows anyway, is none of it:
+    whoever looked later would have seen the same table.
+
+    Args:
+        seen: Plans for the same environment that people saw.
+        replaced: Snapshots that any of the plans replaces, by id.
+    """
+    return list(dict.fromkeys(_differences(plan, seen, replaced)))
+
+
+def _differences(
+    plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
+) -> Iterator[str]:
+    known: dict[ModelName, list[tuple[Plan, PlannedModel]]] = {}
+    for other in seen:
+        for model in other.models:
+            if model.change is not Change.UNCHANGED:
+                known.setdefault(model.name, []).append((other, model))
+    for model in plan.models:
+        told = known.get(model.name, [])
+        if model.change is Change.REMOVED:
+            if not any(one.change is Change.REMOVED for _, one in told):
+                yield f"{model.name} is removed"
+        elif model.change is Change.UNCHANGED:
+            if model.restate or model.deploys:
+                yield f"{model.name} is computed again"
+        else:
+            yield from _difference(plan, model, told, replaced)
+    breaks = [broken for other in seen for broken in other.breaks]
+    for broken in plan.breaks:
+        if not any(_covers(one, broken) for one in breaks):
+            yield broken.describe()
+    statements = {text for other in seen for text in _statements(other)}
+    if plan.other_statements:
+        for text in _statements(plan):
+            if text not in statements:
+                yield f"before_all and after_all run another statement: {text}"
+
+
+def _difference(
+    plan: Plan,
+    model: PlannedModel,
+    told: Sequence[tuple[Plan, PlannedModel]],
+    replaced: Mapping[str, Snapshot],
+) -> Iterator[str]:
+    """Yield what is new of a model that is added or becomes another."""
+    name = model.name
+    same = [
+        (other, one)
+        for other, one in told
+        if one.change is not Change.REMOVED and _shown(other, one) == _shown(plan, model)
+    ]
+    if not same:
+        yield f"{name} is {'computed as' if model.builds else 'shown as'} nobody saw it"
+        return
+    if model.restate and not any(one.restate for _, one in same):
+        yield f"{name} is computed again"
+    if model.in_place is not None and all(one.in_place != model.in_place for _, one in same):
+        yield f"the table of {name} changes in place: {'; '.join(model.in_place.sentences())}"
+    before = _version(replaced, model.previous_snapshot_id)
+    # What one pull request replaces may be what another that was merged before it made.
+    made = {plan_.snapshot_of(one).table_version for plan_, one in told if one.snapshot_id}
+    if before not in {*made, *(_version(replaced, one.previous_snapshot_id) for _, one in told)}:
+        yield f"{name} replaces another definition than the one that people saw it replace"
+
+
+def _shown(plan: Plan, model: PlannedModel) -> tuple[str | None, ...]:
+    """Return what decides the rows that readers get: a definition, its columns, and its table."""
+    snapshot = plan.snapshot_of(model)
+    table_id = model.table.id if model.table else None
+    return snapshot.table_version, table_id, *(column.name for column in snapshot.columns)
+
+
+def _version(snapshots: Mapping[str, Snapshot], key: str | None) -> str | None:
+    found = snapshots.get(key or "")
+    return found.table_version if found is not None else key
+
+
+def _covers(seen: ContractBreak, broken: ContractBreak) -> bool:
+    """Say whether people saw a break, with all who read what breaks."""
+    return (
+        (seen.model, seen.column, seen.was, seen.becomes)
+        == (broken.model, broken.column, broken.was, broken.becomes)
+        and {one.model for one in seen.readers} >= {one.model for one in broken.readers}
+        and {*seen.exposures, *seen.syncs, *seen.metrics}
+        >= {*broken.exposures, *broken.syncs, *broken.metrics}
+    )
+
+
+def _statements(plan: Plan) -> tuple[str, ...]:
+    return (*plan.statements.before, *plan.statements.after)

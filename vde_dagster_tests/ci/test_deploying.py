@@ -1,0 +1,261 @@
+"""Deployments of merged commits, end to end: clones of a bare repository, one state, real plans."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.ci.checking import Checked, check_pull_request
+from vde_dagster.plugins.ci.deploying import Deployed, deploy
+from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.seen import deployed_by
+from vde_dagster_tests.ci.conftest import Team, entries, git
+from vde_dagster_tests.ci.github import FakeGitHub
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+CUSTOMERS = "models/marts/customers.sql"
+DOUBLED = (CUSTOMERS, "sum(amount) AS", "sum(amount * 2) AS")
+ASCENDING = ("models/marts/top.sql", "revenue DESC", "revenue ASC")
+WITHOUT_COUNT = ("models/marts/daily.sql", "count(*) AS orders, ", "")
+
+
+def _checked(team: Team, number: int, branch: str, *edits: tuple[str, str, str]) -> Checked:
+    clone = team.clone(branch)
+    for edit in edits:
+        clone.edit(*edit)
+    team.commit(clone, branch)
+    with open_fake(clone.root) as workspace:
+        return check_pull_request(workspace, forge_of(workspace), number)
+
+
+def _deployed(clone: ProjectFolder, number: int = 0) -> tuple[Deployed, int]:
+    """Deploy what a clone has; return the result, and how often the engine was used."""
+    engine = FakeSpark()
+    with open_fake(clone.root, engine) as workspace:
+        return deploy(workspace, forge_of(workspace), number=number), engine.statements
+
+
+def _state(team: Team) -> tuple[int, Sequence[str]]:
+    """Return the version of production, and all stored plans."""
+    with open_fake(team.folder / "first") as workspace:
+        found = workspace.store.environments.get("prod")
+        plans = [record.id for record in workspace.store.plans.recent(limit=100)]
+        return (found.version if found else 0), plans
+
+
+def test_what_was_seen_is_published_and_nothing_is_computed_again(team: Team) -> None:
+    team.publish()
+    seen = _checked(team, 7, "doubled", DOUBLED)
+    main = team.merge("doubled")
+    done, used = _deployed(main)
+    assert (done.outcome, done.pull_requests, done.computed, used) == ("published", (7,), 0, 0)
+    # It is the very plan of the comment, so that what was signed is what is published.
+    assert (done.plan_id, done.version) == (seen.plan_id, 2)
+    with open_fake(main.root) as workspace:
+        assert entries(workspace, "prod") == entries(workspace, "pr_7")
+        (version, _) = workspace.environments.history("prod")
+        assert version.version.published_by == "pull request 7"
+    comment = team.comment(7)
+    assert f"plan {seen.plan_id} was published to prod as version 2, nothing computed" in comment
+    rest = seen.comment.partition("status ends -->")[2]
+    assert comment.partition("status ends -->")[2] == rest.rstrip()
+
+
+def test_the_same_deployment_again_changes_nothing(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "doubled", DOUBLED)
+    main = team.merge("doubled")
+    done, _ = _deployed(main)
+    refs, state = git(team.bare, "for-each-ref"), _state(team)
+    assert _deployed(main) == (done, 0)
+    assert (git(team.bare, "for-each-ref"), _state(team)) == (refs, state)
+    with open_fake(main.root) as workspace:
+        workspace.environments.rollback("prod")
+        # Somebody meant that: the job of an old commit does not undo it.
+        assert deploy(workspace, forge_of(workspace)) == done
+        assert not workspace.plan("prod", save=False).is_empty
+
+
+def test_a_merge_that_changes_nothing_is_said_so(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "comment", (CUSTOMERS, "SELECT customer", "-- who\nSELECT customer"))
+    done, used = _deployed(team.merge("comment"))
+    assert (done.outcome, done.plan_id, used) == ("unchanged", "", 0)
+    assert "nothing changes in prod" in team.comment(7)
+    assert _state(team)[0] == 1
+
+
+def test_production_that_moved_elsewhere_does_not_stop_what_was_seen(team: Team) -> None:
+    team.publish()
+    _checked(team, 8, "daily", WITHOUT_COUNT)
+    _checked(team, 7, "doubled", DOUBLED)
+    assert _deployed(team.merge("doubled"))[0].outcome == "published"
+    done, used = _deployed(team.merge("daily"))
+    assert (done.outcome, done.pull_requests, used) == ("published", (8,), 0)
+
+
+def test_what_two_merges_make_together_waits_for_a_person(team: Team) -> None:
+    team.publish()
+    seen = _checked(team, 8, "ascending", ASCENDING)
+    _checked(team, 7, "doubled", DOUBLED)
+    assert _deployed(team.merge("doubled"))[0].outcome == "published"
+    before = _state(team)
+    main = team.merge("ascending")
+    done, used = _deployed(main)
+    assert (done.outcome, done.pull_requests, used) == ("waiting", (8,), 0)
+    assert done.reasons[0] == "marts.top is computed as nobody saw it"
+    assert done.plan_id not in (seen.plan_id, *before[1])
+    assert _state(team)[0] == before[0]
+    comment = team.comment(8)
+    assert f"plan {done.plan_id} waits for an approval" in comment
+    assert "- marts.top is computed as nobody saw it" in comment
+    with open_fake(main.root) as workspace:
+        files = workspace.project.files_hash
+        (plan,) = workspace.store.plans.waiting(files)
+        assert (plan.id, plan.proposal.author) == (done.plan_id, "pull request 8")
+        assert deploy(workspace, forge_of(workspace)) == done
+        assert [one.id for one in workspace.store.plans.waiting(files)] == [done.plan_id]
+        workspace.apply(workspace.store.plans.load(done.plan_id), who="anna", approved=True)
+    approved, _ = _deployed(main)
+    assert (approved.outcome, approved.plan_id, approved.version) == ("published", done.plan_id, 3)
+    assert f"plan {done.plan_id} was published to prod as version 3" in team.comment(8)
+
+
+def test_a_rejected_plan_is_not_made_again(team: Team) -> None:
+    team.publish()
+    main = team.push(DOUBLED)
+    done, _ = _deployed(main)
+    assert done.outcome == "waiting"
+    with open_fake(main.root) as workspace:
+        workspace.plans.reject(done.plan_id, "not today", who="anna")
+    again, used = _deployed(main)
+    assert (again.outcome, again.reasons, used) == (
+        "rejected",
+        ("rejected by anna: not today",),
+        0,
+    )
+    assert _state(team)[0] == 1
+
+
+def test_a_commit_without_a_pull_request_waits(team: Team) -> None:
+    team.publish()
+    done, used = _deployed(team.push(DOUBLED))
+    assert (done.outcome, done.pull_requests, used) == ("waiting", (), 0)
+    assert "nobody saw it" in done.reasons[0]
+    assert _state(team)[0] == 1
+
+
+def test_a_push_after_the_check_was_not_seen(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "doubled", DOUBLED)
+    clone = ProjectFolder(team.folder / "doubled")
+    clone.edit(*WITHOUT_COUNT)
+    team.commit(clone, "doubled")
+    done, used = _deployed(team.merge("doubled"), number=7)
+    assert (done.outcome, used) == ("waiting", 0)
+    assert done.reasons == (
+        "marts.daily is shown as nobody saw it",
+        "marts.daily.orders goes",
+    )
+
+
+def test_a_model_that_somebody_changed_meanwhile_is_not_undone_unasked(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "doubled", DOUBLED)
+    with open_fake(team.clone("bert").root) as workspace:
+        folder = ProjectFolder(workspace.root)
+        folder.edit(CUSTOMERS, "sum(amount) AS", "sum(amount * 5) AS")
+        workspace.apply(workspace.plan("prod"))
+    done, _ = _deployed(team.merge("doubled"))
+    assert done.outcome == "waiting"
+    assert done.reasons == (
+        "marts.customers replaces another definition than the one that people saw it replace",
+        "marts.top replaces another definition than the one that people saw it replace",
+    )
+
+
+def test_deployments_that_newer_ones_overtook_are_made_up_for(team: Team) -> None:
+    team.publish()
+    _deployed(team.clone("main"))
+    _checked(team, 7, "doubled", DOUBLED)
+    _checked(team, 8, "daily", WITHOUT_COUNT)
+    team.merge("doubled")
+    done, used = _deployed(team.merge("daily"))
+    assert (done.outcome, done.pull_requests, used) == ("published", (8, 7), 0)
+    for number in (7, 8):
+        assert f"plan {done.plan_id} was published to prod" in team.comment(number)
+
+
+def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(team: Team) -> None:
+    team.publish()
+    _checked(team, 7, "doubled", DOUBLED)
+    main = team.merge("doubled")
+    told: list[Deployed | ConflictError] = []
+    begin = threading.Barrier(2)
+
+    def work() -> None:
+        with open_fake(main.root) as workspace:
+            workspace.plan("prod", save=False)
+            begin.wait()
+            try:
+                told.append(deploy(workspace, forge_of(workspace)))
+            except ConflictError as error:
+                told.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 2
+    done = [one for one in told if isinstance(one, Deployed)]
+    assert {one.outcome for one in done} == {"published"}
+    assert len({one.plan_id for one in done}) == 1
+    assert _state(team)[0] == 2
+
+
+def test_a_deployment_that_died_is_gone_on_with(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.publish()
+    seen = _checked(team, 7, "doubled", DOUBLED)
+    main = team.merge("doubled")
+    with open_fake(main.root) as workspace, monkeypatch.context() as patch:
+        patch.setattr(Workspace, "apply", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            deploy(workspace, forge_of(workspace))
+        assert deployed_by(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
+    done, _ = _deployed(main)
+    assert (done.outcome, done.plan_id, done.version) == ("published", seen.plan_id, 2)
+
+
+def _dies(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_github_says_what_a_squashed_commit_merged(team: Team, github: FakeGitHub) -> None:
+    team.publish()
+    clone = team.clone("anna")
+    clone.edit(*DOUBLED)
+    github.heads[7] = team.commit(clone, "doubled")
+    with open_fake(clone.root) as workspace:
+        check_pull_request(workspace, forge_of(workspace), 7)
+    main = team.clone("bert")
+    git(main.root, "merge", "-q", "--squash", "origin/doubled")
+    git(main.root, "commit", "-q", "-m", "doubled (#7)")
+    github.merges[git(main.root, "rev-parse", "HEAD")] = 7
+    done, used = _deployed(main)
+    assert (done.outcome, done.pull_requests, used) == ("published", (7,), 0)
+    (body,) = github.bodies(7)
+    assert "🚀" in body.splitlines()[2]
+
+
+def test_another_commit_than_what_is_checked_out_is_refused(team: Team) -> None:
+    team.publish()
+    with open_fake(team.folder / "first") as workspace, pytest.raises(UsageError, match="checked"):
+        deploy(workspace, forge_of(workspace), "c0ffee")
