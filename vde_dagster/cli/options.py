@@ -117,7 +117,8 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
             try:
                 command(workspace=workspace, output=Output(as_json), **given)
             finally:
-                if _WARM in sys.modules:
+                # A command may have ended before it read the project's files.
+                if _WARM in sys.modules and "settings" in workspace.__dict__:
                     keep_ready(workspace.settings, imported())
 
     # What Typer asks of a function.

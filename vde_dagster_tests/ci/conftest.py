@@ -6,12 +6,15 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
 from vde_dagster_tests.ci.github import REPOSITORY, TOKEN, FakeGitHub, fake_github
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.cli.conftest import vde
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 SETTINGS = """
@@ -21,6 +24,7 @@ state_url = "sqlite:///{folder}/state.db"
 warehouse = "{folder}/warehouse"
 """
 _FORGE = ("GITHUB_", "GITLAB_", "CI_", "CI")
+__all__ = ["vde"]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -80,6 +84,30 @@ class Team:
     def comment(self, number: int) -> str:
         """Return a pull request's comment, as plain Git has it."""
         return git(self.bare, "show", f"refs/vde/comments:pr_{number}.md")
+
+
+class _LateSpark(FakeSpark):
+    """The engine of a workspace that opens its catalog when it is needed."""
+
+    workspace: Workspace
+
+    @property
+    def lakehouse(self) -> Lakehouse:
+        """The catalog."""
+        return self.workspace.lakehouse
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    """An engine without Spark that every command of this process works on."""
+    found, opened = _LateSpark(), Workspace.open
+
+    def opening(root: Path, **how: Any) -> Workspace:
+        found.workspace = opened(root, **{**how, "engine": found})
+        return found.workspace
+
+    monkeypatch.setattr(Workspace, "open", opening)
+    return found
 
 
 def entries(workspace: Workspace, name: str) -> dict[str, str]:

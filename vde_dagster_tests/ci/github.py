@@ -35,6 +35,7 @@ class FakeGitHub:
     user: str | None = None
     failures: int = 0
     heads: dict[int, str] = field(default_factory=dict)
+    merged: set[int] = field(default_factory=set)
     merges: dict[str, int] = field(default_factory=dict)
     comments: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -61,7 +62,8 @@ class FakeGitHub:
             number = int(found[1])
             if number not in self.heads:
                 return 404, {"message": "Not Found", "status": "404"}, ""
-            return 200, {"number": number, "head": {"sha": self.heads[number]}}, ""
+            head, merged = {"sha": self.heads[number]}, number in self.merged
+            return 200, {"number": number, "head": head, "merged": merged}, ""
         if found := re.fullmatch(rf"{repo}/commits/(\w+)/pulls", path):
             number = self.merges.get(found[1], 0)
             pull = {"number": number, "merged_at": "2026-01-02T03:04:05Z"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.errors import ExecutionError, UsageError
-from vde_dagster.plugins.ci.forges.forge import Annotation, Check
+from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest
 from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster_tests.ci.github import BOT, TOKEN, FakeGitHub
 
@@ -66,12 +66,15 @@ def test_a_check_has_all_annotations_fifty_a_request(github: FakeGitHub) -> None
 def test_the_newest_commit_and_the_merge_are_asked_for(github: FakeGitHub) -> None:
     github.heads[12], github.merges["abc"] = "def", 12
     forge = GitHub.of_variables()
-    assert (forge.head(12), forge.merged_by("abc"), forge.merged_by("aaa")) == ("def", 12, None)
+    assert forge.pull_request(12) == PullRequest("def", False)
+    assert (forge.merged_by("abc"), forge.merged_by("aaa")) == (12, None)
+    github.merged.add(12)
+    assert forge.pull_request(12).merged
 
 
 def test_a_server_that_fails_for_a_moment_is_asked_again(github: FakeGitHub) -> None:
     github.heads[12], github.failures = "def", 2
-    assert GitHub.of_variables().head(12) == "def"
+    assert GitHub.of_variables().pull_request(12).head == "def"
 
 
 def test_what_makes_something_is_sent_once_as_it_might_be_made_twice(github: FakeGitHub) -> None:
@@ -86,12 +89,12 @@ def test_what_is_refused_says_what_to_do_and_never_the_token(
     github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match=r"pulls/99 is refused \(404: Not Found\)"):
-        GitHub.of_variables().head(99)
+        GitHub.of_variables().pull_request(99)
     secret = f"{TOKEN}-which-is-wrong"
     monkeypatch.setenv("GITHUB_TOKEN", secret)
     forge = GitHub.of_variables()
     with pytest.raises(UsageError, match="401: Bad credentials") as raised:
-        forge.head(12)
+        forge.pull_request(12)
     assert secret not in f"{raised.value!r} {raised.value} {raised.value.__context__} {forge!r}"
 
 

@@ -59,7 +59,7 @@ def check_pull_request(
     """
     settings = ci_settings(workspace)
     environment = settings.environment(number)
-    commit = commit or forge.head(number)
+    commit = commit or forge.pull_request(number).head
     findings = Findings(place_in_repository(workspace.root))
     parts: list[str] = []
     seen: Plan | None = None

@@ -1,8 +1,9 @@
-"""`vde ci check` and `vde ci deploy`; what is heavy is imported when it runs."""
+"""`vde ci check`, `deploy`, `close` and `run`; what is heavy is imported when it runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import os
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +28,12 @@ Merged = Annotated[
 CheckedOut = Annotated[
     str, typer.Option(metavar="SHA", help="The commit that has to be checked out; by default any.")
 ]
+ForkLabel = Annotated[
+    str,
+    typer.Option(
+        metavar="LABEL", help="Run a fork's code where somebody who read it gives it this label."
+    ),
+]
 
 WAITS = 3
 """Exit code of a deployment that changed nothing, as its plan waits for an approval."""
@@ -44,8 +51,9 @@ def ci_check(workspace: Workspace, output: Output, pr: Number, commit: Commit = 
     _show_check(output, check_pull_request(workspace, forge_of(workspace), pr, commit))
 
 
-def _show_check(output: Output, done: Checked) -> None:
+def _show_check(output: Output, done: Checked, **more: Any) -> None:
     said = {
+        **more,
         "pull_request": done.number,
         "environment": done.environment,
         "passed": done.passed,
@@ -85,10 +93,10 @@ def ci_deploy(
     _show_deploy(output, deploy(workspace, forge_of(workspace), commit, pr))
 
 
-def _show_deploy(output: Output, done: Deployed) -> None:
+def _show_deploy(output: Output, done: Deployed, **more: Any) -> None:
     from rich.markup import escape
 
-    output.result(done.to_json(), done.sentence)
+    output.result({**more, **done.to_json()}, done.sentence)
     for reason in done.reasons:
         output.note(f"  {escape(reason)}")
     if done.waits:
@@ -100,3 +108,49 @@ def _show_deploy(output: Output, done: Deployed) -> None:
 
         show_failed_statements(output.err, done.failed)
         raise typer.Exit(1)
+
+
+@on_project
+def ci_close(workspace: Workspace, output: Output, pr: Number) -> None:
+    """Drop the environment of a pull request that was closed, merged or not.
+
+    Example: vde ci close --pr 123
+    """
+    from vde_dagster.plugins.ci.deploying import close
+    from vde_dagster.plugins.ci.forges.choose import forge_of
+
+    done = close(workspace, forge_of(workspace), pr)
+    output.result(done.to_json(), done.sentence)
+
+
+@on_project
+def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> None:
+    """Do what a job of GitHub or GitLab is for: a check, a deployment, or a close.
+
+    Its variables say what happened. Code of a fork is refused (exit code 2) before any of it is
+    read; otherwise the exit codes are those of the command that is run.
+
+    Example: vde ci run
+    """
+    from vde_dagster.plugins.ci.events import event_of_job
+
+    event = event_of_job(os.environ, fork_label)
+    if event.action == "nothing":
+        output.result({"action": "nothing", "reason": event.why}, event.why)
+        return
+    from vde_dagster.plugins.ci.forges.choose import forge_of
+
+    forge = forge_of(workspace)
+    if event.action == "check":
+        from vde_dagster.plugins.ci.checking import check_pull_request
+
+        checked = check_pull_request(workspace, forge, event.number, event.commit)
+        _show_check(output, checked, action="check")
+        return
+    from vde_dagster.plugins.ci.deploying import close, deploy
+
+    if event.action == "deploy":
+        _show_deploy(output, deploy(workspace, forge, event.commit), action="deploy")
+        return
+    closed = close(workspace, forge, event.number)
+    output.result({"action": "close", **closed.to_json()}, closed.sentence)

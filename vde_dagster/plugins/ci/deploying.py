@@ -1,4 +1,7 @@
-"""Deployment of merged commits: what people saw is published, and all else waits for approval."""
+"""The end of pull requests: what people saw is published, all else waits for an approval.
+
+Environments of those that are closed are dropped, merged or not.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from vde_dagster.planning.plan.plan import Change, Plan, Proposal
 from vde_dagster.plugins.ci.comment import marker_of, with_status
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
-from vde_dagster.plugins.ci.seen import deployed_by, keep_deploy, seen_plan
+from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, seen_plan
+from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.plugins.ci.unseen import unseen
 from vde_dagster.reports.markdown import literal
 
@@ -81,6 +85,55 @@ class Deployed:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What became of a pull request that was closed.
+
+    Args:
+        dropped: Whether its environment was there, and goes now.
+    """
+
+    number: int
+    environment: str
+    dropped: bool
+
+    @property
+    def sentence(self) -> str:
+        """What became of it, for people."""
+        gone = "was dropped" if self.dropped else "is not there"
+        return f"pull request {self.number} is closed, environment {self.environment} {gone}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "pull_request": self.number,
+            "environment": self.environment,
+            "dropped": self.dropped,
+        }
+
+
+def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
+    """Drop the environment of a pull request that was closed, merged or not.
+
+    What people saw of one that was not merged counts no longer; its comment says so.
+
+    Raises:
+        UsageError: The forge refuses something.
+        ExecutionError: The forge cannot be reached.
+    """
+    environment, store = ci_settings(workspace).environment(number), workspace.store
+    shown = store.environments.get(environment)
+    dropped = shown is not None and environment not in store.environments.expired()
+    if dropped:
+        workspace.environments.drop(environment)
+    if forge.pull_request(number).merged is False:
+        forget_seen(workspace, number)
+        if forge.comment(number, marker_of(workspace, number)) is not None:
+            status = f"## 🧹 vde: closed without a merge\n\nEnvironment {environment} was dropped."
+            _tell(workspace, forge, number, status)
+    return Closed(number, environment, dropped)
+
+
 def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> Deployed:
     """Publish a commit of the main branch, which is checked out, as people saw it.
 
@@ -99,12 +152,12 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
     numbers = (number,) if number else _merged(workspace, forge, commit)
     done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
     for one in numbers:
-        _tell(workspace, forge, one, done)
+        _tell(workspace, forge, one, _status(done))
     return done
 
 
 def _checked_out(workspace: Workspace, commit: str) -> str:
-    head = PlainGit(workspace.root).head(0)
+    head = PlainGit(workspace.root).head()
     if commit and commit != head:
         raise UsageError(
             f"commit {commit} is to be deployed, and {head} is checked out",
@@ -255,11 +308,11 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
     return None
 
 
-def _tell(workspace: Workspace, forge: Forge, number: int, done: Deployed) -> None:
+def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
     """Put what became of a pull request at the top of its comment, and leave the rest."""
     marker = marker_of(workspace, number)
     before = forge.comment(number, marker)
-    text = with_status(workspace, number, before, _status(done))
+    text = with_status(workspace, number, before, status)
     if text != before:
         forge.write_comment(number, marker, text)
 

@@ -44,6 +44,19 @@ class Check:
     annotations: Sequence[Annotation] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull or merge request.
+
+    Args:
+        head: Its newest commit.
+        merged: Whether it was merged; None where the forge cannot tell.
+    """
+
+    head: str
+    merged: bool | None
+
+
 class Forge(Protocol):
     """A place where pull requests are.
 
@@ -51,8 +64,8 @@ class Forge(Protocol):
     ExecutionError where the forge cannot be reached or fails.
     """
 
-    def head(self, number: int) -> str:
-        """Return the newest commit of a pull request."""
+    def pull_request(self, number: int) -> PullRequest:
+        """Return a pull request as it is now."""
 
     def merged_by(self, commit: str) -> int | None:
         """Return the pull request that a commit of the main branch merged, or None."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check
+from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest
 from vde_dagster.plugins.ci.forges.rest import Rest, Token
 
 MOST_ANNOTATIONS = 50
@@ -56,9 +56,10 @@ class GitHub:
         }
         return cls(Rest(base, token, headers), repository, login)
 
-    def head(self, number: int) -> str:
-        """Return the newest commit of a pull request."""
-        return str(self.rest.get(f"{self._repo}/pulls/{number}")["head"]["sha"])
+    def pull_request(self, number: int) -> PullRequest:
+        """Return a pull request as it is now."""
+        found = self.rest.get(f"{self._repo}/pulls/{number}")
+        return PullRequest(str(found["head"]["sha"]), bool(found["merged"]))
 
     def merged_by(self, commit: str) -> int | None:
         """Return the pull request that a commit of the main branch merged, or None."""

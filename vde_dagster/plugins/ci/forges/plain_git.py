@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vde_dagster.errors import ExecutionError, UsageError
-from vde_dagster.plugins.ci.forges.forge import Check
+from vde_dagster.plugins.ci.forges.forge import Check, PullRequest
 
 COMMENTS = "refs/vde/comments"
 NOTES = "refs/notes/vde"
@@ -43,7 +43,11 @@ class PlainGit:
     remote: str = "origin"
     checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
-    def head(self, number: int) -> str:
+    def pull_request(self, number: int) -> PullRequest:
+        """Return what is checked out: Git knows no pull requests."""
+        return PullRequest(self.head(), None)
+
+    def head(self) -> str:
         """Return the commit that is checked out."""
         return self._git("rev-parse", "--verify", "HEAD").strip()
 

@@ -1,0 +1,268 @@
+"""`vde ci run` in jobs of CI systems, by their variables: what is done, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.ci.checking import check_pull_request
+from vde_dagster.plugins.ci.deploying import close, deploy
+from vde_dagster.plugins.ci.events import Event, event_of_job
+from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster_tests.ci.conftest import Team, git
+from vde_dagster_tests.ci.github import TOKEN, FakeGitHub
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")
+OWN = {"id": 1, "full_name": "acme/shop", "default_branch": "main"}
+FORK = {"id": 9, "full_name": "mallory/shop"}
+GITLAB = {
+    "GITLAB_CI": "true",
+    "CI_COMMIT_SHA": "abc",
+    "CI_DEFAULT_BRANCH": "main",
+    "CI_MERGE_REQUEST_IID": "7",
+    "CI_MERGE_REQUEST_PROJECT_ID": "1",
+    "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1",
+    "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "acme/shop",
+}
+
+
+def pull(action: str, head: Mapping[str, Any] | None = OWN, **more: Any) -> dict[str, Any]:
+    """An event of a pull request, as far as it is read."""
+    request = {"number": 7, "head": {"sha": "abc", "repo": head}}
+    return {"action": action, "pull_request": request, "repository": OWN, **more}
+
+
+def push(ref: str = "refs/heads/main", after: str = "abc") -> dict[str, Any]:
+    """An event of a push, as far as it is read."""
+    return {"ref": ref, "after": after, "deleted": False, "repository": OWN}
+
+
+def github_job(folder: Path, name: str, payload: Any) -> dict[str, str]:
+    """The variables of a job, with the file of its event."""
+    path = folder / "event.json"
+    path.write_text(payload if isinstance(payload, str) else json.dumps(payload))
+    return {"GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": str(path)}
+
+
+@pytest.mark.parametrize("action", ["opened", "synchronize", "reopened", "ready_for_review"])
+def test_a_pull_request_of_github_is_checked(tmp_path: Path, action: str) -> None:
+    event = event_of_job(github_job(tmp_path, "pull_request", pull(action)))
+    assert (event.action, event.number, event.commit) == ("check", 7, "abc")
+
+
+def test_a_pull_request_of_github_is_closed(tmp_path: Path) -> None:
+    event = event_of_job(github_job(tmp_path, "pull_request", pull("closed")))
+    assert (event.action, event.number) == ("close", 7)
+
+
+def test_a_push_to_the_main_branch_of_github_is_deployed_and_no_other(tmp_path: Path) -> None:
+    event = event_of_job(github_job(tmp_path, "push", push()))
+    assert (event.action, event.commit) == ("deploy", "abc")
+    for payload in (push("refs/heads/doubled"), push("refs/tags/main"), push() | {"deleted": True}):
+        assert event_of_job(github_job(tmp_path, "push", payload)).action == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("more", "action", "commit"),
+    [
+        ({}, "check", "abc"),
+        ({"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "head"}, "check", "head"),
+        ({"CI_ENVIRONMENT_ACTION": "stop"}, "close", "abc"),
+        ({"CI_ENVIRONMENT_ACTION": "start"}, "check", "abc"),
+        ({"CI_MERGE_REQUEST_IID": "", "CI_COMMIT_BRANCH": "main"}, "deploy", "abc"),
+        ({"CI_MERGE_REQUEST_IID": "", "CI_COMMIT_BRANCH": "doubled"}, "nothing", ""),
+        ({"CI_MERGE_REQUEST_IID": "", "CI_COMMIT_TAG": "v1"}, "nothing", ""),
+    ],
+)
+def test_a_job_of_gitlab(more: dict[str, str], action: str, commit: str) -> None:
+    event = event_of_job({**GITLAB, **more})
+    assert (event.action, event.commit) == (action, commit)
+
+
+FORKS = [
+    ("pull_request", pull("opened", FORK)),
+    ("pull_request", pull("opened", None)),
+    ("pull_request", pull("closed", FORK)),
+    ("pull_request_target", pull("synchronize", FORK)),
+    ("pull_request_target", pull("labeled", FORK, label={"name": "bug"})),
+]
+
+
+@pytest.mark.parametrize(("name", "payload"), FORKS)
+@pytest.mark.parametrize("label", ["", "safe to run"])
+def test_code_of_a_fork_is_refused(tmp_path: Path, name: str, payload: Any, label: str) -> None:
+    with pytest.raises(UsageError, match=r"7 comes from a fork .* are code"):
+        event_of_job(github_job(tmp_path, name, payload), label)
+
+
+def test_code_of_a_fork_runs_when_it_is_given_the_label_and_not_after_the_next_push(
+    tmp_path: Path,
+) -> None:
+    labels = [{"name": "safe to run"}]
+    given = pull("labeled", FORK, label={"name": "safe to run"})
+    event = event_of_job(github_job(tmp_path, "pull_request_target", given), "safe to run")
+    assert (event.action, event.fork) == ("check", "mallory/shop")
+    later = pull("synchronize", FORK)
+    later["pull_request"]["labels"] = labels
+    with pytest.raises(UsageError, match="comes from a fork"):
+        event_of_job(github_job(tmp_path, "pull_request_target", later), "safe to run")
+
+
+def test_a_fork_of_gitlab_is_refused_without_the_label() -> None:
+    fork = {**GITLAB, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9"}
+    with pytest.raises(UsageError, match="comes from a fork"):
+        event_of_job(fork, "safe")
+    labelled = event_of_job({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"}, "safe")
+    assert labelled.action == "check"
+    with pytest.raises(UsageError, match="comes from a fork"):
+        event_of_job({**fork, "CI_MERGE_REQUEST_LABELS": "bug,safe"})
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "said"),
+    [
+        ("pull_request", "{", "cannot be read"),
+        ("pull_request", "{}", "it lacks 'pull_request'"),
+        ("pull_request", "[]", "is no event"),
+        ("pull_request", json.dumps({**pull("opened"), "pull_request": None}), "is no event"),
+        ("push", "{}", "it lacks 'repository'"),
+        ("schedule", "{}", "'schedule' says nothing of what to do"),
+    ],
+)
+def test_an_event_that_cannot_be_read_is_refused(
+    tmp_path: Path, name: str, payload: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        event_of_job(github_job(tmp_path, name, payload))
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "no job of GitHub or GitLab"),
+        ({"GITHUB_EVENT_NAME": "push"}, "GITHUB_EVENT_PATH cannot be read: ''"),
+        ({**GITLAB, "CI_MERGE_REQUEST_IID": "seven"}, "no number: 'seven'"),
+    ],
+)
+def test_variables_that_say_nothing_are_refused(variables: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        event_of_job(variables)
+
+
+def _job(
+    monkeypatch: pytest.MonkeyPatch, clone: ProjectFolder, name: str, payload: dict[str, Any]
+) -> None:
+    for key, value in github_job(clone.root.parent, name, payload).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.chdir(clone.root)
+
+
+def test_one_command_checks_deploys_and_closes(
+    team: Team,
+    github: FakeGitHub,
+    engine: FakeSpark,
+    vde: Vde,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    head = github.heads[7] = team.commit(anna, "doubled")
+    opened = pull("opened")
+    opened["pull_request"]["head"]["sha"] = head
+    _job(monkeypatch, anna, "pull_request", opened)
+    checked = vde("ci", "run", "--json")
+    assert checked.code == 0, checked.err
+    assert (checked.json["action"], checked.json["commit"]) == ("check", head)
+    main = team.merge("doubled")
+    merged = git(main.root, "rev-parse", "HEAD")
+    github.merges[merged] = 7
+    github.merged.add(7)
+    _job(monkeypatch, main, "push", push(after=merged))
+    used = engine.statements
+    deployed = vde("ci", "run", "--json")
+    assert (deployed.code, engine.statements) == (0, used), deployed.err
+    assert deployed.json["outcome"] == "published"
+    assert (deployed.json["plan"], deployed.json["pull_requests"]) == (checked.json["plan"], [7])
+    _job(monkeypatch, main, "pull_request", pull("closed"))
+    assert vde("ci", "run", "--json").json == {
+        "action": "close",
+        "pull_request": 7,
+        "environment": "pr_7",
+        "dropped": True,
+    }
+    assert vde("ci", "run", "--json").json["dropped"] is False
+    (body,) = github.bodies(7)
+    assert "was published to prod as version 2" in body
+    _job(monkeypatch, main, "push", push("refs/heads/other"))
+    assert vde("ci", "run", "--json").json["action"] == "nothing"
+    said = "".join(f"{one.out}{one.err}" for one in (checked, deployed))
+    assert TOKEN not in said
+
+
+def test_a_fork_is_refused_before_any_of_its_code_is_read(
+    team: Team, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mallory = team.clone("mallory")
+    ran = team.folder / "ran"
+    code = f"open({str(ran)!r}, 'w').close()\n"
+    for path in ("config.py", "macros/__init__.py", "macros/evil.py", "models/evil.py"):
+        mallory.write(path, code)
+    _job(monkeypatch, mallory, "pull_request_target", pull("opened", FORK))
+    refused = vde("ci", "run")
+    assert refused.code == 2
+    assert "comes from a fork (mallory/shop)" in refused.err
+    assert not ran.exists()
+    assert not (mallory.root / ".vde").exists()
+
+
+def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
+    team: Team, github: FakeGitHub, engine: FakeSpark, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    github.heads[7] = team.commit(anna, "doubled")
+    monkeypatch.chdir(anna.root)
+    assert vde("ci", "check", "--pr", 7).code == 0
+    closed = vde("ci", "close", "--pr", 7)
+    assert (closed.code, closed.out) == (
+        0,
+        "pull request 7 is closed, environment pr_7 was dropped\n",
+    )
+    (body,) = github.bodies(7)
+    assert "closed without a merge" in body
+    assert "environment pr_7 is not there" in vde("ci", "close", "--pr", 7).out
+    assert github.bodies(7) == [body]
+    waits = vde("ci", "deploy", "--pr", 7)
+    assert (waits.code, "nobody saw it" in waits.err) == (3, True)
+
+
+def test_what_was_built_outlives_its_environment_until_it_is_deployed(team: Team) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    anna.edit(*DOUBLED)
+    team.commit(anna, "doubled")
+    with open_fake(anna.root) as workspace:
+        check_pull_request(workspace, forge_of(workspace), 7)
+        assert close(workspace, forge_of(workspace), 7).dropped
+        assert any("pr_7" in one.subject for one in workspace.maintenance.janitor().acted)
+        assert not workspace.store.environments.exists("pr_7")
+    engine = FakeSpark()
+    with open_fake(team.merge("doubled").root, engine) as workspace:
+        assert deploy(workspace, forge_of(workspace)).outcome == "published"
+    assert engine.statements == 0
+
+
+def test_an_event_is_for_people_too() -> None:
+    assert event_of_job({**GITLAB, "CI_MERGE_REQUEST_IID": "", "CI_COMMIT_BRANCH": "x"}) == Event(
+        "nothing", why="a pipeline of 'x' deploys nothing"
+    )
