@@ -77,6 +77,36 @@ def test_the_table_of_edits_says_what_its_page_says(page: str) -> None:
         assert f"| {tool} | {count} | {recognised}".strip() in text
 
 
+def test_figures_beside_other_tools_are_those_of_the_pages_that_measure_them() -> None:
+    def rows(page: str, title: str) -> list[list[str]]:
+        lines = (ROOT / "docs" / page).read_text().splitlines()
+        cells = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines]
+        return [row for row in cells if row and row[0] == title]
+
+    ours, theirs, state = (
+        rows("edits.md", tool)[0][2] for tool in ("this package", "SQLMesh", "dbt State")
+    )
+    _, _, by_dbt, here, _, wrong = rows("dbt.md", "28 edits")[0]
+    planned = rows("index.md", "plan with a column added to the model that most others read")[0]
+    shown = rows("index.md", "a column more, and its rows in dev")[0]
+    text = (ROOT / "docs" / "comparison.md").read_text()
+    assert wrong == "0"
+    for figures in (
+        f"{ours} here, SQLMesh* {theirs}, dbt State* {state},",
+        f"{here} here, {by_dbt} by `state:modified+`",
+        f"{planned[2]} here, {planned[1]} SQLMesh",
+        f"{shown[3]} warm and {shown[2]} cold here, {shown[1]} SQLMesh",
+    ):
+        assert figures in text
+
+
+def test_each_source_beside_other_tools_is_named_and_used() -> None:
+    text = (ROOT / "docs" / "comparison.md").read_text()
+    sources = re.findall(r"^\[([\w-]+)\]: https://\S+$", text, re.MULTILINE)
+    assert len(sources) == len(set(sources))
+    assert set(sources) == set(re.findall(r"\]\[([\w-]+)\]", text))
+
+
 def test_this_package_is_installed_as_it_can_be_from_no_index() -> None:
     texts = [*PAGES, *(ROOT / "vde_dagster").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     said = [(path.name, how) for path in texts for how in INSTALL.findall(path.read_text())]
