@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster_tests.ci.github import REPOSITORY, TOKEN, FakeGitHub, fake_github
+from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub, FakeGitLab, served
 from vde_dagster_tests.cli.conftest import vde
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -25,6 +26,8 @@ warehouse = "{folder}/warehouse"
 """
 _FORGE = ("GITHUB_", "GITLAB_", "CI_", "CI")
 __all__ = ["vde"]
+
+Fake = TypeVar("Fake", bound=FakeForge)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -133,11 +136,33 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
 @pytest.fixture
 def github(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGitHub]:
     """A server as GitHub's, which the variables of a workflow's job name."""
-    with fake_github() as found:
-        _no_forge(monkeypatch)
-        monkeypatch.setenv("GITHUB_API_URL", found.url)
-        monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
-        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    with _in_job(FakeGitHub(), monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def gitlab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeGitLab]:
+    """A server as GitLab's, which the variables of a job name."""
+    with _in_job(FakeGitLab(), monkeypatch) as found:
+        monkeypatch.setenv("CI_PROJECT_DIR", str(tmp_path))
+        yield found
+
+
+@pytest.fixture(params=["github", "gitlab"])
+def server(request: pytest.FixtureRequest) -> FakeForge:
+    """Each of them."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, FakeForge)
+    return found
+
+
+@contextmanager
+def _in_job(found: Fake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
+    _no_forge(monkeypatch)
+    with served(found):
+        monkeypatch.setenv(found.addresses, found.url)
+        for name, value in found.variables.items():
+            monkeypatch.setenv(name, value)
         yield found
 
 

@@ -6,7 +6,7 @@ from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.ci.seen import seen_plan
 from vde_dagster_tests.ci.conftest import Team, entries, git
-from vde_dagster_tests.ci.github import FakeGitHub
+from vde_dagster_tests.ci.servers import FakeGitHub
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 
 DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")

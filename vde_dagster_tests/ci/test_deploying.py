@@ -14,7 +14,7 @@ from vde_dagster.plugins.ci.deploying import Deployed, deploy
 from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.ci.seen import deployed_by
 from vde_dagster_tests.ci.conftest import Team, entries, git
-from vde_dagster_tests.ci.github import FakeGitHub
+from vde_dagster_tests.ci.servers import FakeForge
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -238,20 +238,20 @@ def _dies(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_github_says_what_a_squashed_commit_merged(team: Team, github: FakeGitHub) -> None:
+def test_the_forge_says_what_a_squashed_commit_merged(team: Team, server: FakeForge) -> None:
     team.publish()
     clone = team.clone("anna")
     clone.edit(*DOUBLED)
-    github.heads[7] = team.commit(clone, "doubled")
+    server.heads[7] = team.commit(clone, "doubled")
     with open_fake(clone.root) as workspace:
         check_pull_request(workspace, forge_of(workspace), 7)
     main = team.clone("bert")
     git(main.root, "merge", "-q", "--squash", "origin/doubled")
     git(main.root, "commit", "-q", "-m", "doubled (#7)")
-    github.merges[git(main.root, "rev-parse", "HEAD")] = 7
+    server.merges[git(main.root, "rev-parse", "HEAD")] = 7
     done, used = _deployed(main)
     assert (done.outcome, done.pull_requests, used) == ("published", (7,), 0)
-    (body,) = github.bodies(7)
+    (body,) = server.bodies(7)
     assert "🚀" in body.splitlines()[2]
 
 

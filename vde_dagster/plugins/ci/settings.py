@@ -13,7 +13,7 @@ from vde_dagster.project.settings import PluginSettings
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
-FORGES = ("github", "git")
+FORGES = ("github", "gitlab", "git")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class CiSettings(PluginSettings):
     """Pull requests of a project.
 
     Args:
-        forge: `github` or `git`; by default what the job's variables say, else `git`.
-        login: The user that the token is of, where a token of GitHub may not ask for that.
+        forge: `github`, `gitlab` or `git`; by default what the job's variables say, else `git`.
+        login: The user that the token is of, where a token may not ask for that.
         remote: The remote of Git that comments and checks are pushed to, with `git`.
         prefix: What stands before a pull request's number in its environment's name.
         samples: Rows of each kind that a comment shows of a model; 0 shows none.

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest
-from vde_dagster.plugins.ci.forges.rest import Rest, Token
+from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 MOST_ANNOTATIONS = 50
 """Annotations of one request; more are added by further ones."""
@@ -23,17 +23,14 @@ _OF_ACTIONS = "github-actions[bot]"
 
 
 @dataclass(frozen=True)
-class GitHub:
+class GitHub(RestForge):
     """A repository on GitHub.
 
     Args:
         repository: `owner/name`.
-        login: The token's user; asked for when empty.
     """
 
-    rest: Rest
-    repository: str
-    login: str = ""
+    repository: str = ""
 
     @classmethod
     def of_variables(cls, login: str = "") -> GitHub:
@@ -54,7 +51,7 @@ class GitHub:
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
         }
-        return cls(Rest(base, token, headers), repository, login)
+        return cls(Rest(base, token, headers), login, repository)
 
     def pull_request(self, number: int) -> PullRequest:
         """Return a pull request as it is now."""
@@ -68,19 +65,6 @@ class GitHub:
         own = [one for one in merged if one.get("merge_commit_sha") == commit]
         chosen = own or merged
         return int(chosen[0]["number"]) if chosen else None
-
-    def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the comment that the token's user made, or None."""
-        found = self._comment(number, marker)
-        return None if found is None else str(found["body"])
-
-    def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Make the comment, or put another text in its place."""
-        found, body = self._comment(number, marker), {"body": text}
-        if found is None:
-            self.rest.send("POST", f"{self._repo}/issues/{number}/comments", body)
-        elif found["body"] != text:
-            self.rest.send("PATCH", f"{self._repo}/issues/comments/{found['id']}", body)
 
     def write_check(self, check: Check) -> None:
         """Make a check run, with all annotations."""
@@ -109,18 +93,23 @@ class GitHub:
         return f"/repos/{quote(self.repository)}"
 
     @cached_property
-    def _user(self) -> str:
+    def user(self) -> str:
+        """The user that the token is of."""
         # An installation's token, as a workflow has, may not ask who it is.
         known = None if self.login else self.rest.get("/user", or_none=(403, 404))
         return self.login or (str(known["login"]) if known else _OF_ACTIONS)
 
-    def _comment(self, number: int, marker: str) -> Any:
-        """Return the oldest comment of the token's user that begins with the marker."""
-        for one in self.rest.pages(f"{self._repo}/issues/{number}/comments?per_page=100"):
-            own = (one.get("user") or {}).get("login") == self._user
-            if own and str(one.get("body") or "").startswith(marker):
-                return one
-        return None
+    def comments(self, number: int) -> str:
+        """Return the path of a pull request's comments."""
+        return f"{self._repo}/issues/{number}/comments"
+
+    def comment_path(self, number: int, key: int) -> str:
+        """Return the path of one of them."""
+        return f"{self._repo}/issues/comments/{key}"
+
+    def author(self, comment: Any) -> str | None:
+        """Return who made a comment."""
+        return (comment.get("user") or {}).get("login")
 
 
 def _annotation(one: Annotation) -> dict[str, Any]:

@@ -1,11 +1,12 @@
-"""Requests to a forge's REST API: JSON, a token that is in no message, pages, attempts."""
+"""A forge by its REST API: JSON, a token that is in no message, pages, attempts, one comment."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urljoin, urlsplit
 
 from vde_dagster.errors import ExecutionError, UsageError
@@ -139,6 +140,59 @@ class Rest:
         raise ExecutionError(
             f"{what} failed ({answer.status_code}{said})", hint="run the job again"
         )
+
+
+@dataclass(frozen=True)
+class RestForge(ABC):
+    """A forge of whose comments on a pull request one is ours: the token's user made it.
+
+    Args:
+        login: The token's user; asked for when empty.
+    """
+
+    rest: Rest
+    login: str = ""
+    update: ClassVar[str] = "PATCH"
+    """The method that puts another text in a comment's place."""
+    oldest_first: ClassVar[str] = ""
+    """What asks for comments in their order, before other parameters."""
+
+    def comment(self, number: int, marker: str) -> str | None:
+        """Return the text of the comment that the token's user made, or None."""
+        found = self._comment(number, marker)
+        return None if found is None else str(found["body"])
+
+    def write_comment(self, number: int, marker: str, text: str) -> None:
+        """Make the comment, or put another text in its place."""
+        found, body = self._comment(number, marker), {"body": text}
+        if found is None:
+            self.rest.send("POST", self.comments(number), body)
+        elif found["body"] != text:
+            self.rest.send(self.update, self.comment_path(number, found["id"]), body)
+
+    def _comment(self, number: int, marker: str) -> Any:
+        """Return the oldest comment of the token's user that begins with the marker."""
+        for one in self.rest.pages(f"{self.comments(number)}?{self.oldest_first}per_page=100"):
+            if self.author(one) == self.user and str(one.get("body") or "").startswith(marker):
+                return one
+        return None
+
+    @property
+    @abstractmethod
+    def user(self) -> str:
+        """The user that the token is of."""
+
+    @abstractmethod
+    def comments(self, number: int) -> str:
+        """Return the path of a pull request's comments."""
+
+    @abstractmethod
+    def comment_path(self, number: int, key: int) -> str:
+        """Return the path of one of them."""
+
+    @abstractmethod
+    def author(self, comment: Any) -> str | None:
+        """Return who made a comment."""
 
 
 def _message(answer: Response) -> str:

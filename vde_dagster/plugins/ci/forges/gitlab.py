@@ -1,0 +1,125 @@
+"""GitLab by its REST API: notes of merge requests, and a report of code quality.
+
+https://docs.gitlab.com/api/notes/, https://docs.gitlab.com/ci/testing/code_quality/
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest
+from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
+
+REPORT = "gl-code-quality-report.json"
+"""The file of a job that has the remarks on lines, for `artifacts:reports:codequality`."""
+_TOKEN = "GITLAB_TOKEN"
+_COMMAND = re.compile("^/", re.MULTILINE)
+"""The begin of a quick action, which GitLab would follow."""
+
+
+@dataclass(frozen=True)
+class GitLab(RestForge):
+    """A project on GitLab.
+
+    A job's own result is the check of its commit.
+
+    Args:
+        project: Its number, or its path.
+        folder: Where the job's files are.
+    """
+
+    project: str = ""
+    folder: Path = Path()
+    update: ClassVar[str] = "PUT"
+    oldest_first: ClassVar[str] = "sort=asc&order_by=created_at&"
+
+    @classmethod
+    def of_variables(cls, login: str = "") -> GitLab:
+        """Take what a job is given, and a token that may write.
+
+        Raises:
+            UsageError: There is no project or no token.
+        """
+        known = os.environ
+        project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
+        if not project:
+            raise UsageError(
+                "CI_PROJECT_ID does not name a project",
+                hint="outside of a job set it to the project's number or path",
+            )
+        if known.get("CI_JOB_TOKEN") and not known.get(_TOKEN, "").strip():
+            raise UsageError(
+                f"there is no token: {_TOKEN} is not set, and CI_JOB_TOKEN cannot write notes",
+                hint="make a project access token with the role Reporter and the scope api, and "
+                f"give it to the job as the masked variable {_TOKEN}",
+            )
+        base = known.get("CI_API_V4_URL", "https://gitlab.com/api/v4").rstrip("/")
+        token = Token.of_variables("PRIVATE-TOKEN", "", _TOKEN)
+        folder = Path(known.get("CI_PROJECT_DIR", "."))
+        return cls(Rest(base, token), login, project, folder)
+
+    def pull_request(self, number: int) -> PullRequest:
+        """Return a merge request as it is now."""
+        found = self.rest.get(f"{self._path}/merge_requests/{number}")
+        return PullRequest(str(found["sha"]), found["state"] == "merged")
+
+    def merged_by(self, commit: str) -> int | None:
+        """Return the merge request that a commit of the main branch merged, or None."""
+        path = f"{self._path}/repository/commits/{quote(commit)}/merge_requests?per_page=100"
+        merged = [one for one in self.rest.pages(path) if one["state"] == "merged"]
+        # A squash has a commit of its own, and a fast-forward none but the request's.
+        names = ("merge_commit_sha", "squash_commit_sha", "sha")
+        own = [one for one in merged if commit in (one.get(name) for name in names)]
+        chosen = own or merged
+        return int(chosen[0]["iid"]) if chosen else None
+
+    def write_comment(self, number: int, marker: str, text: str) -> None:
+        """Make the note, or put another text in its place; no line of it is a quick action."""
+        super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
+
+    def write_check(self, check: Check) -> None:
+        """Write the report of the job, which merge requests show at the lines."""
+        report = [_remark(one) for one in check.annotations]
+        (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
+
+    @property
+    def _path(self) -> str:
+        return f"/projects/{quote(self.project, safe='')}"
+
+    @cached_property
+    def user(self) -> str:
+        """The user that the token is of; that of a project's token is a bot."""
+        return self.login or str(self.rest.get("/user")["username"])
+
+    def comments(self, number: int) -> str:
+        """Return the path of a merge request's notes."""
+        return f"{self._path}/merge_requests/{number}/notes"
+
+    def comment_path(self, number: int, key: int) -> str:
+        """Return the path of one of them."""
+        return f"{self.comments(number)}/{key}"
+
+    def author(self, comment: Any) -> str | None:
+        """Return who made a note."""
+        return (comment.get("author") or {}).get("username")
+
+
+def _remark(one: Annotation) -> dict[str, Any]:
+    told = f"{one.title}: {one.message}"
+    return {
+        "description": told,
+        "check_name": NAME,
+        # Reports are compared by it, so that what is new is told from what was there.
+        "fingerprint": hashlib.sha256(f"{one.path}\n{told}".encode()).hexdigest(),
+        "severity": "major" if one.level == "failure" else "minor",
+        "location": {"path": one.path, "lines": {"begin": one.line}},
+    }

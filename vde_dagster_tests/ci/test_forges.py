@@ -1,0 +1,186 @@
+"""What is sent to GitHub and GitLab: one comment among others' on any page, remarks, no secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest
+from vde_dagster.plugins.ci.forges.github import GitHub
+from vde_dagster.plugins.ci.forges.gitlab import REPORT, GitLab
+from vde_dagster.plugins.ci.forges.rest import RestForge
+from vde_dagster_tests.ci.servers import TOKEN, FakeForge, FakeGitHub, FakeGitLab
+
+MARK = "<!-- vde ci shop 12 -->"
+KINDS: dict[str, Callable[..., RestForge]] = {
+    "github": GitHub.of_variables,
+    "gitlab": GitLab.of_variables,
+}
+
+
+def _forge(server: FakeForge, login: str = "") -> RestForge:
+    return KINDS[server.name](login)
+
+
+def test_there_is_one_comment_which_is_updated(server: FakeForge) -> None:
+    for number in range(5):
+        server.add_comment(12, "anna", f"what about {number}?")
+    forge = _forge(server)
+    assert forge.comment(12, MARK) is None
+    for text in ("first", "second", "second"):
+        forge.write_comment(12, MARK, f"{MARK}\n{text}")
+    assert server.bodies(12) == [f"{MARK}\nsecond"]
+    assert forge.comment(12, MARK) == f"{MARK}\nsecond"
+    assert [one for one, _ in server.asked if one != "GET"] == ["POST", forge.update]
+    assert any(path.endswith("per_page=100&page=3") for _, path in server.asked)
+
+
+def test_the_oldest_of_two_is_updated_where_two_jobs_made_one_each(server: FakeForge) -> None:
+    for text in ("first", "second"):
+        server.add_comment(12, server.login, f"{MARK}\n{text}")
+    _forge(server).write_comment(12, MARK, f"{MARK}\nnew")
+    assert server.bodies(12) == [f"{MARK}\nnew", f"{MARK}\nsecond"]
+
+
+def test_the_comment_of_somebody_else_is_never_taken_for_ours(server: FakeForge) -> None:
+    server.add_comment(12, "mallory", f"{MARK}\nall is well")
+    server.add_comment(12, server.login, "welcome")
+    forge = _forge(server)
+    assert forge.comment(12, MARK) is None
+    forge.write_comment(12, MARK, f"{MARK}\nit fails")
+    assert server.bodies(12) == ["welcome", f"{MARK}\nit fails"]
+    assert server.bodies(12, "mallory") == [f"{MARK}\nall is well"]
+
+
+@pytest.mark.parametrize("how", ["asked", "told"])
+def test_whose_the_token_is_may_be_asked_or_told(server: FakeForge, how: str) -> None:
+    server.user = "deployer"
+    forge = _forge(server, "deployer" if how == "told" else "")
+    for text in ("first", "second"):
+        forge.write_comment(12, MARK, f"{MARK}\n{text}")
+    assert server.bodies(12, "deployer") == [f"{MARK}\nsecond"]
+    assert (("GET", "/user") in server.asked) == (how == "asked")
+
+
+def test_the_newest_commit_and_the_merge_are_asked_for(server: FakeForge) -> None:
+    server.heads[12], server.merges["abc"] = "def", 12
+    forge = _forge(server)
+    assert forge.pull_request(12) == PullRequest("def", False)
+    assert (forge.merged_by("abc"), forge.merged_by("aaa")) == (12, None)
+    server.merged.add(12)
+    assert forge.pull_request(12).merged
+
+
+def test_a_server_that_fails_for_a_moment_is_asked_again(server: FakeForge) -> None:
+    server.heads[12], server.failures = "def", 2
+    assert _forge(server).pull_request(12).head == "def"
+
+
+def test_what_makes_something_is_sent_once_as_it_might_be_made_twice(server: FakeForge) -> None:
+    forge = _forge(server, "deployer")
+    assert forge.comment(12, MARK) is None
+    server.asked.clear()
+    server.failures = 1
+    with pytest.raises(ExecutionError, match=r"POST .* failed \(502: Server Error\)"):
+        forge.rest.send("POST", forge.comments(12), {"body": MARK})
+    assert [one for one, _ in server.asked] == ["POST"]
+    assert server.comments == []
+
+
+def test_what_is_refused_says_what_to_do_and_never_the_token(
+    server: FakeForge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match=r"/99 is refused \(404: 404 Not Found\)"):
+        _forge(server).pull_request(99)
+    secret = f"{TOKEN}-which-is-wrong"
+    monkeypatch.setenv(f"{server.name.upper()}_TOKEN", secret)
+    forge = _forge(server)
+    with pytest.raises(UsageError, match="is refused \\(401: ") as raised:
+        forge.pull_request(12)
+    assert secret not in f"{raised.value!r} {raised.value} {raised.value.__context__} {forge!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("GITHUB_TOKEN", "github"),
+        ("GITHUB_REPOSITORY", "github"),
+        ("GITLAB_TOKEN", "gitlab"),
+        ("CI_PROJECT_ID", "gitlab"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_named(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, name: str, of: str
+) -> None:
+    request.getfixturevalue(of)
+    monkeypatch.delenv(name)
+    with pytest.raises(UsageError, match=name):
+        KINDS[of]()
+
+
+def test_the_token_goes_to_no_other_server(server: FakeForge) -> None:
+    forge = _forge(server)
+    with pytest.raises(ExecutionError, match="another server"):
+        list(forge.rest.pages("http://localhost:9/repos/acme/shop/issues/12/comments"))
+    assert server.asked == []
+
+
+def test_github_gets_all_annotations_of_a_check_fifty_a_request(github: FakeGitHub) -> None:
+    remarks = [Annotation("models/a.sql", line, "audit", "1 row") for line in range(1, 121)]
+    GitHub.of_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
+    (run,) = github.runs
+    assert (run["name"], run["head_sha"], run["status"]) == ("vde", "c0ffee", "completed")
+    assert (run["conclusion"], run["output"]["title"]) == ("failure", "pr_12: fails")
+    found = run["output"]["annotations"]
+    assert [one["start_line"] for one in found] == list(range(1, 121))
+    assert found[0] == {
+        "path": "models/a.sql",
+        "start_line": 1,
+        "end_line": 1,
+        "annotation_level": "failure",
+        "title": "audit",
+        "message": "1 row",
+    }
+
+
+def test_gitlab_gets_a_report_of_the_job_with_all_annotations(
+    gitlab: FakeGitLab, tmp_path: Path
+) -> None:
+    remarks = [
+        Annotation("models/a.sql", 3, "audit", "1 row"),
+        Annotation("models/a.sql", 3, "late", "by 2 hours", "warning"),
+    ]
+    GitLab.of_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
+    first, second = json.loads((tmp_path / REPORT).read_text())
+    assert first.pop("fingerprint") != second["fingerprint"]
+    assert first == {
+        "description": "audit: 1 row",
+        "check_name": "vde",
+        "severity": "major",
+        "location": {"path": "models/a.sql", "lines": {"begin": 3}},
+    }
+    assert second["severity"] == "minor"
+    GitLab.of_variables().write_check(Check("c0ffee", True, "pr_12: fine", "see"))
+    assert json.loads((tmp_path / REPORT).read_text()) == []
+    assert gitlab.asked == []
+
+
+def test_a_job_of_gitlab_is_told_which_token_may_write(
+    gitlab: FakeGitLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITLAB_TOKEN")
+    with pytest.raises(UsageError, match="CI_JOB_TOKEN cannot write notes") as raised:
+        GitLab.of_variables()
+    assert "project access token with the role Reporter" in (raised.value.hint or "")
+    assert gitlab.variables["CI_JOB_TOKEN"] not in str(raised.value)
+
+
+def test_no_line_of_a_note_is_a_quick_action(gitlab: FakeGitLab) -> None:
+    forge = GitLab.of_variables()
+    for text in ("/approve", "see\n/merge\n a/b /close"):
+        forge.write_comment(12, MARK, f"{MARK}\n{text}")
+    assert gitlab.bodies(12) == [f"{MARK}\nsee\n\\/merge\n a/b /close"]
