@@ -109,11 +109,11 @@ _MODULES: dict[str, Names] = {
 }
 
 _INSTEAD = {
-    "sqlmesh.dbt": "projects of dbt are not loaded; write the models as SQL or Python models",
+    "sqlmesh.dbt": "a project of dbt is read as dbt compiled it, see docs/dbt.md",
     "sqlmesh.core.console": "use Python's logging, or context.logger",
     "sqlmesh.core.engine_adapter": "context.engine_adapter runs SQL on Spark",
     "sqlmesh.core.loader": "a source of its own reads other files, see docs/extending.md",
-    "sqlmesh.core.metric": "metrics are not read; write them as models",
+    "sqlmesh.core.metric": "metrics are written as MetricFlow has them, see docs/metrics.md",
     "sqlmesh.schedulers": "Dagster is the scheduler, see docs/dagster.md",
 }
 _ANYTHING_ELSE = "from vde_dagster import Workspace is the project as Python sees it"

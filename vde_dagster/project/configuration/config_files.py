@@ -72,5 +72,6 @@ def config_warnings(settings: Settings) -> tuple[Problem, ...]:
     if files:
         message = f"metrics are not read ({count(len(files), 'file')} in metrics/)"
         location = SourceLocation(files[0].relative_to(settings.root))
-        found.append(Problem(message, "write them as models", location, False))
+        hint = "write them in YAML, see docs/metrics.md, or as models"
+        found.append(Problem(message, hint, location, False))
     return tuple(found)
