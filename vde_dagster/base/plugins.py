@@ -47,6 +47,7 @@ SEAMS = {
     "sensors": "maker of sensors",
     "sinks": "sink",
     "state_tables": "group of tables in the state's database",
+    "workflows": "CI system",
 }
 """Every seam, with the noun for one of its parts."""
 

@@ -157,7 +157,7 @@ def test_variables_that_say_nothing_are_refused(variables: dict[str, str], said:
         event_of_job(variables)
 
 
-def _job(
+def be_job(
     monkeypatch: pytest.MonkeyPatch,
     clone: ProjectFolder,
     server: FakeForge | None,
@@ -193,7 +193,7 @@ def test_one_command_checks_deploys_and_closes(
     anna = team.clone("anna")
     anna.edit(*DOUBLED)
     head = server.heads[7] = team.commit(anna, "doubled")
-    _job(monkeypatch, anna, server, "opened", head)
+    be_job(monkeypatch, anna, server, "opened", head)
     checked = vde("ci", "run", "--json")
     assert checked.code == 0, checked.err
     assert (checked.json["action"], checked.json["commit"]) == ("check", head)
@@ -201,13 +201,13 @@ def test_one_command_checks_deploys_and_closes(
     merged = git(main.root, "rev-parse", "HEAD")
     server.merges[merged] = 7
     server.merged.add(7)
-    _job(monkeypatch, main, server, "push", merged)
+    be_job(monkeypatch, main, server, "push", merged)
     used = engine.statements
     deployed = vde("ci", "run", "--json")
     assert (deployed.code, engine.statements) == (0, used), deployed.err
     assert deployed.json["outcome"] == "published"
     assert (deployed.json["plan"], deployed.json["pull_requests"]) == (checked.json["plan"], [7])
-    _job(monkeypatch, main, server, "closed", head)
+    be_job(monkeypatch, main, server, "closed", head)
     assert vde("ci", "run", "--json").json == {
         "action": "close",
         "pull_request": 7,
@@ -227,7 +227,7 @@ def test_a_fork_is_refused_before_any_of_its_code_is_read(
     code = f"open({str(ran)!r}, 'w').close()\n"
     for path in ("config.py", "macros/__init__.py", "macros/evil.py", "models/evil.py"):
         mallory.write(path, code)
-    _job(monkeypatch, mallory, None, "opened", head=FORK)
+    be_job(monkeypatch, mallory, None, "opened", head=FORK)
     refused = vde("ci", "run")
     assert refused.code == 2
     assert "comes from a fork (mallory/shop)" in refused.err

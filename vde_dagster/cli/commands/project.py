@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.options import Debug, DryRun, Json, Models, ProjectDir, on_project
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
@@ -61,10 +63,35 @@ OfDbt = Annotated[
 ]
 
 
+CiSystem = Annotated[
+    str,
+    typer.Option(
+        "--ci", metavar="SYSTEM", help="Write a project's jobs for pull requests: github or gitlab."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """Files by which a CI system checks and deploys a project.
+
+    Args:
+        files: Texts by path.
+        left: What people have to do for it to work, in sentences.
+    """
+
+    files: Mapping[Path, str]
+    left: tuple[str, ...] = ()
+
+
+_WORKFLOWS: Seam[Callable[[Path], Workflow]] = Seam("workflows")
+
+
 def init(
     folder: Folder = None,
     no_dagster: NoDagster = False,
     dbt: OfDbt = False,
+    ci: CiSystem = "",
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -73,7 +100,8 @@ def init(
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
     Dagster. Nothing is asked, and no file is written over. A dbt project needs settings and a code
-    location only. Examples: vde init shop; vde init --dbt transform
+    location only. With --ci a project gets a CI system's jobs for pull requests, and nothing else.
+    Examples: vde init shop; vde init --dbt transform; vde init --ci github
     """
     import shlex
 
@@ -81,6 +109,14 @@ def init(
 
     output = Output(as_json)
     target = folder if folder is not None else project
+    if ci:
+        if dbt or no_dagster:
+            raise UsageError(
+                "--ci writes jobs for a project that there is, and nothing else",
+                hint="make the project first, without --ci",
+            )
+        _write_jobs(output, target, ci)
+        return
     made = new_project(target, dagster=not no_dagster, dbt=dbt)
     output.result(
         {
@@ -101,6 +137,29 @@ def init(
     output.note(f"next: vde apply prod{where}")
     if not no_dagster:
         output.note(f"      vde ui{where}")
+
+
+def _write_jobs(output: Output, folder: Path, system: str) -> None:
+    from vde_dagster.project.loading.loader import require_files
+
+    workflow = _WORKFLOWS.require(system)
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder '{folder}'", hint="make the project: vde init DIR")
+    require_files(folder)
+    written = workflow(folder)
+    if there := [str(path) for path in written.files if path.exists()]:
+        raise UsageError(
+            f"there is {' and '.join(there)} already",
+            hint="nothing was written: move it away, or go on with what it is",
+        )
+    for path, text in written.files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    files = list(map(str, written.files))
+    said = {"project": str(folder), "files": files, "left": list(written.left)}
+    output.result(said, "\n".join(files))
+    for sentence in written.left:
+        output.note(sentence)
 
 
 Rules = Annotated[

@@ -16,8 +16,9 @@ from vde_dagster.plugins.ci.comment import (
     marker_of,
     plan_parts,
 )
-from vde_dagster.plugins.ci.findings import Findings, place_in_repository
+from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Check, Forge
+from vde_dagster.plugins.ci.forges.plain_git import place_in_repository
 from vde_dagster.plugins.ci.rows import compare_rows, rows_markdown
 from vde_dagster.plugins.ci.seen import forget_seen, keep_seen
 from vde_dagster.plugins.ci.settings import ci_settings

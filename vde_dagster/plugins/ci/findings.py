@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.texts import count
@@ -104,17 +102,3 @@ class Findings:
             return
         path = f"{self.prefix}{at.path.as_posix()}"
         self._found.setdefault((key, level), Annotation(path, at.line or 1, title, message, level))
-
-
-def place_in_repository(root: Path) -> str:
-    """Return a project's folder in its repository, empty or with `/` at its end."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--show-prefix"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

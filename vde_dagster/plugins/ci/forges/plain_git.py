@@ -49,16 +49,16 @@ class PlainGit:
 
     def head(self) -> str:
         """Return the commit that is checked out."""
-        return self._git("rev-parse", "--verify", "HEAD").strip()
+        return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
         """Return the pull request that was checked at a commit or what it merges, or None."""
-        _, *parents = self._git("rev-list", "--parents", "-n", "1", commit).split()
+        _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
         """Return a commit and what it stands on, newest first, as far as it is fetched."""
-        listed = self._git("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
+        listed = self.ask("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
 
     def comment(self, number: int, marker: str) -> str | None:
@@ -67,25 +67,25 @@ class PlainGit:
         path = f"{COMMENTS}:{_file(number)}"
         if not self._has(path):
             return None
-        text = self._git("cat-file", "blob", path)
+        text = self.ask("cat-file", "blob", path)
         return text if text.startswith(marker) else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
         """Write the file of the comment, and push it."""
 
         def change() -> None:
-            blob = self._git("hash-object", "-w", "--stdin", given=text).strip()
-            before = self._git("rev-parse", COMMENTS).strip() if self._has(COMMENTS) else None
+            blob = self.ask("hash-object", "-w", "--stdin", given=text).strip()
+            before = self.ask("rev-parse", COMMENTS).strip() if self._has(COMMENTS) else None
             with self._index() as index:
                 if before is not None:
-                    self._git("read-tree", before, index=index)
+                    self.ask("read-tree", before, index=index)
                 entry = f"100644,{blob},{_file(number)}"
-                self._git("update-index", "--add", "--cacheinfo", entry, index=index)
-                tree = self._git("write-tree", index=index).strip()
+                self.ask("update-index", "--add", "--cacheinfo", entry, index=index)
+                tree = self.ask("write-tree", index=index).strip()
             parents = ["-p", before] if before is not None else []
             said = f"comment of {number}"
-            commit = self._git("commit-tree", tree, *parents, "-m", said).strip()
-            self._git("update-ref", COMMENTS, commit, before or "")
+            commit = self.ask("commit-tree", tree, *parents, "-m", said).strip()
+            self.ask("update-ref", COMMENTS, commit, before or "")
 
         self._shared(COMMENTS, change)
 
@@ -96,7 +96,7 @@ class PlainGit:
 
         def change() -> None:
             text = "\n".join(lines)
-            self._git("notes", f"--ref={NOTES}", "add", "-f", "-F", "-", check.commit, given=text)
+            self.ask("notes", f"--ref={NOTES}", "add", "-f", "-F", "-", check.commit, given=text)
 
         self._shared(NOTES, change)
 
@@ -116,14 +116,14 @@ class PlainGit:
         """Take what the remote has of a ref, in place of what is here."""
         if not self._is_shared():
             return
-        listed = self._git("ls-remote", self.remote, ref)
+        listed = self.ask("ls-remote", self.remote, ref)
         if listed.strip():
-            self._git("fetch", "--quiet", self.remote, f"+{ref}:{ref}")
+            self.ask("fetch", "--quiet", self.remote, f"+{ref}:{ref}")
         elif self._has(ref):
-            self._git("update-ref", "-d", ref)
+            self.ask("update-ref", "-d", ref)
 
     def _is_shared(self) -> bool:
-        return self.remote in self._git("remote").split()
+        return self.remote in self.ask("remote").split()
 
     def _has(self, name: str) -> bool:
         return self._tried("rev-parse", "--quiet", "--verify", name)
@@ -133,7 +133,8 @@ class PlainGit:
         with tempfile.TemporaryDirectory(prefix="vde-ci-") as folder:
             yield str(Path(folder) / "index")
 
-    def _git(self, *arguments: str, given: str | None = None, index: str | None = None) -> str:
+    def ask(self, *arguments: str, given: str | None = None, index: str | None = None) -> str:
+        """Return what a command of Git prints; UsageError where it fails."""
         done = self._run(arguments, given, index)
         if done.returncode:
             told = done.stderr.strip().splitlines()[:1]
@@ -169,3 +170,16 @@ class PlainGit:
 
 def _file(number: int) -> str:
     return f"pr_{number}.md"
+
+
+def place_in_repository(root: Path) -> str:
+    """Return a project's folder in its repository, empty or with `/` at its end."""
+    return asked_of_git(root, "rev-parse", "--show-prefix")
+
+
+def asked_of_git(folder: Path, *arguments: str) -> str:
+    """Return what Git says of a folder; nothing where there is no repository, or no Git."""
+    try:
+        return PlainGit(folder).ask(*arguments).strip()
+    except (ExecutionError, UsageError):
+        return ""

@@ -1,0 +1,89 @@
+"""Files for CI systems by which pull requests are checked and merges deployed, for `vde init --ci`.
+
+Actions are pinned by their commits, packages by their versions; a job has the rights that it needs
+and the secrets that the project's settings name.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from vde_dagster.cli.commands.project import Workflow
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.ci.forges.plain_git import asked_of_git, place_in_repository
+from vde_dagster.project.loading.loader import read_settings
+
+_SECRET = re.compile(r"\$\{(\w+)\}")
+_PLAIN = re.compile(r"[\w./-]+")
+"""What is neither YAML, nor an expression of GitHub's, nor anything to a shell."""
+_INCLUDE = "include:\n  - local: .gitlab/vde.yml\n"
+
+
+def github_workflow(root: Path) -> Workflow:
+    """Write a project's workflow of GitHub; see `Workflow`."""
+    secrets = _secrets(root)
+    lines = "\n".join(f"          {name}: ${{{{ secrets.{name} }}}}" for name in secrets)
+    branch = asked_of_git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    branch = _plain("branch", branch.removeprefix("origin/") or "main")
+    text = _filled(root, "github.yml", BRANCH=branch, SECRETS=lines).rstrip() + "\n"
+    told = f"give the repository the secrets {', '.join(secrets)}" if secrets else ""
+    path = _repository(root) / ".github" / "workflows" / "vde.yml"
+    return Workflow({path: text}, (*([told] if told else []), *_lacking(root)))
+
+
+def gitlab_workflow(root: Path) -> Workflow:
+    """Write a project's jobs of GitLab, and what includes them where there is no such file."""
+    secrets = ["GITLAB_TOKEN", *_secrets(root)]
+    top = _repository(root)
+    files = {top / ".gitlab" / "vde.yml": _filled(root, "gitlab.yml", SECRETS=", ".join(secrets))}
+    left = [
+        f"give the project the variables {', '.join(secrets)}; GITLAB_TOKEN is a project access "
+        "token with the role Reporter and the scope api"
+    ]
+    if (top / ".gitlab-ci.yml").exists():
+        left.append(".gitlab-ci.yml is kept: let it include the file `local: .gitlab/vde.yml`")
+    else:
+        files[top / ".gitlab-ci.yml"] = _INCLUDE
+    return Workflow(files, (*left, *_lacking(root)))
+
+
+def _filled(root: Path, template: str, **values: str) -> str:
+    text = (Path(__file__).parent / template).read_text("utf-8")
+    on_server = (read_settings(root).state_url or "").startswith("postgresql")
+    package = f"vde-dagster{'[postgres]' if on_server else ''}=={version('vde-dagster')}"
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    project = _plain("folder", place_in_repository(root).rstrip("/") or ".")
+    values |= {"PACKAGE": package, "PYTHON": python, "PROJECT": project}
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _secrets(root: Path) -> list[str]:
+    """Return the variables that a project's settings read from the environment."""
+    settings = read_settings(root)
+    values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
+    return sorted({name for value in values for name in _SECRET.findall(value)})
+
+
+def _lacking(root: Path) -> list[str]:
+    """Say what of a project no job of another machine can use."""
+    if not (read_settings(root).state_url or "sqlite").startswith("sqlite"):
+        return []
+    return ["the state is a file of this machine: jobs need a state_url and a warehouse to share"]
+
+
+def _repository(root: Path) -> Path:
+    return Path(asked_of_git(root, "rev-parse", "--show-toplevel") or root.resolve())
+
+
+def _plain(what: str, name: str) -> str:
+    if not _PLAIN.fullmatch(name):
+        raise UsageError(
+            f"the {what} '{name}' cannot be named in a workflow's file",
+            hint="give it a name of letters, digits, `-`, `_` and `.`",
+        )
+    return name

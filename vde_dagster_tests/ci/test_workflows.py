@@ -1,0 +1,227 @@
+"""`vde init --ci`: the files that it writes, what they may do, and that their command works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster_tests.ci.conftest import Team, git
+from vde_dagster_tests.ci.servers import FakeForge
+from vde_dagster_tests.ci.test_running import DOUBLED, be_job
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import FakeSpark
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.yaml_files import read_yaml
+
+POSTGRESQL = """
+[tool.vde]
+id = "shop"
+state_url = "postgresql://vde:${DB_PASSWORD}@db/vde"
+warehouse = "s3://lake/shop"
+io = { "s3.secret-access-key" = "${S3_KEY}" }
+"""
+FILES = {"github": ".github/workflows/vde.yml", "gitlab": ".gitlab/vde.yml"}
+RUN = "vde ci run --project transform"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    """A project in a folder of a repository, on a state that machines share."""
+    git(tmp_path, "init", "-q", "-b", "main")
+    return ProjectFolder(tmp_path / "transform", {**SHOP, "pyproject.toml": POSTGRESQL})
+
+
+def _written(vde: Vde, shop: ProjectFolder, system: str) -> Any:
+    done = vde("init", shop.root, "--ci", system, "--json")
+    assert done.code == 0, done.err
+    repository = shop.root.parent.resolve()
+    assert str(repository / FILES[system]) in done.json["files"]
+    text = (repository / FILES[system]).read_text()
+    assert not re.search("@[A-Z]+@", text)
+    return read_yaml(repository / FILES[system]), done.json["left"]
+
+
+def test_github_gets_one_job_with_the_least_rights(vde: Vde, shop: ProjectFolder) -> None:
+    found, left = _written(vde, shop, "github")
+    events = found[True]  # YAML 1.1 reads `on` so.
+    assert set(events) == {"pull_request", "push"}
+    assert "closed" in events["pull_request"]["types"]
+    assert events["push"]["branches"] == ["main"]
+    assert found["permissions"] == {}
+    (job,) = found["jobs"].values()
+    assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
+    assert found["concurrency"]["cancel-in-progress"] is False
+    assert "'production'" in found["concurrency"]["group"]
+    uses = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert uses
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in uses)
+    checkout = next(step for step in job["steps"] if "checkout" in step.get("uses", ""))
+    assert checkout["with"]["persist-credentials"] is False
+    *others, last = job["steps"]
+    assert last["run"] == RUN
+    assert last["env"] == {
+        "GITHUB_TOKEN": "${{ github.token }}",
+        "DB_PASSWORD": "${{ secrets.DB_PASSWORD }}",
+        "S3_KEY": "${{ secrets.S3_KEY }}",
+    }
+    assert not any("secrets" in str(step) for step in others)
+    assert "env" not in job
+    pip = next(step["run"] for step in others if "pip" in step.get("run", ""))
+    assert shlex.split(pip)[-1] == f"vde-dagster[postgres]=={version('vde-dagster')}"
+    assert left == ["give the repository the secrets DB_PASSWORD, S3_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("event", "repository", "runs"),
+    [
+        ("push", None, True),
+        ("pull_request", "acme/shop", True),
+        ("pull_request", "mallory/shop", False),
+        ("pull_request", None, False),
+    ],
+)
+def test_github_does_not_run_the_job_for_a_fork(
+    vde: Vde, shop: ProjectFolder, event: str, repository: str | None, runs: bool
+) -> None:
+    found, _ = _written(vde, shop, "github")
+    (job,) = found["jobs"].values()
+    known = {
+        "github.event_name": event,
+        "github.event.pull_request.head.repo.full_name": repository,
+        "github.repository": "acme/shop",
+        "'push'": "push",
+    }
+    terms = (term.split(" == ") for term in job["if"].split(" || "))
+    assert any(known[one] == known[other] for one, other in terms) is runs
+
+
+def _jobs(found: Mapping[str, Any], variables: Mapping[str, str]) -> set[str]:
+    """Return the jobs that GitLab adds to a pipeline."""
+
+    def value(text: str) -> str | None:
+        return variables.get(text[1:]) if text.startswith("$") else text.strip('"')
+
+    def holds(rule: Mapping[str, Any]) -> bool:
+        terms = (term.split(" == ") for term in rule["if"].split(" && "))
+        return all(value(one) == value(other) for one, other in terms)
+
+    jobs = {name: job for name, job in found.items() if not name.startswith(".")}
+    return {name for name, job in jobs.items() if any(map(holds, job["rules"]))}
+
+
+MERGE_REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_PROJECT_ID": "1"}
+PUSH = {"CI_PIPELINE_SOURCE": "push", "CI_DEFAULT_BRANCH": "main"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "jobs"),
+    [
+        (
+            {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"},
+            {"vde-check", "vde-close"},
+        ),
+        ({**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9"}, set()),
+        ({**PUSH, "CI_COMMIT_BRANCH": "main"}, {"vde-deploy"}),
+        ({**PUSH, "CI_COMMIT_BRANCH": "doubled"}, set()),
+        ({**PUSH, "CI_COMMIT_TAG": "v1"}, set()),
+    ],
+)
+def test_gitlab_gets_jobs_for_its_pipelines(
+    vde: Vde, shop: ProjectFolder, variables: dict[str, str], jobs: set[str]
+) -> None:
+    found, _ = _written(vde, shop, "gitlab")
+    assert _jobs(found, variables) == jobs
+
+
+def test_gitlab_runs_one_deployment_at_a_time_and_stops_environments(
+    vde: Vde, shop: ProjectFolder
+) -> None:
+    found, left = _written(vde, shop, "gitlab")
+    assert found["vde-deploy"]["resource_group"] == "vde-production"
+    check, close = found["vde-check"], found["vde-close"]
+    assert check["extends"] == close["extends"] == ".vde-merge-request"
+    assert found[".vde-merge-request"]["resource_group"] == "vde-$CI_MERGE_REQUEST_IID"
+    assert check["environment"]["on_stop"] == "vde-close"
+    assert close["environment"] == {"name": check["environment"]["name"], "action": "stop"}
+    assert close["rules"][0]["when"] == "manual"
+    assert check["artifacts"]["reports"] == {"codequality": "gl-code-quality-report.json"}
+    assert found[".vde"]["script"] == [RUN]
+    assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY" in left[0]
+    assert read_yaml(shop.root.parent / ".gitlab-ci.yml") == {
+        "include": [{"local": ".gitlab/vde.yml"}]
+    }
+
+
+def test_a_pipeline_that_there_is_stays_as_it_is(vde: Vde, shop: ProjectFolder) -> None:
+    own = shop.root.parent / ".gitlab-ci.yml"
+    own.write_text("lint:\n  script: [make]\n")
+    _, left = _written(vde, shop, "gitlab")
+    assert own.read_text() == "lint:\n  script: [make]\n"
+    assert any("let it include" in sentence for sentence in left)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--ci", "gitea"), "no CI system 'gitea' is installed"),
+        (("--ci", "github", "--dbt"), "--ci writes jobs for a project that there is"),
+        (("nowhere", "--ci", "github"), "there is no folder 'nowhere'"),
+        ((".", "--ci", "github"), "there are no models"),
+    ],
+)
+def test_bad_input_is_refused_and_writes_nothing(
+    vde: Vde, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = vde("init", *arguments)
+    assert (done.code, said in done.err) == (2, True), done.err
+    assert list(tmp_path.rglob("*.yml")) == []
+
+
+def test_a_file_that_there_is_is_not_written_over(vde: Vde, shop: ProjectFolder) -> None:
+    _written(vde, shop, "github")
+    path = shop.root.parent / FILES["github"]
+    path.write_text("mine")
+    done = vde("init", shop.root, "--ci", "github")
+    assert (done.code, "there is" in done.err, path.read_text()) == (2, True, "mine")
+
+
+def test_a_folder_that_would_be_code_in_the_file_is_refused(vde: Vde, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    shop = ProjectFolder(tmp_path / "a ${{ x }} b", {**SHOP, "pyproject.toml": POSTGRESQL})
+    done = vde("init", shop.root, "--ci", "github")
+    assert (done.code, "cannot be named in a workflow" in done.err) == (2, True)
+
+
+def test_the_command_of_the_file_does_what_the_job_is_for(
+    team: Team,
+    server: FakeForge,
+    engine: FakeSpark,
+    vde: Vde,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    assert vde("init", anna.root, "--ci", server.name).code == 0
+    found = read_yaml(anna.root / FILES[server.name])
+    run = found[".vde"]["script"] if server.name == "gitlab" else found["jobs"]["vde"]["steps"]
+    command = shlex.split(run[-1] if isinstance(run[-1], str) else run[-1]["run"])
+    anna.edit(*DOUBLED)
+    head = server.heads[7] = team.commit(anna, "doubled")
+    be_job(monkeypatch, anna, server, "opened", head)
+    checked = vde(*command[1:])
+    assert checked.code == 0, checked.err
+    main = team.merge("doubled")
+    merged = git(main.root, "rev-parse", "HEAD")
+    server.merges[merged] = 7
+    be_job(monkeypatch, main, server, "push", merged)
+    used = engine.statements
+    deployed = vde(*command[1:])
+    assert (deployed.code, engine.statements) == (0, used), deployed.err
+    assert "was published to prod as version 2" in deployed.out
