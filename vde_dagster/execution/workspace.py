@@ -141,7 +141,9 @@ class Workspace:
                 self.started_engine.begin(plan.id)
             most = concurrency or self.settings.concurrency
             with self.stoppable(plan.id) as stop:
-                work = Applier(plan, self, tell, most, who, stop, lease_wait_seconds, tests)
+                work = Applier(
+                    plan, self, tell, most, who, stop, lease_wait_seconds, tests, approved
+                )
                 result = work.run()
         follow(self, plan.environment, who)
         return result

@@ -9,6 +9,7 @@ time, when everybody who had read of it before is gone.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ from sqlalchemy import (
 )
 
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
+from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_columns, load_stored_plan
 from vde_dagster.state.db.database import Database
@@ -134,6 +136,7 @@ class RetentionStore:
             found = self._find(conn, policy)
             self._tombstone(conn, found.unreachable)
             self._forget(conn, found)
+            self._record(conn, found)
             return found
 
         return self.database.run_transaction(work, name="janitor.mark", beside=_READ)
@@ -199,6 +202,16 @@ class RetentionStore:
                 .values(status="superseded", message=reason, finished_at=self.database.clock.now())
             )
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
+
+    def _record(self, conn: Connection, found: Mark) -> None:
+        """Write into the log what is given up; of versions, how many of each environment."""
+        tables = [table.id for table in found.unreachable]
+        if tables:
+            record(self.database, conn, "give up", who="janitor", detail={"tables": tables})
+        of = Counter(environment for environment, _ in found.forgotten)
+        for environment, versions in sorted(of.items()):
+            about = {"versions": versions}
+            record(self.database, conn, "give up", environment, who="janitor", detail=about)
 
     def old_records(self, policy: Retention) -> dict[str, int]:
         """Count the records that `forget_records` would delete, by kind and without zeros."""

@@ -69,6 +69,7 @@ class Applier:
         on_event: Called with everything that happens, in order, by one thread at a time.
         concurrency: Models, and batches of models, worked on at once.
         wait_seconds: How long to wait for an environment that somebody else is changing.
+        approved: Whether `who` has read this very plan, for the log.
     """
 
     plan: Plan
@@ -79,6 +80,7 @@ class Applier:
     stop: threading.Event = field(default_factory=threading.Event)
     wait_seconds: float = 0.0
     tests: PlanTests | None = None
+    approved: bool = False
     owner: str = field(init=False)
     _telling: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class Applier:
             if self._is_applied():
                 return ApplyResult(self.plan, store.environments.get(name), False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
-            store.plans.set_status(self.plan.id, "applying")
+            store.plans.set_status(self.plan.id, "applying", who=self.who, approved=self.approved)
             try:
                 environment, plan = self._work(held, lease.lease)
             except UnknownOutcomeError:

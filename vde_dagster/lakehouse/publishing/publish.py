@@ -54,6 +54,7 @@ from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
@@ -259,7 +260,9 @@ def _hold(
 ) -> None:
     """Write another environment's version, which shows what tables held that move away."""
     store, holding = lakehouse.store, other.holding
-    made = store.environments.write_version(conn, holding.environment, holding.base_version)
+    made = store.environments.write_version(
+        conn, holding.environment, holding.base_version, act="hold"
+    )
     record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
     write_pins(lakehouse, conn, made, other.pins)
     pin_filled(conn, made.name, made.version, _said(conn, lakehouse, publication))
@@ -385,6 +388,8 @@ def replace_views(
         catalog.form.decide(catalog, swaps, conn)
         record_views(conn, catalog.name, publication_id, [item.view for item in made if item.view])
         forget_views(conn, catalog.name, [ref for ref, _ in found.dropped])
+        about = {"count": len(changed)}
+        record(store.database, conn, "views", environment.name, who=who, detail=about)
 
     _announce(
         lakehouse,

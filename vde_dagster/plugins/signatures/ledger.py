@@ -12,6 +12,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, delete, inse
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
+from vde_dagster.state.access.log import record
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -92,6 +93,7 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
     settings = settings_of(workspace)
     trusted = {one.key: one for one in found if settings.who(one.key) is not None}
     database = workspace.store.database
+    stored = workspace.store.plans.record(plan_id)
 
     def work(conn: Connection) -> None:
         metadata.create_all(conn)
@@ -103,6 +105,9 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
                 for one in trusted.values()
             ],
         )
+        environment = stored.environment if stored is not None else None
+        names = [settings.who(one.key) for one in trusted.values()]
+        record(database, conn, "sign", environment, detail={"plan": plan_id, "signers": names})
 
     if trusted:
         database.run_transaction(work, name="signatures.keep")

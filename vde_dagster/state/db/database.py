@@ -79,6 +79,8 @@ _POSTGRES_IDLE = ("25P03", "25P04")
 _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
 """Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
 _READ_ONLY = "25006"
+_TAKEN = "23505"
+"""Another row has the same key."""
 
 
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
@@ -223,7 +225,15 @@ def _damaged(url: URL, damage: object) -> StoreError:
 
 def is_transient(error: BaseException) -> bool:
     """Say whether the transaction was rolled back for a reason that may be gone next time."""
-    return _says(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT)
+    return _says(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT) or _wrote_the_log_too(error)
+
+
+def _wrote_the_log_too(error: BaseException) -> bool:
+    """Say whether another transaction wrote the next row of the log; see `state.access.log`."""
+    if _state(error) != _TAKEN:
+        return False
+    constraint = getattr(getattr(error, "orig", None), "diag", None)
+    return str(getattr(constraint, "constraint_name", "")).startswith("vde_log")
 
 
 def is_disconnect(error: BaseException) -> bool:

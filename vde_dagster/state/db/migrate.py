@@ -15,6 +15,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import StoreError
+from vde_dagster.state.access.guards import put_guards
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
 from vde_dagster.state.db.schema import (
     FIRST_VERSION,
@@ -105,6 +106,7 @@ def _create(connection: Connection) -> None:
             options = index.dialect_options
             options["postgresql"]["where"] = options["sqlite"]["where"]
     metadata.create_all(connection, checkfirst=False)
+    put_guards(connection)
     own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": _EPOCH}
     connection.execute(outbox.insert().values(own))
     connection.execute(

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant
 
-SCHEMA_VERSION = "0017"
+SCHEMA_VERSION = "0018"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -388,6 +388,24 @@ project = Table(
     Column("name", String(255), nullable=False),
     Column("named", Boolean, nullable=False),
     Column("since", Instant, nullable=False),
+)
+
+# Acts, each with the hash of the one before; see `state.access.log`.
+log = Table(
+    "vde_log",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Instant, nullable=False),
+    Column("db_user", String(255)),
+    Column("who", String(255), nullable=False),
+    Column("act", String(16), nullable=False),
+    Column("environment", String(64)),
+    Column("version", Integer),
+    Column("detail", Text, nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Index("vde_log_previous", "previous", unique=True),
+    Index("vde_log_environment", "environment", "number"),
 )
 
 iceberg_metadata = MetaData()

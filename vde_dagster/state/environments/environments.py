@@ -16,6 +16,7 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     require_changeable,
 )
+from vde_dagster.state.access.log import Act, record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
@@ -149,6 +150,7 @@ class EnvironmentStore:
         base_version: int,
         *,
         ends: bool = False,
+        act: Act | None = None,
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
@@ -156,6 +158,7 @@ class EnvironmentStore:
 
         Args:
             ends: Whether it is dropped; of who, when and why alone the version tells then.
+            act: What the log calls it, where what is written does not say that.
 
         Raises:
             ConflictError: The environment is at another version (the message says who published),
@@ -201,6 +204,15 @@ class EnvironmentStore:
         upsert(connection, schema.environments, [row], "version", "live", "expires_at")
         subject = {"environment": environment.name, "version": version}
         tell(self.database, connection, "published", **subject, plan=environment.plan_id)
+        record(
+            self.database,
+            connection,
+            act or _act(environment, ends=ends),
+            environment.name,
+            version,
+            who=environment.published_by,
+            detail={"plan": environment.plan_id, "note": environment.note or None},
+        )
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
@@ -219,6 +231,8 @@ class EnvironmentStore:
                 raise UsageError(
                     f"there is no environment '{name}'", hint="`vde environments` lists them"
                 )
+            until = instant_text(at) if at is not None else "never"
+            record(self.database, conn, "expire", name, detail={"at": until})
 
         self.database.run(connection, work, name="state.expire_environment")
 
@@ -230,6 +244,14 @@ class EnvironmentStore:
         """Return the environments whose time is over."""
         over = _HEAD.expires_at <= self.database.clock.now()
         return self.database.column(_NAMES.where(over))
+
+
+def _act(environment: Environment, *, ends: bool) -> Act:
+    if ends:
+        return "drop"
+    if environment.frozen is not None:
+        return "freeze"
+    return "publish" if environment.plan_id is not None else "rollback"
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:

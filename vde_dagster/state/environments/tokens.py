@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 
 from vde_dagster.errors import UsageError
+from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import made_of, row_of
@@ -63,6 +64,8 @@ class TokenStore:
                     row_of(made, schema.tokens, token_id=made.id, secret_hash=_hash(secret))
                 )
             )
+            about = {"token": made.id, "rows": row_filter}
+            record(self.database, conn, "token", environment, who=who, detail=about)
 
         self.database.run_transaction(work, name="state.create_token", idempotent=False)
         return made, f"{_PREFIX}_{made.id}_{secret}"
@@ -94,13 +97,15 @@ class TokenStore:
         now = self.database.clock.now()
 
         def work(conn: Connection) -> None:
-            known = select(_TOKEN.token_id).where(_TOKEN.token_id == token_id)
-            if conn.execute(known).first() is None:
+            known = select(_TOKEN.environment).where(_TOKEN.token_id == token_id)
+            environment = conn.execute(known).scalar()
+            if environment is None:
                 raise UsageError(
                     f"there is no token '{token_id}'", hint="`vde token list` has their ids"
                 )
             still = (_TOKEN.token_id == token_id) & _TOKEN.revoked_at.is_(None)
-            conn.execute(update(schema.tokens).where(still).values(revoked_at=now))
+            if conn.execute(update(schema.tokens).where(still).values(revoked_at=now)).rowcount:
+                record(self.database, conn, "revoke token", environment, detail={"token": token_id})
 
         self.database.run_transaction(work, name="state.revoke_token")
 

@@ -13,6 +13,8 @@ from sqlalchemy import Connection, case, delete, func, select, update
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.state.access.log import Act
+from vde_dagster.state.access.log import record as log_act
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
@@ -31,6 +33,11 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
     "failed": ("planned", "failed", "applying"),
     "superseded": ("planned", "failed", "applying", "superseded"),
     "rejected": ("planned", "failed"),
+}
+_ACTS: dict[str, Act] = {
+    PlanKind.PLAN.value: "apply",
+    PlanKind.RESTATEMENT.value: "restate",
+    PlanKind.RUN.value: "run",
 }
 _MOST_WAITING = 30
 """How many of the latest open plans are looked at for those that wait."""
@@ -226,10 +233,17 @@ class PlanStore:
         status: PlanStatus,
         message: str | None = None,
         connection: Connection | None = None,
+        *,
+        who: str | None = None,
+        approved: bool = False,
     ) -> None:
         """Move a plan on: planned → applying → applied, failed, superseded or rejected.
 
         A failed plan may be applied again; one that was applied, superseded or rejected may not.
+
+        Args:
+            who: Who does it, for the log.
+            approved: Whether who applies it has read this very plan.
 
         Raises:
             UsageError: No plan has this id.
@@ -255,6 +269,10 @@ class PlanStore:
             )
             if status in ("failed", "rejected"):
                 tell(self.database, conn, status, plan=plan_id)
+            if status in ("applying", "rejected"):
+                said = {"plan": plan_id, "message": message, "approved": approved or None}
+                act: Act = "reject" if status == "rejected" else _ACTS[record.kind]
+                log_act(self.database, conn, act, record.environment, who=who, detail=said)
 
         self.database.run(connection, work, name="state.set_plan_status")
 
@@ -264,7 +282,7 @@ class PlanStore:
 
         def work(conn: Connection) -> PlanRecord:
             message = f"rejected by {who}: {said}" if said else f"rejected by {who}"
-            self.set_status(plan_id, "rejected", message, conn)
+            self.set_status(plan_id, "rejected", message, conn, who=who)
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
             record = self.record(plan_id, conn)
             assert record is not None

@@ -22,6 +22,7 @@ from vde_dagster.planning.tables.table import (
     PhysicalTable,
     TableRef,
 )
+from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
@@ -419,6 +420,7 @@ class LedgerStore:
                 ).one()
                 about = {"table": table_id, "name": f"{one.namespace}.{one.name}"}
                 tell(self.database, conn, "dropped", **about, location=one.location)
+                record(self.database, conn, "remove", who="janitor", detail=about)
             for table in (
                 schema.intervals,
                 schema.fills,
