@@ -80,6 +80,6 @@ def put_guards(connection: Connection) -> None:
         for statement in _SQLITE:
             connection.exec_driver_sql(statement)
         return
-    schema = connection.execute(text("SELECT quote_ident(current_schema())")).scalar_one()
+    schema: str = connection.execute(text("SELECT quote_ident(current_schema())")).scalar_one()
     for statement in _POSTGRESQL:
         connection.exec_driver_sql(statement.replace("{own}", _OWN.format(schema=schema)))

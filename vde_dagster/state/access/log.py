@@ -210,7 +210,8 @@ def _without_gaps(conn: Connection, rows: Iterable[LogEntry], checked: Verified)
             logged.setdefault(row.environment, set()).add(row.version)
     version = schema.environment_versions.c
     query = select(version.environment, version.version)
-    for name, number in conn.execute(query.order_by(version.environment, version.version)):
+    kept: Iterable[Any] = conn.execute(query.order_by(version.environment, version.version))
+    for name, number in kept:
         known = logged.get(name)
         if known and number > min(known) and number not in known:
             wrong = f"version {number} of '{name}' is in no row: its row at the end was removed"
@@ -249,7 +250,7 @@ def record(
     )
     if database.is_sqlite:
         last = connection.execute(_LAST).first()
-        of = _after(of, *last) if last is not None else _after(of, 0, FIRST)
+        of = _after(of, last.number, last.hash) if last is not None else _after(of, 0, FIRST)
     connection.execute(insert(schema.log), _values(of))
 
 
