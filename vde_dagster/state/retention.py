@@ -31,11 +31,11 @@ from sqlalchemy import (
 )
 
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
-from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_columns, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore, environment_lease
+from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import forget_records
 from vde_dagster.state.db.rows import chunks, to_micros
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanStore

@@ -21,8 +21,8 @@ from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster.state.tables.tables import TableStore
 
 if TYPE_CHECKING:
-    from vde_dagster.state.access.log import LogStore
     from vde_dagster.state.db.leases import LeaseStore
+    from vde_dagster.state.db.log import LogStore
     from vde_dagster.state.db.outbox import Outbox
     from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.mirror import MirrorStore
@@ -64,7 +64,7 @@ class StateStore:
     fills: cached_property[FillStore] = _part("fills.fills.FillStore")
     leases: cached_property[LeaseStore] = _part("db.leases.LeaseStore")
     ledger: cached_property[LedgerStore] = _part("tables.tables.LedgerStore")
-    log: cached_property[LogStore] = _part("access.log.LogStore")
+    log: cached_property[LogStore] = _part("db.log.LogStore")
     mirror: cached_property[MirrorStore] = _part("environments.mirror.MirrorStore")
     outbox: cached_property[Outbox] = _part("db.outbox.Outbox")
     outdated: cached_property[OutdatedStore] = _part("fills.outdated.OutdatedStore")

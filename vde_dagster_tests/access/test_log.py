@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError
 
 from vde_dagster.errors import UsageError
 from vde_dagster.state import StateStore
-from vde_dagster.state.access.log import FIRST, LogEntry, check
+from vde_dagster.state.db.log import FIRST, LogEntry, check
 from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan
 
 

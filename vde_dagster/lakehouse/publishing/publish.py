@@ -54,8 +54,8 @@ from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
+from vde_dagster.state.db.log import record
 from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
 from vde_dagster.state.fills.table_commits import shown_by_production

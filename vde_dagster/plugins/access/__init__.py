@@ -1,4 +1,4 @@
 """Who did what, and who may: `vde log` shows and checks the log of the state.
 
-What the log and rights are is the state's own (`state.access`), since every writer keeps to them.
+What the log and rights are is the state's own (`state.db`), since every writer keeps to them.
 """

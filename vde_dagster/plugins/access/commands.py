@@ -11,7 +11,7 @@ from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state.access.log import LogEntry
+    from vde_dagster.state.db.log import LogEntry
 
 OfEnvironment = Annotated[
     str | None, typer.Argument(metavar="[ENV]", help="Only what was done to this environment.")

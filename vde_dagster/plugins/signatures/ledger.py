@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, delete, inse
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
-from vde_dagster.state.access.log import record
+from vde_dagster.state.db.log import record
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

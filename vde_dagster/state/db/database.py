@@ -229,7 +229,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _wrote_the_log_too(error: BaseException) -> bool:
-    """Say whether another transaction wrote the next row of the log; see `state.access.log`."""
+    """Say whether another transaction wrote the next row of the log; see `state.db.log`."""
     if _state(error) != _TAKEN:
         return False
     constraint = getattr(getattr(error, "orig", None), "diag", None)

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import StoreError
-from vde_dagster.state.access.guards import put_guards
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
+from vde_dagster.state.db.guards import put_guards
 from vde_dagster.state.db.schema import (
     FIRST_VERSION,
     ICEBERG_DDL,

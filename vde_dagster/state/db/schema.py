@@ -390,7 +390,7 @@ project = Table(
     Column("since", Instant, nullable=False),
 )
 
-# Acts, each with the hash of the one before; see `state.access.log`.
+# Acts, each with the hash of the one before; see `state.db.log`.
 log = Table(
     "vde_log",
     metadata,

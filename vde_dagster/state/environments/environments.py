@@ -16,9 +16,9 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     require_changeable,
 )
-from vde_dagster.state.access.log import Act, record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.log import Act, record
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import is_model, made_of, row_of, upsert
 from vde_dagster.state.environments.versions import (

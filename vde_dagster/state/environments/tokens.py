@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 
 from vde_dagster.errors import UsageError
-from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.log import record
 from vde_dagster.state.db.rows import made_of, row_of
 
 _PREFIX = "vde"

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, case, delete, func, select, update
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan.plan import Plan, PlanKind
-from vde_dagster.state.access.log import Act
-from vde_dagster.state.access.log import record as log_act
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.log import Act
+from vde_dagster.state.db.log import record as log_act
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import among, made_of, row_of, upsert
 from vde_dagster.state.environments.versions import kept_since

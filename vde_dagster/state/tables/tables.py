@@ -22,11 +22,11 @@ from vde_dagster.planning.tables.table import (
     PhysicalTable,
     TableRef,
 )
-from vde_dagster.state.access.log import record
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
