@@ -89,6 +89,8 @@ class FillResult:
         seconds: Wall-clock duration; None when it is not known any more.
         bytes: Bytes added by the commit, when its summary says.
         output: Digests of the written rows, when they were asked for and could be taken.
+        task_seconds: How long the engine's tasks ran, added up; None when it does not say.
+        bytes_read: The size of the files that they scanned; None when it is not known of all.
     """
 
     rows: int | None
@@ -96,6 +98,8 @@ class FillResult:
     seconds: float | None
     bytes: int | None = None
     output: Output | None = None
+    task_seconds: float | None = None
+    bytes_read: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,12 +106,16 @@ class Skipped:
         seconds: How long the last computation took, when known.
         bytes: How many bytes it wrote, when known.
         commit: Its Iceberg snapshot, when known.
+        task_seconds: How long its tasks ran, added up, when known.
+        bytes_read: The size of the files that they scanned, when known.
     """
 
     since: datetime
     seconds: float | None = None
     bytes: int | None = None
     commit: int | None = None
+    task_seconds: float | None = None
+    bytes_read: int | None = None
 
     @property
     def why(self) -> str:

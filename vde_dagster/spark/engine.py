@@ -170,7 +170,7 @@ class SparkEngine:
         what = f"{model.name} {task.interval.text}"
         with (
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
-            self._jobs.running(s, task.plan_id, what, task.query),
+            self._jobs.running(s, task.plan_id, what, task.query) as tag,
         ):
             table = self._table(s, task.table.ref)
             if task.base is not None:
@@ -188,6 +188,7 @@ class SparkEngine:
             table.refresh()
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
             output = strategy.output(write, commit) if commit is not None else None
+            usage = self._sessions.usage(s, tag)
         if commit is None:
             raise UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
@@ -199,6 +200,8 @@ class SparkEngine:
             seconds=time.monotonic() - began,
             bytes=commit.added_bytes,
             output=output,
+            task_seconds=usage.task_seconds,
+            bytes_read=usage.bytes_read,
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:

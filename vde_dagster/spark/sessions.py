@@ -20,6 +20,7 @@ from vde_dagster.spark.session.session import (
     stop_session,
 )
 from vde_dagster.spark.session.settings import SessionSettings
+from vde_dagster.spark.session.usage import UNKNOWN, Usage, usage_of
 from vde_dagster.spark.session.warm import EngineProcess, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
@@ -113,6 +114,12 @@ class Sessions:
                     self._idle.append(session)
             else:
                 self._close_catalog(session)
+
+    def usage(self, session: SparkSession, tag: str) -> Usage:
+        """Return what the jobs with a tag used; of others' servers nobody knows it."""
+        if not is_remote(session):
+            return usage_of(session.sparkContext, tag)
+        return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
         """Give everything back; Spark stops with its last user."""

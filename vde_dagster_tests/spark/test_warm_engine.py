@@ -399,3 +399,22 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
         _vde(folder, "engine", "stop")
     until(lambda: not any(map(_is_there, _pids(engine))))
     assert not list(place.glob("exercise.*"))
+
+
+def test_fills_on_a_warm_engine_say_what_its_tasks_took_and_read(tmp_path: Path) -> None:
+    folder = _project(tmp_path / "shop")
+    try:
+        assert _begun(folder, "apply", "prod", "--yes").wait(300) == 0
+        with Workspace.open(folder.root) as workspace:
+            shown = workspace.store.environments.get("prod")
+            assert shown is not None
+            fills = {
+                str(name): workspace.store.fills.log(entry.table_id or "")[0]
+                for name, entry in shown.entries.items()
+            }
+    finally:
+        stop_engines(folder.root / ".vde" / "engine")
+    assert all(fill.task_seconds for fill in fills.values())
+    assert fills["m.sums"].bytes_read == fills["m.base"].bytes
+    # A range has no file, and of a whole table Iceberg's metadata says how many rows it has.
+    assert fills["m.base"].bytes_read == fills["m.counted"].bytes_read == 0

@@ -72,6 +72,9 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     assert table.lacks == {ModelName("db", "late"): IntervalSet((day(1),))}
     filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
     assert filled == [None, "1704067200000000-1704326400000000"]
+    if released.stem >= "0019":
+        of_tasks = [(one.task_seconds, one.bytes_read) for one in store.fills.log(table.id)]
+        assert of_tasks == [(None, None), (None, None), (1.5, 9)]
     if released.stem >= "0017":
         start = day(3).start
         assert table.parts == (

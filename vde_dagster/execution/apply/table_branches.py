@@ -205,6 +205,8 @@ class Target:
             result.seconds,
             facts or FillFacts(),
             self.branch,
+            task_seconds=result.task_seconds,
+            bytes_read=result.bytes_read,
         )
         if not self.waits:
             try:

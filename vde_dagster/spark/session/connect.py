@@ -36,6 +36,13 @@ def is_remote(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
+def tag_on_server(session: SparkSession, tag: str) -> str:
+    """Return a session's tag as the jobs on its server have it, by Spark 4.1's rule."""
+    client: Any = session.client
+    user = client._user_id or ""
+    return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
+
+
 def has_client() -> bool:
     """Say whether all that PySpark's client of servers asks for is installed.
 

@@ -1,16 +1,17 @@
-"""Tags on all Spark jobs of a plan, so that they can be cancelled together."""
+"""Tags on all Spark jobs: of a plan, to cancel them, and of a fill, to tell what it used."""
 
 from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.spark.session.connect import is_remote
+from vde_dagster.spark.session.connect import is_remote, tag_on_server
 from vde_dagster.spark.session.failures import execution_error
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ class PlanJobs:
     @contextmanager
     def running(
         self, session: SparkSession, plan_id: str, what: str, query: str | None = None
-    ) -> Iterator[None]:
+    ) -> Iterator[str]:
         """Tag every Spark job of the calling thread, and translate what goes wrong.
+
+        Yields a tag that no other work has, as Spark's jobs have it.
 
         Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
 
@@ -47,8 +50,8 @@ class PlanJobs:
                 raise _cancelled(plan_id)
             self._running[plan_id] += 1
         try:
-            with self._tagged(session, plan_id, what):
-                yield
+            with self._tagged(session, plan_id, what) as tag:
+                yield tag
         except Exception as error:
             if plan_id in self._cancelled:
                 raise _cancelled(plan_id) from error
@@ -61,28 +64,32 @@ class PlanJobs:
                 self._running[plan_id] -= 1
 
     @contextmanager
-    def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[None]:
-        tag = _TAG.format(plan_id)
+    def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[str]:
+        tag, own = _TAG.format(plan_id), f"vde-work-{uuid.uuid4().hex}"
         if is_remote(session):
             # The server spreads its jobs by itself, and stops only a session's own.
             mine = (plan_id, session)
             with self._lock:
                 self._remote.append(mine)
             session.addTag(tag)
+            session.addTag(own)
             try:
-                yield
+                yield tag_on_server(session, own)
             finally:
+                session.removeTag(own)
                 session.removeTag(tag)
                 with self._lock:
                     self._remote.remove(mine)
             return
         context = session.sparkContext
         context.addJobTag(tag)
+        context.addJobTag(own)
         context.setJobGroup(f"{tag} {what}", what, interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", f"vde-{threading.get_ident() % _POOLS}")
         try:
-            yield
+            yield own
         finally:
+            context.removeJobTag(own)
             context.removeJobTag(tag)
             for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
                 context.setLocalProperty(name, None)

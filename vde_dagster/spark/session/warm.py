@@ -30,6 +30,7 @@ from vde_dagster.spark.session.settings import (
     context_config,
     session_config,
 )
+from vde_dagster.spark.session.usage import Usage, ask_usage
 
 _RECORD = "engine.json"
 _LOG = "engine.log"
@@ -54,6 +55,7 @@ class WarmEngine:
     Args:
         pid: Of the process that started the JVM, and ends it.
         token: Who has it may do all that the project's owner may.
+        usage_port: Where it says what work used, see `usage.py`.
         configuration: A digest of what the JVM was started with.
         started_at: In seconds since 1970, UTC.
     """
@@ -64,6 +66,7 @@ class WarmEngine:
     token: str = field(repr=False)
     configuration: str
     started_at: float
+    usage_port: int = 0
 
     @property
     def master(self) -> str:
@@ -312,6 +315,10 @@ class EngineProcess:
                 self._held -= 1
                 if self._held == 0:
                     self._file.close()
+
+    def usage(self, tag: str) -> Usage:
+        """Return what the jobs with a tag used."""
+        return ask_usage(self._engine.usage_port, self._engine.token, tag)
 
     def poll(self) -> int | None:
         """Return the JVM's exit code once it has ended."""

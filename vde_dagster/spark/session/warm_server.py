@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.spark.session.launch import launch
+from vde_dagster.spark.session.usage import serve_usage
 from vde_dagster.spark.session.warm import WarmEngine, end_of, exercise_of, log_of
 from vde_dagster.spark.session.warm_up import WarmUp
 
@@ -63,8 +64,16 @@ def main(folder: Path) -> None:
         service.idle_seconds,
         known,
     )
+    context = SparkContext._active_spark_context
+    assert context is not None
     engine = WarmEngine(
-        os.getpid(), process.pid, service.port, token, request["configuration"], time.time()
+        os.getpid(),
+        process.pid,
+        service.port,
+        token,
+        request["configuration"],
+        time.time(),
+        serve_usage(context, token),
     )
     with engine.write(folder):
         if request["warm_up"]:

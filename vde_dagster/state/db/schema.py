@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant
 
-SCHEMA_VERSION = "0018"
+SCHEMA_VERSION = "0019"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -101,6 +101,8 @@ fills = Table(
     Column("skipped", Text),
     Column("lacks", Text),
     Column("undone", Boolean),
+    Column("task_seconds", Float),
+    Column("bytes_read", BigInteger),
     Index("vde_fills_latest", "table_id", "recorded_at"),
 )
 
@@ -233,6 +235,8 @@ pending = Table(
     Column("output", Text),
     Column("skipped", Text),
     Column("lacks", Text),
+    Column("task_seconds", Float),
+    Column("bytes_read", BigInteger),
 )
 
 # What has to be computed again by work that begins after `since`; see `state.fills.outdated`.

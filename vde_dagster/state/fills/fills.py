@@ -80,6 +80,8 @@ class FillRecord:
     Args:
         branch: The branch on which it waits; empty where it counts, or nothing was computed.
         recorded_at: When it was recorded (UTC); far ahead for one that is yet to be.
+        task_seconds: How long the engine's tasks ran, added up; None where nobody knows.
+        bytes_read: The size of the files that they scanned; None where it is not known of all.
     """
 
     table_id: str
@@ -92,17 +94,33 @@ class FillRecord:
     facts: FillFacts = _NO_FACTS
     branch: str = ""
     recorded_at: datetime = FAR
+    task_seconds: float | None = None
+    bytes_read: int | None = None
 
     @property
     def result(self) -> FillResult:
         """What the engine said of it."""
-        return FillResult(self.rows, self.iceberg_snapshot_id, self.seconds, self.bytes)
+        return FillResult(
+            self.rows,
+            self.iceberg_snapshot_id,
+            self.seconds,
+            self.bytes,
+            task_seconds=self.task_seconds,
+            bytes_read=self.bytes_read,
+        )
 
     def as_skipped(self) -> Skipped:
         """Return what is to be said when its rows stay: who computed them, and what that cost."""
         if self.facts.skipped is not None:
             return self.facts.skipped
-        return Skipped(self.recorded_at, self.seconds, self.bytes, self.iceberg_snapshot_id)
+        return Skipped(
+            self.recorded_at,
+            self.seconds,
+            self.bytes,
+            self.iceberg_snapshot_id,
+            self.task_seconds,
+            self.bytes_read,
+        )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
         """Return its row of the log, or of what waits, as recorded at an instant (UTC)."""

@@ -1,0 +1,169 @@
+"""What Spark's tasks used for the jobs of a tag, by the status stores that its UI shows, too.
+
+The stores are there without the UI. They follow Spark's events, which come a moment after the work,
+and forget what is old: whatever is not known of all of a tag's work is not known at all.
+
+Bytes that were read are those of the files that Iceberg's scans planned, whole, which an
+`EXPLAIN` of the same scan tells, too. What Spark counts itself ("input bytes") lacks what Parquet's
+reader asks for in several ranges at once, which is nearly all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from secrets import compare_digest
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+logger = logging.getLogger(__name__)
+
+_WAIT_MILLIS = 2_000
+"""How long Spark's events are waited for; on a cluster that never rests nothing is known."""
+_ANSWER_SECONDS = 5.0
+_MOST_BYTES = 4096
+_FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
+_READ_NO_FILES = ("Scan OneRowRelation", "Scan ExistingRDD")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the tasks of some jobs used; None where it is not known of all.
+
+    Args:
+        task_seconds: How long they ran, added up.
+        bytes_read: The size of the files that their scans planned.
+    """
+
+    task_seconds: float | None = None
+    bytes_read: int | None = None
+
+
+UNKNOWN = Usage()
+
+
+def usage_of(context: SparkContext, tag: str) -> Usage:
+    """Return what the jobs with a tag used, which have all ended.
+
+    Where Spark does not answer as expected (it is ending, or another's that forbids it), nothing is
+    known; that is no reason for a fill to fail.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        return _StatusStores(context).usage(tag)
+    except (Py4JError, OSError, TypeError, AttributeError, ValueError) as error:
+        logger.debug("what the tasks of %s used is not known: %s", tag, error)
+        return UNKNOWN
+
+
+def serve_usage(context: SparkContext, token: str) -> int:
+    """Answer clients of this process's Spark Connect server, which have no stores to ask.
+
+    Args:
+        token: Who has it may ask.
+
+    Returns:
+        The port, on the loopback interface.
+    """
+
+    class Answer(StreamRequestHandler):
+        timeout = _ANSWER_SECONDS
+
+        def handle(self) -> None:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                asked = json.loads(self.rfile.readline(_MOST_BYTES))
+                if compare_digest(asked["token"], token):
+                    told = asdict(usage_of(context, asked["tag"]))
+                    self.wfile.write(json.dumps(told).encode() + b"\n")
+
+    server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="vde-usage", daemon=True).start()
+    return int(server.server_address[1])
+
+
+def ask_usage(port: int, token: str, tag: str) -> Usage:
+    """Ask a server's process what the jobs with a tag used, see `serve_usage`."""
+    asked = json.dumps({"token": token, "tag": tag}).encode() + b"\n"
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), _ANSWER_SECONDS) as way,
+            way.makefile("rb") as answers,
+        ):
+            way.sendall(asked)
+            return Usage(**json.loads(answers.readline(_MOST_BYTES)))
+    except (OSError, ValueError, TypeError) as error:
+        logger.debug("what the tasks of %s used is not known: %s", tag, error)
+        return UNKNOWN
+
+
+class _StatusStores:
+    """The stores of jobs and stages, and of queries, of a context in this process's JVM."""
+
+    def __init__(self, context: SparkContext) -> None:
+        gateway: Any = context._gateway
+        self._spark: Any = context._jsc.sc()
+        self._jobs = self._spark.statusStore()
+        shared = context._jvm.org.apache.spark.sql.classic.SparkSession
+        self._queries = shared.builder().getOrCreate().sharedState().statusStore()
+        self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
+        self._no_statuses = gateway.jvm.java.util.ArrayList()
+
+    def usage(self, tag: str) -> Usage:
+        self._spark.listenerBus().waitUntilEmpty(_WAIT_MILLIS)
+        jobs = list(self._spark.statusTracker().getJobIdsForTag(tag))
+        if not jobs or self._has_forgotten(min(jobs)):
+            return UNKNOWN
+        stages, queries = set[int](), set[int]()
+        for job in jobs:
+            pair = self._jobs.jobWithAssociatedSql(job)
+            if str(pair._1().status()) == "RUNNING":
+                return UNKNOWN
+            stages |= set(map(int, filter(None, pair._1().stageIds().mkString(",").split(","))))
+            if pair._2().isDefined():
+                queries.add(int(pair._2().get()))
+        millis = [took for stage in stages for took in self._millis(stage)]
+        task_seconds = None if None in millis else sum(filter(None, millis)) / 1000
+        return Usage(task_seconds, self._bytes_read(queries))
+
+    def _has_forgotten(self, job: int) -> bool:
+        """Say whether a job is the oldest that is known, and older ones were forgotten."""
+        oldest = int(self._jobs.jobsList(None).last().jobId())
+        return 0 < oldest == job
+
+    def _millis(self, stage: int) -> Iterator[int | None]:
+        """Yield how long the tasks of each attempt at a stage ran; None where some are missing."""
+        attempts = self._jobs.stageData(stage, False, self._no_statuses, False, self._no_quantiles)
+        for number in range(attempts.size()):
+            attempt = attempts.apply(number)
+            status = str(attempt.status())
+            whole = status != "COMPLETE" or attempt.numCompleteTasks() >= attempt.numTasks()
+            yield int(attempt.executorRunTime()) if whole and status != "ACTIVE" else None
+
+    def _bytes_read(self, queries: set[int]) -> int | None:
+        sizes: dict[str, int] = {}
+        for query in queries:
+            nodes, values = self._queries.planGraph(query).allNodes(), None
+            for number in range(nodes.size()):
+                node = nodes.apply(number)
+                name = node.name()
+                if "Scan" not in name or name.startswith(("LocalTableScan", *_READ_NO_FILES)):
+                    continue
+                own = _FILE_SIZES.findall(node.metrics().mkString("\n"))
+                if not own:
+                    return None  # It is a scan of something else, of which nobody says the size.
+                values = values or self._queries.executionMetrics(query)
+                for metric in own:
+                    if values.contains(int(metric)):
+                        sizes[metric] = int(values.apply(int(metric)))
+        return sum(sizes.values())

@@ -1,0 +1,16 @@
+"""What Spark's tasks took and read for each fill."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0019"
+down_revision = "0018"
+
+
+def upgrade() -> None:
+    """Add their columns; of fills before nothing is known."""
+    for table in ("vde_fills", "vde_pending_intervals"):
+        op.add_column(table, sa.Column("task_seconds", sa.Float))
+        op.add_column(table, sa.Column("bytes_read", sa.BigInteger))
