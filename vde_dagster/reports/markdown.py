@@ -43,14 +43,14 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
         else:
             folds.append(_folded_section(section))
     told = [text for section in report.work for row in section.rows if (text := row_markdown(row))]
-    if told:
-        title = f"Why, and what changed: {count(len(told), 'model')}"
-        folds.insert(0, _details(title, "\n\n".join([*told[:MAX_ROWS], *more_rows(len(told))])))
     folds += map(_folded_section, report.rest)
     last = f"Plan `{report.id}`, {report.facts}." if report.id else f"{report.facts.capitalize()}."
     if report.id:
         last += f" Apply it with `vde apply {report.subject} --plan {report.id}`."
     room = most - sum(len(part) + 2 for part in (*shown, last)) - 100
+    if told:
+        # Most of the room: what else is folded is short.
+        folds.insert(0, _reasons(told, room * 4 // 5))
     left_out = 0
     for fold in folds:
         if len(fold) + 2 > room:
@@ -76,6 +76,15 @@ def _folded_section(section: Section) -> str:
         return section.heading
     text = section_markdown(section).partition("\n")[2].strip()
     return _details(section.heading, text)
+
+
+def _reasons(told: Sequence[str], room: int) -> str:
+    """Write why models change, as many of them as there is room for."""
+    kept = list(told[:MAX_ROWS])
+    while kept and sum(len(text) + 2 for text in kept) > room:
+        kept.pop()
+    title = f"Why, and what changed: {count(len(told), 'model')}"
+    return _details(title, "\n\n".join([*kept, *more_rows(len(told), len(kept))]))
 
 
 def _details(title: str, text: str) -> str:

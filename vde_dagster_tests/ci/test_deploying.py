@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 import pytest
 
@@ -15,8 +16,10 @@ from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.ci.seen import deployed_by
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeForge
+from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 CUSTOMERS = "models/marts/customers.sql"
 DOUBLED = (CUSTOMERS, "sum(amount) AS", "sum(amount * 2) AS")
@@ -217,6 +220,68 @@ def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(team: Te
     assert {one.outcome for one in done} == {"published"}
     assert len({one.plan_id for one in done}) == 1
     assert _state(team)[0] == 2
+
+
+SIGNED = """
+[tool.vde.signatures]
+required = {{ prod = 1 }}
+
+[tool.vde.signatures.trusted]
+anna = "{public}"
+"""
+
+
+def test_a_signature_of_the_plan_that_people_saw_counts_and_one_that_is_missing_is_waited_for(
+    team: Team, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography")
+    key = team.folder / "anna.pem"
+    public = vde("keys", "make", "anna", "--to", key, "--json").json["public"]
+    team.publish()
+    settings = team.clone("settings")
+    path = settings.root / "pyproject.toml"
+    path.write_text(path.read_text() + SIGNED.format(public=public))
+    team.commit(settings, "main")
+    seen = _checked(team, 7, "doubled", DOUBLED)
+    monkeypatch.chdir(settings.root)
+    assert vde("plan", "sign", seen.plan_id, "--key", key).code == 0
+    done, used = _deployed(team.merge("doubled"))
+    assert (done.outcome, done.plan_id, used) == ("published", seen.plan_id, 0)
+    _checked(team, 8, "daily", WITHOUT_COUNT)
+    main = team.merge("daily")
+    waits, _ = _deployed(main)
+    assert waits.outcome == "waiting"
+    (reason,) = waits.reasons
+    assert "signatures: prod asks for 1 signature" in reason
+    assert vde("plan", "sign", waits.plan_id, "--key", key).code == 0
+    done, used = _deployed(main)
+    assert (done.outcome, done.plan_id, used) == ("published", waits.plan_id, 0)
+
+
+def test_what_became_due_since_the_check_is_computed_and_is_no_reason_to_wait(team: Team) -> None:
+    clock = FakeClock(datetime(2024, 3, 1, 12, tzinfo=timezone.utc))
+    first = ProjectFolder(team.folder / "first")
+    first.edit("models/marts/daily.sql", "end '2024-01-05', ", "")
+    team.commit(first, "main")
+    with open_fake(first.root, clock=clock) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    clone = team.clone("renamed")
+    clone.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
+    team.commit(clone, "renamed")
+    with open_fake(clone.root, clock=clock) as workspace:
+        assert check_pull_request(workspace, forge_of(workspace), 7).passed
+    clock.advance(days=2)
+    with open_fake(team.folder / "first", clock=clock) as workspace:
+        workspace.apply(workspace.plans.due("prod"))
+    engine = FakeSpark()
+    with open_fake(team.merge("renamed").root, engine, clock=clock) as workspace:
+        done = deploy(workspace, forge_of(workspace))
+        assert done.outcome == "published", done.reasons
+        plan = workspace.store.plans.load(done.plan_id)
+        (built,) = [model for model in plan.builds if str(model.name) == "marts.daily"]
+        (due,) = built.intervals.ranges
+        assert str(due) == "2024-03-01T00:00:00Z/2024-03-03T00:00:00Z"
+        assert engine.statements > 0
 
 
 def test_a_deployment_that_died_is_gone_on_with(

@@ -70,7 +70,9 @@ def check_pull_request(
         estimate, against = estimate_plan(workspace, wanted), objections(workspace, wanted)
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
-        findings.errors += (one.sentence for one in against if one.level == "refuse")
+        # What somebody may still give, as a signature, is no failure of a pull request.
+        refused = (one for one in against if one.level == "refuse" and not one.approvers)
+        findings.errors += (one.sentence for one in refused)
         done = _build(workspace, environment, findings)
         rows = rows_markdown(compare_rows(workspace, wanted, environment, settings.samples))
         parts = [*rows, *plan_parts(workspace, wanted, cost, against, sum(map(len, rows)))]

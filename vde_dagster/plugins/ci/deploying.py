@@ -208,10 +208,13 @@ def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
     if store.plans.past([plan_id]):
         return None
     plan = store.plans.load(plan_id)
-    if plan.proposal is None:
-        return _apply(workspace, commit, numbers, plan)
-    seen = _seen(workspace, numbers)
-    return _waiting(commit, numbers, plan, _reasons(workspace, plan, seen))
+    reasons: Sequence[str] = ()
+    if plan.proposal is not None:
+        # It may have been signed since, or people may have looked again.
+        reasons = _reasons(workspace, plan, _seen(workspace, numbers))
+    if reasons:
+        return _waiting(commit, numbers, plan, reasons)
+    return _apply(workspace, commit, numbers, plan)
 
 
 def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:

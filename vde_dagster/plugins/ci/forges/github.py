@@ -46,7 +46,7 @@ class GitHub(RestForge):
                 hint="outside of a workflow set it to owner/name",
             )
         base = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
-        token = Token.of_variables("Authorization", "Bearer ", "GITHUB_TOKEN")
+        token = Token.of_variable("Authorization", "Bearer ", "GITHUB_TOKEN")
         headers = {
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",

@@ -63,7 +63,7 @@ class GitLab(RestForge):
                 f"give it to the job as the masked variable {_TOKEN}",
             )
         base = known.get("CI_API_V4_URL", "https://gitlab.com/api/v4").rstrip("/")
-        token = Token.of_variables("PRIVATE-TOKEN", "", _TOKEN)
+        token = Token.of_variable("PRIVATE-TOKEN", "", _TOKEN)
         folder = Path(known.get("CI_PROJECT_DIR", "."))
         return cls(Rest(base, token), login, project, folder)
 

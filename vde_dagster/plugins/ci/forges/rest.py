@@ -29,21 +29,19 @@ class Token:
     value: str = field(repr=False)
 
     @classmethod
-    def of_variables(cls, header: str, prefix: str, *names: str) -> Token:
-        """Take the first environment variable that is set.
+    def of_variable(cls, header: str, prefix: str, name: str) -> Token:
+        """Take an environment variable.
 
         Raises:
-            UsageError: None is.
+            UsageError: It is not set, or is no header's value.
         """
-        for name in names:
-            if value := os.environ.get(name, "").strip():
-                return cls(header, f"{prefix}{value}")
-        raise UsageError(
-            f"there is no token: {' and '.join(names)} are not set"
-            if len(names) > 1
-            else f"there is no token: {names[0]} is not set",
-            hint=f"give the job a token in {names[0]}, see docs/ci.md",
-        )
+        value = os.environ.get(name, "").strip()
+        hint = f"give the job a token in {name}, see docs/ci.md"
+        if not value:
+            raise UsageError(f"there is no token: {name} is not set", hint=hint)
+        if not (value.isascii() and value.isprintable()) or " " in value:
+            raise UsageError(f"what {name} has is no token: it has blanks in it", hint=hint)
+        return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         """Sign a request; as `auth` it goes before a password of `.netrc`."""
