@@ -14,6 +14,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import instant_text
+from vde_dagster.base.work import Work
 from vde_dagster.planning.environments.resolver import Columns, covers
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
@@ -116,6 +117,11 @@ class Skipped:
     commit: int | None = None
     task_seconds: float | None = None
     bytes_read: int | None = None
+
+    @property
+    def work(self) -> Work:
+        """What is saved: what the last computation took."""
+        return Work.of(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     @property
     def why(self) -> str:

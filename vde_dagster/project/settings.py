@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
 
 ENV_PREFIX = "VDE_"
@@ -142,8 +143,8 @@ class CostSettings:
 
     Args:
         core_hour: The price of a core for an hour.
-        cores: The cores that a second of work occupies.
-        terabyte: The price of 10^12 bytes that are written.
+        cores: The cores that a second by the clock occupies where nobody knows how long tasks ran.
+        terabyte: The price of 10^12 bytes that are written or read.
         currency: Its name, behind amounts.
     """
 
@@ -159,14 +160,11 @@ class CostSettings:
         """Whether there is a price."""
         return bool(self.core_hour or self.terabyte)
 
-    def price(self, seconds: float, written: float) -> float:
-        """Return what some work costs.
-
-        Args:
-            seconds: Of work, by the clock.
-            written: Bytes.
-        """
-        return seconds / 3600 * self.cores * self.core_hour + written / 1e12 * self.terabyte
+    def price(self, work: Work) -> float:
+        """Return what some work costs: the time of its tasks, and the bytes that it moved."""
+        core_seconds = work.task_seconds + work.untold_seconds * self.cores
+        moved = work.bytes + work.bytes_read
+        return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
         """Write an amount for people: cents are shown where they count."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.plans.gates import objections
@@ -28,14 +29,14 @@ def shop(tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(tmp_path / "shop", {**SHOP, "pyproject.toml": PRICES})
 
 
-def _set_costs(workspace: Workspace, seconds: float, written: int) -> None:
+def _set_costs(workspace: Workspace, seconds: float, written: int, **more: float) -> None:
     """Let every fill have cost the same: the engine of these tests writes no file."""
     from sqlalchemy import update
 
     from vde_dagster.state.db import schema
 
     with workspace.store.database.transaction() as connection:
-        connection.execute(update(schema.fills).values(seconds=seconds, byte_count=written))
+        connection.execute(update(schema.fills).values(seconds=seconds, byte_count=written, **more))
 
 
 def _span(workspace: Workspace) -> tuple[Any, Any]:
@@ -54,13 +55,14 @@ def test_what_was_computed_skipped_and_reused_is_added_up(shop: ProjectFolder) -
         by_plan = added_up(items, "plan")
         tables = len(first.builds)
         done, reused = by_plan[first.id], by_plan[second.id]
-        assert (done.fills, done.seconds, done.bytes) == (tables, 10.0 * tables, 1e6 * tables)
+        work = Work(10.0 * tables, 0.0, 10.0 * tables, 1e6 * tables)
+        assert (done.fills, done.work) == (tables, work)
         assert (done.saved_fills, reused.fills) == (0, 0)
-        assert (reused.saved_fills, reused.saved_seconds) == (tables, 10.0 * tables)
-        assert added_up(items, "environment")["dev"].saved_bytes == 1e6 * tables
+        assert (reused.saved_fills, reused.saved) == (tables, work)
+        assert added_up(items, "environment")["dev"].saved == work
         assert set(added_up(items, "model")) == {str(model.name) for model in first.builds}
         (month,) = added_up(items, "month").values()
-        assert month.seconds == done.seconds
+        assert month.work == done.work
         assert spending(workspace, *_span(workspace), "dev") == [
             item for item in items if item.environment == "dev"
         ]
@@ -85,6 +87,37 @@ def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
     told = vde("plan", "prod", "--project", shop.root).err
     assert "about 10 s of work" in told
     assert "1.0 MB written, 1.20 CHF, by 1 earlier fill; not known of marts.new" in told
+
+
+def test_money_is_that_of_tasks_and_of_bytes_both_ways_where_they_are_known(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000, task_seconds=15.0, bytes_read=2_000_000)
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    # Fifteen seconds of a core, and three megabytes.
+    money = pytest.approx(15 / 3600 * 36 + 3)
+    told = vde("plan", "prod", "--project", shop.root, "--json").json["estimate"]
+    assert told["money"]["expected"] == money
+    assert told["models"]["marts.daily"]["task_seconds"]["expected"] == 15.0
+    assert told["bytes_read"]["expected"] == 2_000_000
+    said = vde("plan", "prod", "--project", shop.root).err
+    assert "about 10 s of work, 15 s of tasks" in said
+    assert "1.0 MB written, 2.0 MB read, 3.15 CHF" in said
+    spent = vde("cost", "--project", shop.root, "--json").json
+    assert spent["parts"]["marts.daily"]["money"] == money
+    assert spent["total"]["untold_seconds"] == 0
+
+
+def test_a_sum_of_fills_with_and_without_task_time_costs_what_each_of_them_does(
+    shop: ProjectFolder,
+) -> None:
+    with open_fake(shop.root) as workspace:
+        prices = workspace.settings.cost
+    told, untold = Work.of(10.0, 15.0, 1e6, 2e6), Work.of(4.0, None, None, None)
+    assert prices.price(told + untold) == pytest.approx(prices.price(told) + prices.price(untold))
+    assert prices.price(untold) == pytest.approx(4 / 3600 * 2 * 36)
 
 
 def test_the_page_of_an_applied_plan_tells_what_the_plan_told(shop: ProjectFolder) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed, size
+from vde_dagster.base.work import Work
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.settings import CostSettings
@@ -64,20 +65,37 @@ class ModelEstimate:
         seconds: Of work, by the clock; models are computed beside each other.
         bytes: Of the files that are written.
         fills: How many earlier ones it stands on.
+        task_seconds: How long Spark's tasks run, added up.
+        bytes_read: Of the files that are scanned.
     """
 
     seconds: Spread | None
     rows: Spread | None
     bytes: Spread | None
     fills: int
+    task_seconds: Spread | None = None
+    bytes_read: Spread | None = None
+
+    def price(self, prices: CostSettings) -> Spread:
+        """Return what it costs."""
+
+        def at(end: Literal["low", "expected", "high"]) -> float:
+            parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)
+            ends = [None if part is None else float(getattr(part, end)) for part in parts]
+            return prices.price(Work.of(*ends))
+
+        return Spread(at("low"), at("expected"), at("high"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        parts = {"seconds": self.seconds, "rows": self.rows, "bytes": self.bytes}
-        return {
-            **{name: part.to_json() if part else None for name, part in parts.items()},
-            "fills": self.fills,
-        }
+        return {**{name: _json(getattr(self, name)) for name in _QUANTITIES}, "fills": self.fills}
+
+
+_QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
+
+
+def _json(spread: Spread | None) -> dict[str, float] | None:
+    return spread.to_json() if spread else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +128,28 @@ class Estimate:
         return _sum(one.bytes for one in self.models.values()) or NOTHING
 
     @property
+    def task_seconds(self) -> Spread | None:
+        """Of all models together, as far as it is known of some."""
+        return _sum(one.task_seconds for one in self.models.values())
+
+    @property
+    def bytes_read(self) -> Spread | None:
+        """Of all models together, as far as it is known of some."""
+        return _sum(one.bytes_read for one in self.models.values())
+
+    @property
     def money(self) -> Spread | None:
         """Of all models together; None where there is no price."""
         if not self.prices.known:
             return None
-        seconds, written, price = self.seconds, self.bytes, self.prices.price
-        return Spread(
-            price(seconds.low, written.low),
-            price(seconds.expected, written.expected),
-            price(seconds.high, written.high),
-        )
+        return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         money = self.money
         return {
-            "seconds": self.seconds.to_json(),
-            "rows": self.rows.to_json(),
-            "bytes": self.bytes.to_json(),
-            "money": money.to_json() if money else None,
+            **{name: _json(getattr(self, name)) for name in _QUANTITIES},
+            "money": _json(money),
             "currency": self.prices.currency if money else None,
             "unknown": list(map(str, self.unknown)),
             "models": {str(name): one.to_json() for name, one in self.models.items()},
@@ -138,10 +159,14 @@ class Estimate:
         """Say it for people."""
         known = self.models.values()
         parts = [self.seconds.text(lambda value: f"{value:,.0f}") + " s of work"]
+        if tasks := self.task_seconds:
+            parts.append(tasks.text(lambda value: f"{value:,.0f}") + " s of tasks")
         if any(one.rows for one in known):
             parts.append(self.rows.text(lambda value: f"{value:,.0f}") + " rows")
         if any(one.bytes for one in known):
             parts.append(self.bytes.text(lambda value: size(round(value))) + " written")
+        if read := self.bytes_read:
+            parts.append(read.text(lambda value: size(round(value))) + " read")
         if money := self.money:
             parts.append(money.text(self.prices.text))
         fills = sum(one.fills for one in known)
@@ -194,10 +219,8 @@ def _of_model(plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]) -> M
     if not known:
         return None
     return ModelEstimate(
-        _sum(one.seconds for one in known),
-        _sum(one.rows for one in known),
-        _sum(one.bytes for one in known),
-        max(one.fills for one in known),
+        **{name: _sum(getattr(one, name) for one in known) for name in _QUANTITIES},
+        fills=max(one.fills for one in known),
     )
 
 
@@ -221,17 +244,15 @@ def estimate_fill(
         return None
     length = _length(wanted) if by_range else 1.0
 
-    def spread(value: Callable[[FillRecord], float | None]) -> Spread | None:
+    def spread(quantity: str) -> Spread | None:
         known = [
             (_length(one.interval) if by_range else 1.0, float(found))
             for one in computed
-            if (found := value(one)) is not None
+            if (found := getattr(one, quantity)) is not None
         ]
         return _spread(known, length) if known else None
 
-    seconds = spread(lambda one: one.seconds)
-    rows, written = spread(lambda one: one.rows), spread(lambda one: one.bytes)
-    return ModelEstimate(seconds, rows, written, len(computed))
+    return ModelEstimate(**{name: spread(name) for name in _QUANTITIES}, fills=len(computed))
 
 
 def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vde_dagster.base.texts import size
+from vde_dagster.base.work import NO_WORK, Work
 from vde_dagster.execution.plans.estimate import Estimate, Spread, estimate_plan
 from vde_dagster.execution.plans.gates import Level, Objection
 from vde_dagster.plugins.cost.spending import spending
@@ -92,9 +93,9 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
     estimate = estimate_plan(workspace, plan)
     for of, limits in wanted:
         if limits:
-            seconds, written = _spent(workspace, of, plan.environment, now)
+            spent = _spent(workspace, of, plan.environment, now)
             for limit in limits:
-                told = _exceeded(workspace, limit, estimate, seconds, written)
+                told = _exceeded(workspace, limit, estimate, spent)
                 if told:
                     name = f"budget of {'an environment' if of == 'environment' else f'a {of}'}"
                     yield Objection(name, told, limit.level, limit.approvers)
@@ -114,9 +115,9 @@ def _is_for(limit: Limit, environment: str) -> bool:
     return not limit.environments or environment in limit.environments
 
 
-def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> tuple[float, float]:
+def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> Work:
     if of == "plan":
-        return 0.0, 0.0
+        return NO_WORK
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     since = {
         "day": midnight,
@@ -125,23 +126,20 @@ def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> t
     }[of]
     only = environment if of == "environment" else None
     items = spending(workspace, since, now + timedelta(seconds=1), only)
-    done = [one for one in items if one.how == "computed"]
-    return sum(one.seconds for one in done), sum(one.bytes for one in done)
+    return sum((one.work for one in items if one.how == "computed"), NO_WORK)
 
 
-def _exceeded(
-    workspace: Workspace, limit: Limit, estimate: Estimate, seconds: float, written: float
-) -> str | None:
+def _exceeded(workspace: Workspace, limit: Limit, estimate: Estimate, spent: Work) -> str | None:
     """Say what would be exceeded, and by how much; None where nothing is."""
     cost = workspace.settings.cost
     expected: list[tuple[float | None, float, Spread | None, Any]] = [
-        (limit.seconds, seconds, estimate.seconds, lambda one: f"{one:,.0f} s"),
-        (limit.bytes, written, estimate.bytes, lambda one: size(round(one))),
-        (limit.money, cost.price(seconds, written), estimate.money, cost.text),
+        (limit.seconds, spent.seconds, estimate.seconds, lambda one: f"{one:,.0f} s"),
+        (limit.bytes, spent.bytes, estimate.bytes, lambda one: size(round(one))),
+        (limit.money, cost.price(spent), estimate.money, cost.text),
     ]
-    for most, spent, more, text in expected:
-        if most is None or more is None or spent + more.expected <= most:
+    for most, so_far, more, text in expected:
+        if most is None or more is None or so_far + more.expected <= most:
             continue
-        before = f" after {text(spent)} that were spent" if spent else ""
+        before = f" after {text(so_far)} that were spent" if so_far else ""
         return f"it is expected to cost {more.text(text)}{before}, of {text(most)} that may be"
     return None

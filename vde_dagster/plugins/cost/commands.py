@@ -61,13 +61,12 @@ def cost(
     whole = Total()
     for item in items:
         whole.add(item)
-    price = prices.price if prices.known else None
     said = {
         "since": since.astimezone(timezone.utc).isoformat(timespec="seconds"),
         "by": by,
-        "currency": prices.currency if price else None,
-        "total": whole.to_json(price),
-        "parts": {name: one.to_json(price) for name, one in totals.items()},
+        "currency": prices.currency if prices.known else None,
+        "total": whole.to_json(prices),
+        "parts": {name: one.to_json(prices) for name, one in totals.items()},
     }
     output.result(said, lambda console: _show(console, workspace, by, {**totals, "all": whole}))
 
@@ -76,22 +75,25 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
     from vde_dagster.base.texts import size
 
     prices = workspace.settings.cost
-    titles = [by, "fills", "seconds", "written", "saved", "seconds", "written"]
+    titles = [by, "fills", "seconds", "of tasks", "written", "read"]
+    titles += ["saved", "seconds", "written"]
     titles += ["cost", "saved"] if prices.known else []
     rows = []
     for name, one in totals.items():
         row = [
             name,
             f"{one.fills:,}",
-            f"{one.seconds:,.1f}",
-            size(round(one.bytes)),
+            f"{one.work.seconds:,.1f}",
+            f"{one.work.task_seconds:,.1f}",
+            size(round(one.work.bytes)),
+            size(round(one.work.bytes_read)),
             f"{one.saved_fills:,}",
-            f"{one.saved_seconds:,.1f}",
-            size(round(one.saved_bytes)),
+            f"{one.saved.seconds:,.1f}",
+            size(round(one.saved.bytes)),
         ]
         if prices.known:
-            row.append(prices.text(prices.price(one.seconds, one.bytes)))
-            row.append(prices.text(prices.price(one.saved_seconds, one.saved_bytes)))
+            row.append(prices.text(prices.price(one.work)))
+            row.append(prices.text(prices.price(one.saved)))
         rows.append(row)
     console.print(simple_table(titles, rows))
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from vde_dagster.base.work import NO_WORK, Work
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.plan.plan import Change
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.project.settings import CostSettings
     from vde_dagster.state.fills.fills import FillRecord
     from vde_dagster.state.plans.plans import PlanRecord
 
@@ -28,7 +30,7 @@ class Item:
         at: When (UTC).
         how: `computed`; `skipped`: nothing that it reads had changed; `reused`: a plan showed
             another definition, or another environment, without computing the table again.
-        seconds: Of work; what the last computation took where this is one that was not done.
+        work: What it took; what the last computation did where this is one that was not done.
     """
 
     at: datetime
@@ -36,9 +38,8 @@ class Item:
     plan: str
     environment: str
     how: Literal["computed", "skipped", "reused"]
-    seconds: float
-    bytes: float
-    rows: float
+    work: Work
+    rows: float = 0.0
 
     def key(self, by: By) -> str:
         """Return what it is added up under."""
@@ -52,42 +53,32 @@ class Total:
     """Work that is added up: done, and not done."""
 
     fills: int = 0
-    seconds: float = 0.0
-    bytes: float = 0.0
+    work: Work = NO_WORK
     rows: float = 0.0
     saved_fills: int = 0
-    saved_seconds: float = 0.0
-    saved_bytes: float = 0.0
+    saved: Work = NO_WORK
 
     def add(self, item: Item) -> None:
         """Add one thing."""
         if item.how == "computed":
             self.fills += 1
-            self.seconds += item.seconds
-            self.bytes += item.bytes
+            self.work += item.work
             self.rows += item.rows
         else:
             self.saved_fills += 1
-            self.saved_seconds += item.seconds
-            self.saved_bytes += item.bytes
+            self.saved += item.work
 
-    def to_json(self, price: Callable[[float, float], float] | None) -> dict[str, Any]:
-        """Return the documented JSON form.
-
-        Args:
-            price: Of seconds and bytes; None where nobody said it.
-        """
-        done, saved = (self.seconds, self.bytes), (self.saved_seconds, self.saved_bytes)
+    def to_json(self, prices: CostSettings) -> dict[str, Any]:
+        """Return the documented JSON form; money is None where nobody said prices."""
+        price = prices.price if prices.known else None
         return {
             "fills": self.fills,
             "rows": round(self.rows),
-            "seconds": round(self.seconds, 3),
-            "bytes": round(self.bytes),
-            "money": round(price(*done), 4) if price else None,
+            **self.work.to_json(),
+            "money": round(price(self.work), 4) if price else None,
             "saved_fills": self.saved_fills,
-            "saved_seconds": round(self.saved_seconds, 3),
-            "saved_bytes": round(self.saved_bytes),
-            "saved_money": round(price(*saved), 4) if price else None,
+            **{f"saved_{name}": value for name, value in self.saved.to_json().items()},
+            "saved_money": round(price(self.saved), 4) if price else None,
         }
 
 
@@ -98,7 +89,7 @@ def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
         found.setdefault(item.key(by), Total()).add(item)
     if by in ("day", "month"):
         return dict(sorted(found.items()))
-    return dict(sorted(found.items(), key=lambda one: (-one[1].seconds, one[0])))
+    return dict(sorted(found.items(), key=lambda one: (-one[1].work.seconds, one[0])))
 
 
 def spending(
@@ -142,10 +133,8 @@ def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
 
 def _of_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None) -> Item | None:
     skipped = fill.facts.skipped
-    seconds, written = fill.seconds, fill.bytes
-    if skipped is not None:
-        seconds, written = skipped.seconds, skipped.bytes
-    if seconds is None and written is None:
+    told = fill if skipped is None else skipped
+    if told.seconds is None and told.bytes is None:
         return None
     return Item(
         fill.recorded_at,
@@ -153,8 +142,7 @@ def _of_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None
         fill.plan_id,
         plan.environment if plan else "",
         "computed" if skipped is None else "skipped",
-        seconds or 0.0,
-        float(written or 0),
+        told.work,
         float(fill.rows or 0),
     )
 
@@ -177,7 +165,5 @@ def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
             plan.id,
             plan.environment,
             "reused",
-            sum(one.seconds or 0.0 for one in computed),
-            float(sum(one.bytes or 0 for one in computed)),
-            0.0,
+            sum((one.work for one in computed), NO_WORK),
         )

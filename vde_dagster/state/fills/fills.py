@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
+from vde_dagster.base.work import Work
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -108,6 +109,11 @@ class FillRecord:
             task_seconds=self.task_seconds,
             bytes_read=self.bytes_read,
         )
+
+    @property
+    def work(self) -> Work:
+        """What it took."""
+        return Work.of(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
         """Return what is to be said when its rows stay: who computed them, and what that cost."""

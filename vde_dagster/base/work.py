@@ -1,0 +1,54 @@
+"""Work that was done, or is expected to be, as it is added up and priced."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What computing took.
+
+    Args:
+        seconds: By the clock.
+        task_seconds: How long the engine's tasks ran, as far as that is known.
+        untold_seconds: Those of `seconds` of which nobody knows how long tasks ran.
+        bytes: Written.
+        bytes_read: As far as that is known.
+    """
+
+    seconds: float = 0.0
+    task_seconds: float = 0.0
+    untold_seconds: float = 0.0
+    bytes: float = 0.0
+    bytes_read: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        seconds: float | None,
+        task_seconds: float | None,
+        written: float | None,
+        read: float | None,
+    ) -> Work:
+        """Make it of what is known of one fill."""
+        clock = seconds or 0.0
+        untold = clock if task_seconds is None else 0.0
+        return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "task_seconds": round(self.task_seconds, 3),
+            "untold_seconds": round(self.untold_seconds, 3),
+            "bytes": round(self.bytes),
+            "bytes_read": round(self.bytes_read),
+        }
+
+
+NO_WORK = Work()
