@@ -46,6 +46,7 @@ class FakeForge(ABC):
     failures: int = 0
     heads: dict[int, str] = field(default_factory=dict)
     merged: set[int] = field(default_factory=set)
+    closed: set[int] = field(default_factory=set)
     merges: dict[str, int] = field(default_factory=dict)
     comments: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -133,7 +134,8 @@ class FakeGitHub(FakeForge):
             if number not in self.heads:
                 return _NOT_FOUND
             head, merged = {"sha": self.heads[number]}, number in self.merged
-            return 200, {"number": number, "head": head, "merged": merged}
+            state = "closed" if merged or number in self.closed else "open"
+            return 200, {"number": number, "head": head, "state": state, "merged": merged}
         if found := re.fullmatch(rf"{repo}/commits/(\w+)/pulls", path):
             number = self.merges.get(found[1], 0)
             pull = {"number": number, "merged_at": "2026-01-02T03:04:05Z"}
@@ -203,7 +205,8 @@ class FakeGitLab(FakeForge):
             number = int(found[1])
             if number not in self.heads:
                 return _NOT_FOUND
-            state = "merged" if number in self.merged else "opened"
+            state = "closed" if number in self.closed else "opened"
+            state = "merged" if number in self.merged else state
             return 200, {"iid": number, "sha": self.heads[number], "state": state}
         if found := re.fullmatch(rf"{project}/repository/commits/(\w+)/merge_requests", path):
             number = self.merges.get(found[1], 0)

@@ -89,7 +89,7 @@ def test_a_merge_that_changes_nothing_is_said_so(team: Team) -> None:
     _checked(team, 7, "comment", (CUSTOMERS, "SELECT customer", "-- who\nSELECT customer"))
     done, used = _deployed(team.merge("comment"))
     assert (done.outcome, done.plan_id, used) == ("unchanged", "", 0)
-    assert "nothing changes in prod" in team.comment(7)
+    assert "prod shows all of it already" in team.comment(7)
     assert _state(team)[0] == 1
 
 
@@ -297,6 +297,27 @@ def test_a_deployment_that_died_is_gone_on_with(
         assert deployed_by(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
     done, _ = _deployed(main)
     assert (done.outcome, done.plan_id, done.version) == ("published", seen.plan_id, 2)
+
+
+def test_two_that_would_wait_leave_one_plan_for_people(team: Team) -> None:
+    team.publish()
+    main = team.push(DOUBLED)
+    told: list[Deployed] = []
+
+    def work() -> None:
+        with open_fake(main.root) as workspace:
+            told.append(deploy(workspace, forge_of(workspace)))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (plan_id,) = {one.plan_id for one in told}
+    assert [one.outcome for one in told] == ["waiting"] * 3
+    with open_fake(main.root) as workspace:
+        waiting = workspace.store.plans.waiting(workspace.project.files_hash)
+        assert [one.id for one in waiting] == [plan_id]
 
 
 def _dies(*_: object, **__: object) -> None:

@@ -69,10 +69,12 @@ def test_whose_the_token_is_may_be_asked_or_told(server: FakeForge, how: str) ->
 def test_the_newest_commit_and_the_merge_are_asked_for(server: FakeForge) -> None:
     server.heads[12], server.merges["abc"] = "def", 12
     forge = _forge(server)
-    assert forge.pull_request(12) == PullRequest("def", False)
+    assert forge.pull_request(12) == PullRequest("def", "open")
     assert (forge.merged_by("abc"), forge.merged_by("aaa")) == (12, None)
+    server.closed.add(12)
+    assert forge.pull_request(12).state == "closed"
     server.merged.add(12)
-    assert forge.pull_request(12).merged
+    assert forge.pull_request(12).state == "merged"
 
 
 def test_a_server_that_fails_for_a_moment_is_asked_again(server: FakeForge) -> None:

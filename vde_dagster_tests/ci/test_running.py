@@ -244,6 +244,7 @@ def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
     github.heads[7] = team.commit(anna, "doubled")
     monkeypatch.chdir(anna.root)
     assert vde("ci", "check", "--pr", 7).code == 0
+    github.closed.add(7)
     closed = vde("ci", "close", "--pr", 7)
     assert (closed.code, closed.out) == (
         0,
@@ -253,6 +254,11 @@ def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
     assert "closed without a merge" in body
     assert "environment pr_7 is not there" in vde("ci", "close", "--pr", 7).out
     assert github.bodies(7) == [body]
+    late = vde("ci", "check", "--pr", 7)
+    assert (late.code, "pull request 7 is closed: there is nothing to check" in late.err) == (
+        2,
+        True,
+    )
     waits = vde("ci", "deploy", "--pr", 7)
     assert (waits.code, "nobody saw it" in waits.err) == (3, True)
 

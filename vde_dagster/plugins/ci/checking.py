@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.planning.environments.environment import PRODUCTION
@@ -55,12 +55,19 @@ def check_pull_request(
         commit: Its newest one; the forge is asked where it is empty.
 
     Raises:
-        UsageError: The forge refuses something.
+        UsageError: It is merged or closed, or the forge refuses something.
         ExecutionError: The forge cannot be reached.
     """
     settings = ci_settings(workspace)
     environment = settings.environment(number)
-    commit = commit or forge.pull_request(number).head
+    pull_request = forge.pull_request(number)
+    if pull_request.state in ("merged", "closed"):
+        # Its environment is dropped, and nobody would drop it again.
+        raise UsageError(
+            f"pull request {number} is {pull_request.state}: there is nothing to check",
+            hint="open it again, or look at production: vde plan prod",
+        )
+    commit = commit or pull_request.head
     findings = Findings(place_in_repository(workspace.root))
     parts: list[str] = []
     seen: Plan | None = None

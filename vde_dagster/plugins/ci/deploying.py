@@ -68,7 +68,7 @@ class Deployed:
             made = count(self.computed, "model") if self.computed else "nothing"
             return f"{plan} was published to {PRODUCTION}{at}, {made} computed"
         if self.outcome == "unchanged":
-            return f"nothing changes in {PRODUCTION}"
+            return f"{PRODUCTION} shows all of it already"
         if self.outcome == "rejected":
             return f"{plan} was rejected, nothing was published"
         return f"{plan} waits for an approval, nothing was published"
@@ -126,7 +126,7 @@ def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
     dropped = shown is not None and environment not in store.environments.expired()
     if dropped:
         workspace.environments.drop(environment)
-    if forge.pull_request(number).merged is False:
+    if forge.pull_request(number).state == "closed":
         forget_seen(workspace, number)
         if forge.comment(number, marker_of(workspace, number)) is not None:
             status = f"## 🧹 vde: closed without a merge\n\nEnvironment {environment} was dropped."
@@ -218,31 +218,45 @@ def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
 
 
 def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
+    before = deployed_by(workspace, commit)
     fresh = workspace.plan(PRODUCTION, save=False)
     if fresh.is_empty:
         failed = workspace.apply(fresh).failed_statements
-        keep_deploy(workspace, commit, "")
+        if keep_deploy(workspace, commit, "", before):
+            return _of_others(workspace, commit, numbers)
         return Deployed(commit, "unchanged", numbers, failed=failed)
     seen = _seen(workspace, numbers)
     plan = _same(workspace, fresh, seen) or fresh
     reasons = _reasons(workspace, plan, seen)
     if reasons:
-        author = ", ".join(f"pull request {one}" for one in numbers) or current_user()
-        plan = replace(plan, proposal=Proposal(workspace.project.files_hash, author))
-        if plan.id != fresh.id:  # A stored plan is never changed.
-            plan = replace(plan, id=fresh.id)
-        workspace.store.plans.save(plan)
-        keep_deploy(workspace, commit, plan.id)
-        return _waiting(commit, numbers, plan, reasons)
+        proposal = Proposal(workspace.project.files_hash, _author(numbers))
+        # Under an id of its own: a plan that was stored before is never changed.
+        plan = replace(plan, id=fresh.id, proposal=proposal)
+    if keep_deploy(workspace, commit, plan.id, before) != plan.id:
+        return _of_others(workspace, commit, numbers)
     workspace.store.plans.save(plan)
-    keep_deploy(workspace, commit, plan.id)
+    if reasons:
+        return _waiting(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
+def _of_others(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
+    """Return what another process made of the same commit meanwhile."""
+    done = _before(workspace, commit, numbers)
+    if done is None:
+        raise ConflictError(
+            f"commit {commit} is being deployed by another process", hint="run the job again"
+        )
+    return done
+
+
+def _author(numbers: Sequence[int]) -> str:
+    return ", ".join(f"pull request {one}" for one in numbers) or current_user()
+
+
 def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Plan) -> Deployed:
-    who = ", ".join(f"pull request {one}" for one in numbers) or current_user()
     try:
-        done = workspace.apply(plan, who=who)
+        done = workspace.apply(plan, who=_author(numbers))
     except ConflictError:
         # Whoever was first may have published this very commit.
         if _is_done(workspace, plan_id := deployed_by(workspace, commit)) and plan_id:

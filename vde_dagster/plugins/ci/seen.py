@@ -60,22 +60,20 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
     now = workspace.store.database.clock.now()
 
     def work(conn: Connection) -> None:
-        metadata.create_all(conn)
         conn.execute(delete(checks).where(*_is(checks, key)))
         conn.execute(checks.insert().values(**key, plan_id=plan_id, commit_id=commit, at=now))
 
+    workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(work, name="ci.keep_seen")
 
 
 def forget_seen(workspace: Workspace, number: int) -> None:
-    """Forget the plan of a pull request whose newest commit did not pass."""
+    """Forget the plan of a pull request whose newest commit did not pass, or that was withdrawn."""
     key = {"project": _project(workspace), "number": number}
-
-    def work(conn: Connection) -> None:
-        metadata.create_all(conn)
-        conn.execute(delete(checks).where(*_is(checks, key)))
-
-    workspace.store.database.run_transaction(work, name="ci.forget_seen")
+    workspace.store.database.ensure_tables(metadata)
+    workspace.store.database.run_transaction(
+        lambda conn: conn.execute(delete(checks).where(*_is(checks, key))), name="ci.forget_seen"
+    )
 
 
 def seen_plan(workspace: Workspace, number: int) -> Seen | None:
@@ -90,16 +88,27 @@ def seen_of(workspace: Workspace, commits: Sequence[str]) -> int | None:
     return next((int(row.number) for row in found if row is not None), None)
 
 
-def keep_deploy(workspace: Workspace, commit: str, plan_id: str) -> None:
-    """Keep the stored plan by which a commit is deployed, or waits; empty for none."""
-    now = workspace.store.database.clock.now()
-    row = {"project": _project(workspace), "commit_id": commit, "plan_id": plan_id, "at": now}
+def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
+    """Keep the stored plan by which a commit is deployed, or waits; empty for none.
 
-    def work(conn: Connection) -> None:
-        metadata.create_all(conn)
-        upsert(conn, deploys, [row], "plan_id", "at")
+    Args:
+        before: What was kept of it so far, see `deployed_by`.
 
-    workspace.store.database.run_transaction(work, name="ci.keep_deploy")
+    Returns:
+        The plan that is kept: another one where somebody else was first.
+    """
+    database, now = workspace.store.database, workspace.store.database.clock.now()
+    key = {"project": _project(workspace), "commit_id": commit}
+
+    def work(conn: Connection) -> str:
+        row = conn.execute(select(deploys).where(*_is(deploys, key))).first()
+        if row is not None and row.plan_id != before:
+            return str(row.plan_id)
+        upsert(conn, deploys, [{**key, "plan_id": plan_id, "at": now}], "plan_id", "at")
+        return plan_id
+
+    database.ensure_tables(metadata)
+    return database.run_transaction(work, name="ci.keep_deploy")
 
 
 def deployed_by(workspace: Workspace, commit: str) -> str | None:

@@ -94,9 +94,9 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
     trusted = {one.key: one for one in found if settings.who(one.key) is not None}
     database = workspace.store.database
     stored = workspace.store.plans.record(plan_id)
+    database.ensure_tables(metadata)
 
     def work(conn: Connection) -> None:
-        metadata.create_all(conn)
         conn.execute(delete(rows).where(rows.c.plan_id == plan_id, rows.c.key.in_(trusted)))
         conn.execute(
             insert(rows),

@@ -189,7 +189,7 @@ def ledger_in_state(workspace: Workspace, sync: str) -> Ledger:
         sync: The sync and its environment: `customers/prod`.
     """
     database = workspace.store.database
-    database.run_transaction(metadata.create_all, name="sync.tables")
+    database.ensure_tables(metadata)
     project = workspace.settings.identity
     name, _, environment = sync.partition("/")
     return Ledger(

@@ -33,13 +33,14 @@ from sqlalchemy import (
     Dialect,
     Engine,
     Executable,
+    MetaData,
     Transaction,
     create_engine,
     event,
     inspect,
     make_url,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
@@ -389,6 +390,18 @@ class Database:
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)
+
+    def ensure_tables(self, metadata: MetaData) -> None:
+        """Make the tables of a plug-in unless they are there, whoever else does so meanwhile."""
+        names = [table.name for table in metadata.sorted_tables]
+        if all(map(self.has_table, names)):
+            return
+        try:
+            self.run_transaction(metadata.create_all, name="state.ensure_tables")
+        except IntegrityError:
+            # Of two processes that make the same table at once PostgreSQL lets one fail.
+            if not all(map(self.has_table, names)):
+                raise
 
     def has_table(self, name: str) -> bool:
         """Return whether there is a table; a plug-in makes its own when it first writes."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+State = Literal["open", "merged", "closed", "unknown"]
 NAME = "vde"
 """The name of checks."""
 
@@ -50,11 +51,11 @@ class PullRequest:
 
     Args:
         head: Its newest commit.
-        merged: Whether it was merged; None where the forge cannot tell.
+        state: `closed` without a merge, or `unknown` where the forge cannot tell.
     """
 
     head: str
-    merged: bool | None
+    state: State
 
 
 class Forge(Protocol):

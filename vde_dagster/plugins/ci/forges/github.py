@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest
+from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 MOST_ANNOTATIONS = 50
@@ -56,7 +56,8 @@ class GitHub(RestForge):
     def pull_request(self, number: int) -> PullRequest:
         """Return a pull request as it is now."""
         found = self.rest.get(f"{self._repo}/pulls/{number}")
-        return PullRequest(str(found["head"]["sha"]), bool(found["merged"]))
+        state: State = "open" if found["state"] == "open" else "closed"
+        return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
 
     def merged_by(self, commit: str) -> int | None:
         """Return the pull request that a commit of the main branch merged, or None."""

@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest
+from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 REPORT = "gl-code-quality-report.json"
 """The file of a job that has the remarks on lines, for `artifacts:reports:codequality`."""
 _TOKEN = "GITLAB_TOKEN"
+_STATES: dict[str, State] = {"opened": "open", "merged": "merged", "closed": "closed"}
 _COMMAND = re.compile("^/", re.MULTILINE)
 """The begin of a quick action, which GitLab would follow."""
 
@@ -70,7 +71,9 @@ class GitLab(RestForge):
     def pull_request(self, number: int) -> PullRequest:
         """Return a merge request as it is now."""
         found = self.rest.get(f"{self._path}/merge_requests/{number}")
-        return PullRequest(str(found["sha"]), found["state"] == "merged")
+        # One is locked while it is being merged.
+        state = _STATES.get(found["state"], "unknown")
+        return PullRequest(str(found["sha"]), state)
 
     def merged_by(self, commit: str) -> int | None:
         """Return the merge request that a commit of the main branch merged, or None."""

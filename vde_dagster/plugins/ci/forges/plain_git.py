@@ -45,7 +45,7 @@ class PlainGit:
 
     def pull_request(self, number: int) -> PullRequest:
         """Return what is checked out: Git knows no pull requests."""
-        return PullRequest(self.head(), None)
+        return PullRequest(self.head(), "unknown")
 
     def head(self) -> str:
         """Return the commit that is checked out."""
