@@ -278,6 +278,12 @@ class StoreError(VdeError):
     """The state store or the catalog cannot be used (unreachable, or of another version)."""
 
 
+class NotAllowedError(StoreError):
+    """Who is connected to the state's database lacks a right: nothing was changed."""
+
+    exit_code = 2
+
+
 class NoSparkError(StoreError):
     """Spark cannot be had here: there is no Java, no client, or nobody at its master."""
 

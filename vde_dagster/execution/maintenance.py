@@ -34,6 +34,8 @@ class Maintenance:
         workspace = self.workspace
         workspace.store.project.require_own()
         if not dry_run:
+            # It removes versions of production, and tables that may be production's.
+            workspace.store.rights.require("publish", "clean up")
             # Before versions are forgotten that these views read.
             follow(workspace, PRODUCTION, "janitor", first=True)
         settings = workspace.settings

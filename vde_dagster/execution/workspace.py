@@ -112,6 +112,7 @@ class Workspace:
         Raises:
             NoSparkError: Spark is needed and cannot be had; nothing was stored.
             UsageError: Rules of the project are against it; nothing was changed.
+            NotAllowedError: The login of the state's database may not; nothing was changed.
             ConflictError: The environment moved, or somebody else is changing it.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
@@ -122,6 +123,7 @@ class Workspace:
         from vde_dagster.execution.events import ApplyResult
 
         who, tell = who or current_user(), on_event or (lambda event: None)
+        self.store.rights.require_change(plan.environment, f"apply a plan to '{plan.environment}'")
         if plan.is_empty:
             self.lakehouse.recover()
             owner = f"{who}, plan {plan.id}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.leases import LeaseStore
     from vde_dagster.state.db.log import LogStore
     from vde_dagster.state.db.outbox import Outbox
+    from vde_dagster.state.db.rights import RightsStore
     from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.mirror import MirrorStore
     from vde_dagster.state.environments.pins import PinStore
@@ -74,6 +75,7 @@ class StateStore:
         "environments.publications.PublicationStore"
     )
     retention: cached_property[RetentionStore] = _part("retention.RetentionStore")
+    rights: cached_property[RightsStore] = _part("db.rights.RightsStore")
     shown: cached_property[ShownStore] = _part("environments.versions.ShownStore")
     statements: cached_property[StatementStore] = _part("environments.statements.StatementStore")
     tokens: cached_property[TokenStore] = _part("environments.tokens.TokenStore")

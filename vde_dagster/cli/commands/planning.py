@@ -142,7 +142,9 @@ def plan(
     if work.models:
         output.note(work.sentence())
     if not made.is_empty:
-        output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
+        stored = workspace.store.rights.has("plan")
+        by_id = f"apply it with: vde apply {made.environment} --plan {made.id}"
+        output.note(by_id if stored else "it is not stored: that needs the right to plan")
     if save is not None:
         _save(workspace, output, made, save)
     if exit_code and not made.is_empty:

@@ -210,6 +210,7 @@ def create(
     if not store.environments.exists(name):
         raise no_environment(store, name)
     store.project.require_own()
+    store.rights.require_change(name, f"let others read '{name}'")
     ends = store.database.clock.now() + lasts if lasts is not None else None
     made, text = store.tokens.create(name, current_user(), ends, row_filter)
     output.result({**_json(made), "token": text}, text)

@@ -90,6 +90,8 @@ class Environments:
         workspace, store = self.workspace, self.workspace.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
+        if not dry_run:
+            store.rights.require_change(name, f"roll back '{name}'")
         store.environments.require_changeable(name)
         if not store.environments.exists(name):
             raise no_environment(store, name)
@@ -134,6 +136,7 @@ class Environments:
         workspace, store = self.workspace, self.workspace.store
         name, who = environment_name(name), who or current_user()
         store.project.require_own()
+        store.rights.require_change(name, f"make the environment '{name}'")
         shown = named_environment(workspace, source)
         version = f"{shown.name}@{shown.version}"
         owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
@@ -222,6 +225,7 @@ class Environments:
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
         store.project.require_own()
+        store.rights.require_change(name, f"drop '{name}'")
         store.environments.invalidate(require_environment(store, name))
 
 

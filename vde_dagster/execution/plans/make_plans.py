@@ -100,7 +100,7 @@ class Plans:
 
         Args:
             environment: The environment's name; it need not exist.
-            save: Whether to store the plan, so that it can be applied by its id.
+            save: Whether to store the plan, so that it can be applied by its id; by who may.
             author: Who proposes it, for somebody to approve; None for a plan that is only looked
                 at, or applied at once.
             at_once: Whether it is applied here and now: where Spark is needed and cannot be had,
@@ -116,6 +116,7 @@ class Plans:
         """
         named, environment = environment, environment_name(environment)
         options = replace(options, **said)
+        save = self._may(environment, save=save, at_once=at_once)
         branch = "" if options.restate else self._branch(named, environment)
         if options.restate:
             plan = self._again(environment, options)
@@ -171,6 +172,7 @@ class Plans:
         """
         environment, save = environment_name(environment), save and not of
         options = replace(options, **said)
+        save = self._may(environment, save=save, at_once=at_once)
         plan = self._published(environment, options, save=save, ticks=True, of=of)
         return self._kept(plan, save=save, at_once=at_once)
 
@@ -214,8 +216,14 @@ class Plans:
             UsageError: There is no such plan.
             ConflictError: It is being applied, was applied, or nobody can apply it any more.
         """
-        self.workspace.store.project.require_own()
-        return self.workspace.store.plans.reject(plan_id, who or current_user(), why)
+        store = self.workspace.store
+        store.project.require_own()
+        record = store.plans.record(plan_id)
+        if record is not None:
+            store.rights.require_change(
+                record.environment, f"reject a plan of '{record.environment}'"
+            )
+        return store.plans.reject(plan_id, who or current_user(), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
         """Run the unit tests that an apply of a plan begins with, which need not run them again.
@@ -235,6 +243,17 @@ class Plans:
         name = plan.environment
         asks = name == PRODUCTION or self.workspace.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
+
+    def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
+        """Say whether a plan can be stored; who may only read sees it all the same.
+
+        Raises:
+            NotAllowedError: It is to be applied here and now, by somebody who may not.
+        """
+        rights = self.workspace.store.rights
+        if at_once:
+            rights.require_change(environment, f"apply a plan to '{environment}'")
+        return save and rights.has("plan")
 
     def _kept(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""

@@ -1,4 +1,4 @@
-"""`vde log` and `vde log verify`."""
+"""`vde log`, `vde log verify`, and `vde roles` with its `create`, `grant` and `revoke`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import on_project
+from vde_dagster.cli.options import DryRun, on_project
 from vde_dagster.cli.output import Output, simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.db.log import LogEntry
+    from vde_dagster.state.db.rights import Right
 
 OfEnvironment = Annotated[
     str | None, typer.Argument(metavar="[ENV]", help="Only what was done to this environment.")
@@ -20,6 +21,16 @@ Limit = Annotated[int, typer.Option(min=1, help="The most acts to list.")]
 Head = Annotated[
     str | None,
     typer.Option(metavar="HASH", help="A hash that was kept elsewhere, which has to be there."),
+]
+
+RightName = Annotated[
+    str, typer.Argument(metavar="RIGHT", help="read, plan, apply or publish, with those before it.")
+]
+LoginName = Annotated[
+    str, typer.Argument(metavar="LOGIN", help="A login of the database's server, or a role.")
+]
+Prefix = Annotated[
+    str, typer.Option(metavar="NAME", help="What the roles' names begin with: NAME_read.")
 ]
 
 
@@ -109,3 +120,92 @@ def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
         raise typer.Exit(1)
     kept = f", and {head} is in it" if head is not None else ""
     output.result(result, f"{count(found.rows, 'row')}, none changed{kept}; head {found.head}")
+
+
+@on_project
+def roles(workspace: Workspace, output: Output) -> None:
+    """List who may read, plan, apply and publish in the state's database, and who you are there.
+
+    Example: vde roles
+    """
+    rights = workspace.store.rights
+    login, found = rights.login(), rights.roles()
+    may = None
+    if login is not None and found:
+        may = [one.right for one in found if login.has(one.right)]
+    result = {
+        "login": login.user if login is not None else None,
+        "owner": login.owns if login is not None else None,
+        "may": may,
+        "roles": [
+            {"right": one.right, "role": one.name, "members": list(one.members)} for one in found
+        ],
+    }
+    told: Any
+    if login is None:
+        told = "the state is a SQLite file: who can write to it may do everything"
+    elif not found:
+        told = (
+            f"you are '{login.user}'; there are no roles, so who can write to the state's tables "
+            "may do everything: vde roles create"
+        )
+    else:
+        rows = [(one.right, one.name, ", ".join(one.members)) for one in found]
+        told = simple_table(("right", "role", "members"), rows)
+        output.note(f"you are '{login.user}', who may {', '.join(may or ()) or 'nothing'}")
+    output.result(result, told)
+
+
+@on_project
+def roles_create(
+    workspace: Workspace, output: Output, prefix: Prefix = "vde", dry_run: DryRun = False
+) -> None:
+    """Make the roles in PostgreSQL with their rights on the state's tables; again is harmless.
+
+    It has to be run by who owns the tables, and again when a plug-in made tables since. With
+    --dry-run the SQL of roles and grants is printed, without that of the triggers.
+    Examples: vde roles create; vde roles create --prefix shop --dry-run
+    """
+    from vde_dagster.state.db.transfer import tables_of_plugins
+
+    rights = workspace.store.rights
+    workspace.store.project.require_own()
+    if dry_run:
+        statements = rights.statements(prefix)
+        output.result({"statements": statements}, "".join(f"{one};\n" for one in statements))
+        return
+    rights.create(prefix, tables_of_plugins())
+    made = [one.name for one in rights.roles()]
+    output.result({"roles": made}, f"the roles {', '.join(made)} have their rights")
+
+
+@on_project
+def roles_grant(workspace: Workspace, output: Output, right: RightName, login: LoginName) -> None:
+    """Give a login of the database a right, and those before it.
+
+    Example: vde roles grant apply anna
+    """
+    workspace.store.project.require_own()
+    workspace.store.rights.grant(_right(right), login)
+    output.result({"right": right, "login": login}, f"'{login}' has the right to {right}")
+
+
+@on_project
+def roles_revoke(workspace: Workspace, output: Output, right: RightName, login: LoginName) -> None:
+    """Take a right from a login of the database.
+
+    Example: vde roles revoke publish anna
+    """
+    workspace.store.project.require_own()
+    workspace.store.rights.revoke(_right(right), login)
+    output.result({"right": right, "login": login}, f"'{login}' is in that role no longer")
+
+
+def _right(name: str) -> Right:
+    from vde_dagster.errors import UsageError
+    from vde_dagster.state.db.rights import RIGHTS
+
+    for right in RIGHTS:
+        if right == name:
+            return right
+    raise UsageError(f"there is no right '{name}'", hint=f"take one of {', '.join(RIGHTS)}")

@@ -110,6 +110,7 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
         record(database, conn, "sign", environment, detail={"plan": plan_id, "signers": names})
 
     if trusted:
+        workspace.store.rights.require("plan", "sign a plan")
         database.run_transaction(work, name="signatures.keep")
 
 

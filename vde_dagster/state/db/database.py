@@ -45,7 +45,7 @@ from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.base.times import utc
-from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
+from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.rows import among
@@ -80,6 +80,7 @@ _POSTGRES_IDLE = ("25P03", "25P04")
 _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
 """Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
 _READ_ONLY = "25006"
+_NOT_ALLOWED = "42501"
 _TAKEN = "23505"
 """Another row has the same key."""
 
@@ -461,6 +462,11 @@ class Database:
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)
+        if state == _NOT_ALLOWED:
+            return NotAllowedError(
+                f"'{self.engine.url.username}' may not do that in {url}: {cause.splitlines()[0]}",
+                hint="`vde roles` lists who may do what; who owns the state's tables gives rights",
+            )
         what, hint = "cannot be used", "check that it is reachable, then try again"
         if is_no_space(error):
             what, hint = "has no space left", NO_SPACE_HINT

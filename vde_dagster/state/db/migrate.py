@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from vde_dagster.errors import StoreError
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
 from vde_dagster.state.db.guards import put_guards
+from vde_dagster.state.db.rights import has_rights, renew
 from vde_dagster.state.db.schema import (
     FIRST_VERSION,
     ICEBERG_DDL,
@@ -95,8 +96,10 @@ def _upgrade(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5)"))
     if found is None:
         _create(connection)
-    else:
-        _run_migrations(connection)
+        return
+    _run_migrations(connection)
+    if has_rights(connection):
+        renew(connection)
 
 
 def _create(connection: Connection) -> None:
