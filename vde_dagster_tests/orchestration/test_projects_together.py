@@ -73,7 +73,8 @@ def test_two_projects_load_in_one_location_with_names_of_their_own(
     dg.Definitions.validate_loadable(merged)
     repository = merged.get_repository_def()
     keys = {key.to_user_string() for key in merged.resolve_asset_graph().get_all_asset_keys()}
-    short = {"db/base", "db/top", "vde/plan", "vde/apply", "vde/reject", "vde/environment"}
+    own = {f"vde/{name}" for name in ("plan", "apply", "reject", "environment", "cost")}
+    short = {"db/base", "db/top", *own}
     assert keys == short | {f"sales/{key}" for key in short}
     for named in (
         {job.name for job in repository.get_all_jobs()},

@@ -110,7 +110,9 @@ def fill_events(
             several = len(found) > 1
             own = known_facts(
                 {
-                    "vde/fill_seconds": fill.result.seconds,
+                    "vde/fill_seconds": fill.seconds,
+                    "vde/fill_task_seconds": fill.task_seconds,
+                    "vde/fill_bytes_read": fill.bytes_read,
                     "vde/fill_rows": fill.rows if several else None,
                     "vde/fill_bytes": fill.bytes if several else None,
                 }

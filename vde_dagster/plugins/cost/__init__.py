@@ -1,5 +1,29 @@
 """What work costs: `vde cost` says what was spent and saved, budgets stop what costs too much.
 
 `spending` adds up fills by model, plan, environment, day or month, `accuracy` holds what earlier
-fills would have told of each against what happened, `budgets` is the gate, `commands` the command.
+fills would have told of each against what happened, `budgets` is the gate, `commands` the command,
+`page` the asset in Dagster.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vde_dagster.orchestration.models.catalog import AssetCatalog
+    from vde_dagster.project.settings import Settings
+
+
+def cost_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
+    """Return the asset of costs."""
+    from vde_dagster.plugins.cost.page import cost_asset
+
+    return (cost_asset(catalog),)
+
+
+def cost_sensors(settings: Settings) -> Iterable[Any]:
+    """Return the sensor that keeps the asset of costs up to date."""
+    from vde_dagster.plugins.cost.page import cost_sensor
+
+    return (cost_sensor(settings),)

@@ -15,9 +15,10 @@ import logging
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from secrets import compare_digest
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ _WAIT_MILLIS = 2_000
 _ANSWER_SECONDS = 5.0
 _MOST_BYTES = 4096
 _FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
-_READ_NO_FILES = ("Scan OneRowRelation", "Scan ExistingRDD")
+_READ_NO_FILES = ("LocalTableScan", "Scan OneRowRelation", "Scan ExistingRDD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def usage_of(context: SparkContext, tag: str) -> Usage:
     from py4j.protocol import Py4JError
 
     try:
-        return _StatusStores(context).usage(tag)
+        return _stores_of(context).usage(tag)
     except (Py4JError, OSError, TypeError, AttributeError, ValueError) as error:
         logger.debug("what the tasks of %s used is not known: %s", tag, error)
         return UNKNOWN
@@ -108,12 +109,15 @@ def ask_usage(port: int, token: str, tag: str) -> Usage:
 
 
 class _StatusStores:
-    """The stores of jobs and stages, and of queries, of a context in this process's JVM."""
+    """The stores of jobs and stages, and of queries, of a context in this process's JVM.
+
+    Each call of the JVM takes a twentieth of a millisecond, so there are as few as may be.
+    """
 
     def __init__(self, context: SparkContext) -> None:
         gateway: Any = context._gateway
         self._spark: Any = context._jsc.sc()
-        self._jobs = self._spark.statusStore()
+        self._jobs, self._tracker = self._spark.statusStore(), self._spark.statusTracker()
         shared = context._jvm.org.apache.spark.sql.classic.SparkSession
         self._queries = shared.builder().getOrCreate().sharedState().statusStore()
         self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
@@ -121,43 +125,39 @@ class _StatusStores:
 
     def usage(self, tag: str) -> Usage:
         self._spark.listenerBus().waitUntilEmpty(_WAIT_MILLIS)
-        jobs = list(self._spark.statusTracker().getJobIdsForTag(tag))
+        jobs = list(self._tracker.getJobIdsForTag(tag))
         if not jobs or self._has_forgotten(min(jobs)):
             return UNKNOWN
-        stages, queries = set[int](), set[int]()
+        stages, queries = set[str](), set[str]()
         for job in jobs:
             pair = self._jobs.jobWithAssociatedSql(job)
-            if str(pair._1().status()) == "RUNNING":
-                return UNKNOWN
-            stages |= set(map(int, filter(None, pair._1().stageIds().mkString(",").split(","))))
-            if pair._2().isDefined():
-                queries.add(int(pair._2().get()))
-        millis = [took for stage in stages for took in self._millis(stage)]
+            stages.update(pair._1().stageIds().mkString(",").split(","))
+            queries.add(pair._2().mkString())
+        millis = [took for stage in stages if stage for took in self._millis(int(stage))]
         task_seconds = None if None in millis else sum(filter(None, millis)) / 1000
-        return Usage(task_seconds, self._bytes_read(queries))
+        return Usage(task_seconds, self._bytes_read(map(int, filter(None, queries))))
 
     def _has_forgotten(self, job: int) -> bool:
         """Say whether a job is the oldest that is known, and older ones were forgotten."""
-        oldest = int(self._jobs.jobsList(None).last().jobId())
-        return 0 < oldest == job
+        return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
         """Yield how long the tasks of each attempt at a stage ran; None where some are missing."""
         attempts = self._jobs.stageData(stage, False, self._no_statuses, False, self._no_quantiles)
         for number in range(attempts.size()):
             attempt = attempts.apply(number)
-            status = str(attempt.status())
-            whole = status != "COMPLETE" or attempt.numCompleteTasks() >= attempt.numTasks()
-            yield int(attempt.executorRunTime()) if whole and status != "ACTIVE" else None
+            whole = attempt.numCompleteTasks() >= attempt.numTasks()
+            whole = whole or str(attempt.status()) in ("SKIPPED", "FAILED")
+            yield int(attempt.executorRunTime()) if whole else None
 
-    def _bytes_read(self, queries: set[int]) -> int | None:
+    def _bytes_read(self, queries: Iterable[int]) -> int | None:
         sizes: dict[str, int] = {}
         for query in queries:
             nodes, values = self._queries.planGraph(query).allNodes(), None
             for number in range(nodes.size()):
                 node = nodes.apply(number)
                 name = node.name()
-                if "Scan" not in name or name.startswith(("LocalTableScan", *_READ_NO_FILES)):
+                if "Scan" not in name or name.startswith(_READ_NO_FILES):
                     continue
                 own = _FILE_SIZES.findall(node.metrics().mkString("\n"))
                 if not own:
@@ -167,3 +167,8 @@ class _StatusStores:
                     if values.contains(int(metric)):
                         sizes[metric] = int(values.apply(int(metric)))
         return sum(sizes.values())
+
+
+@lru_cache(maxsize=1)
+def _stores_of(context: SparkContext) -> _StatusStores:
+    return _StatusStores(context)

@@ -1,0 +1,141 @@
+"""The asset `vde/cost`: what was spent and saved, as a page and as figures that Dagster draws.
+
+The sensor `vde_costs` adds an event after what others recorded, without a run; materialised by
+hand, the asset does the same.
+"""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.base.texts import size
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.markdown import partition_link
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.names import Names
+from vde_dagster.plugins.cost.spending import By, Item, Total, added_up, spending
+from vde_dagster.project.settings import CostSettings, Settings
+from vde_dagster.reports.markdown import more_rows, plain_table
+
+MONTHS = 3
+"""How many the page has, with the one that has begun."""
+MOST_ROWS = 20
+_EACH_SECONDS = 60
+_TEXT = f"""What work has cost, and what skipping and reuse saved, as `vde cost` says it.
+
+Each event has the last 30 days as figures (*Plots* draws them) and by environment, plan or run, and
+model, and the last {MONTHS} months. Money is there where `[tool.vde.cost]` has prices."""
+
+
+def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
+    """Return the asset."""
+    names = catalog.names
+
+    @dg.asset(
+        key=names.of_asset("vde", "cost"),
+        deps=[
+            dg.AssetDep(names.environment_key, partition_mapping=dg.AllPartitionMapping()),
+        ],
+        group_name=names.group,
+        description=_TEXT,
+        required_resource_keys={names.resource},
+    )
+    def vde__cost(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        with as_failure():
+            workspace = getattr(context.resources, names.resource).get()
+            return dg.MaterializeResult(metadata=cost_metadata(workspace, names))
+
+    return vde__cost
+
+
+def cost_sensor(settings: Settings) -> dg.SensorDefinition:
+    """Return the sensor that keeps the asset up to date."""
+    names = Names.of(settings)
+
+    @dg.sensor(
+        name=names.named("vde_costs"),
+        description="Adds what work has cost by now to the asset of costs.",
+        minimum_interval_seconds=max(_EACH_SECONDS, settings.dagster.sensor_interval_seconds),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def vde_costs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        try:
+            with Workspace.open(settings.root) as workspace:
+                told = workspace.store.outbox.number()
+                upto = f"{told.store} {told.newest}"
+                if context.cursor == upto:
+                    return dg.SkipReason("nothing was recorded")
+                shown = cost_metadata(workspace, names)
+        except VdeError as error:
+            raise dg.Failure(str(error)) from error
+        key = names.of_asset("vde", "cost")
+        event = dg.AssetMaterialization(asset_key=key, metadata=shown)
+        return dg.SensorResult(asset_events=[event], cursor=upto)
+
+    return vde_costs
+
+
+def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
+    """Return the page: tables for people, and figures of the last 30 days for plots."""
+    prices, now = workspace.settings.cost, workspace.store.database.clock.now()
+    items = spending(workspace, _months_back(now, MONTHS - 1), now + timedelta(seconds=1))
+    recent = [one for one in items if one.at >= now - timedelta(days=30)]
+    whole = Total()
+    for one in recent:
+        whole.add(one)
+
+    def table(
+        of: Sequence[Item], by: By, key: dg.AssetKey | None = None
+    ) -> dg.MarkdownMetadataValue:
+        totals = added_up(of, by)
+        shown = {name: totals[name] for name in list(totals)[-MONTHS:]} if by == "month" else totals
+        return dg.MetadataValue.md(_table(by, shown, prices, key))
+
+    figures = whole.to_json(prices)
+    return {
+        "months": table(items, "month"),
+        "environments": table(recent, "environment", names.environment_key),
+        "plans": table(recent, "plan", names.plan_key),
+        "models": table(recent, "model"),
+        **{f"vde/{name}": value for name, value in figures.items() if value is not None},
+        **({"vde/currency": prices.currency} if prices.known else {}),
+    }
+
+
+def _months_back(now: datetime, months: int) -> datetime:
+    """Return the first instant of a month (UTC), so many before the one of an instant."""
+    years, month = divmod(now.year * 12 + now.month - 1 - months, 12)
+    return now.replace(
+        year=years, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0
+    )
+
+
+def _table(
+    by: str, totals: Mapping[str, Total], prices: CostSettings, key: dg.AssetKey | None
+) -> str:
+    """Write totals as Markdown; names are links to partitions of an asset where there is one."""
+    if not totals:
+        return "Nothing was computed or saved."
+    heads = [by, "fills", "seconds", "of tasks", "written", "read", "saved", "seconds"]
+    heads += ["cost", "saved"] if prices.known else []
+    rows = []
+    for name, one in list(totals.items())[:MOST_ROWS]:
+        row = [
+            partition_link(key, name, name) if key is not None and name else name,
+            f"{one.fills:,}",
+            f"{one.work.seconds:,.1f}",
+            f"{one.work.task_seconds:,.1f}",
+            size(round(one.work.bytes)),
+            size(round(one.work.bytes_read)),
+            f"{one.saved_fills:,}",
+            f"{one.saved.seconds:,.1f}",
+        ]
+        if prices.known:
+            row += [prices.text(prices.price(one.work)), prices.text(prices.price(one.saved))]
+        rows.append(row)
+    return "\n".join([plain_table(heads, rows), *more_rows(len(totals), MOST_ROWS)])
