@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.ci.seen import seen_plan
@@ -98,8 +100,26 @@ def test_a_mistake_is_told_at_its_line_in_the_repository(team: Team, github: Fak
     with open_fake(anna.root / "transform") as workspace:
         done = check_pull_request(workspace, forge_of(workspace), 7)
     assert not done.passed
+    assert github.runs[0]["name"] == "vde transform"
     told = {(one["path"], one["start_line"]) for one in github.runs[0]["output"]["annotations"]}
     assert told == {
         ("transform/models/marts/customers.sql", 4),
         ("transform/models/marts/top.sql", 3),
     }
+
+
+def test_projects_of_one_repository_are_told_beside_each_other(team: Team) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    shutil.copytree(anna.root / "models", anna.root / "other" / "models")
+    shutil.copytree(anna.root / "seeds", anna.root / "other" / "seeds")
+    anna.write("other/pyproject.toml", '[tool.vde]\nid = "other"\n')
+    anna.edit(*DOUBLED)
+    commit = team.commit(anna, "doubled")
+    for folder in (anna.root, anna.root / "other", anna.root):
+        with open_fake(folder) as workspace:
+            check_pull_request(workspace, forge_of(workspace), 7)
+    files = git(team.bare, "ls-tree", "-r", "--name-only", "refs/vde/comments").split()
+    assert files == ["other/pr_7.md", "pr_7.md"]
+    note = git(team.bare, "notes", "--ref=vde", "show", commit).split("\n\n")
+    assert [one.split(":")[0] for one in note] == ["vde other", "vde"]

@@ -26,7 +26,7 @@ state_url = "postgresql://vde:${DB_PASSWORD}@db/vde"
 warehouse = "s3://lake/shop"
 io = { "s3.secret-access-key" = "${S3_KEY}" }
 """
-FILES = {"github": ".github/workflows/vde.yml", "gitlab": ".gitlab/vde.yml"}
+FILES = {"github": ".github/workflows/vde-transform.yml", "gitlab": ".gitlab/vde-transform.yml"}
 RUN = "vde ci run --project transform"
 
 
@@ -58,6 +58,8 @@ def test_github_gets_one_job_with_the_least_rights(vde: Vde, shop: ProjectFolder
     assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
     assert found["concurrency"]["cancel-in-progress"] is False
     assert "'production'" in found["concurrency"]["group"]
+    assert "github.workflow" in found["concurrency"]["group"], "one group a project"
+    assert found["name"] == "vde transform"
     uses = [step["uses"] for step in job["steps"] if "uses" in step]
     assert uses
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in uses)
@@ -124,10 +126,10 @@ PUSH = {"CI_PIPELINE_SOURCE": "push", "CI_DEFAULT_BRANCH": "main"}
     [
         (
             {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"},
-            {"vde-check", "vde-close"},
+            {"vde-check-transform", "vde-close-transform"},
         ),
         ({**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9"}, set()),
-        ({**PUSH, "CI_COMMIT_BRANCH": "main"}, {"vde-deploy"}),
+        ({**PUSH, "CI_COMMIT_BRANCH": "main"}, {"vde-deploy-transform"}),
         ({**PUSH, "CI_COMMIT_BRANCH": "doubled"}, set()),
         ({**PUSH, "CI_COMMIT_TAG": "v1"}, set()),
     ],
@@ -143,18 +145,21 @@ def test_gitlab_runs_one_deployment_at_a_time_and_stops_environments(
     vde: Vde, shop: ProjectFolder
 ) -> None:
     found, left = _written(vde, shop, "gitlab")
-    assert found["vde-deploy"]["resource_group"] == "vde-production"
-    check, close = found["vde-check"], found["vde-close"]
-    assert check["extends"] == close["extends"] == ".vde-merge-request"
-    assert found[".vde-merge-request"]["resource_group"] == "vde-$CI_MERGE_REQUEST_IID"
-    assert check["environment"]["on_stop"] == "vde-close"
+    assert found["vde-deploy-transform"]["resource_group"] == "vde-transform-production"
+    check, close = found["vde-check-transform"], found["vde-close-transform"]
+    assert check["extends"] == close["extends"] == ".vde-merge-request-transform"
+    assert (
+        found[".vde-merge-request-transform"]["resource_group"]
+        == "vde-transform-$CI_MERGE_REQUEST_IID"
+    )
+    assert check["environment"]["on_stop"] == "vde-close-transform"
     assert close["environment"] == {"name": check["environment"]["name"], "action": "stop"}
     assert close["rules"][0]["when"] == "manual"
     assert check["artifacts"]["reports"] == {"codequality": "gl-code-quality-report.json"}
-    assert found[".vde"]["script"] == [RUN]
+    assert found[".vde-transform"]["script"] == [RUN]
     assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY" in left[0]
     assert read_yaml(shop.root.parent / ".gitlab-ci.yml") == {
-        "include": [{"local": ".gitlab/vde.yml"}]
+        "include": [{"local": ".gitlab/vde-transform.yml"}]
     }
 
 
@@ -209,7 +214,7 @@ def test_the_command_of_the_file_does_what_the_job_is_for(
     team.publish()
     anna = team.clone("anna")
     assert vde("init", anna.root, "--ci", server.name).code == 0
-    found = read_yaml(anna.root / FILES[server.name])
+    found = read_yaml(anna.root / FILES[server.name].replace("-transform", ""))
     run = found[".vde"]["script"] if server.name == "gitlab" else found["jobs"]["vde"]["steps"]
     command = shlex.split(run[-1] if isinstance(run[-1], str) else run[-1]["run"])
     anna.edit(*DOUBLED)

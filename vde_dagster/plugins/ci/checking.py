@@ -68,7 +68,8 @@ def check_pull_request(
             hint="open it again, or look at production: vde plan prod",
         )
     commit = commit or pull_request.head
-    findings = Findings(place_in_repository(workspace.root))
+    place = place_in_repository(workspace.root)
+    findings = Findings(place)
     parts: list[str] = []
     seen: Plan | None = None
     done = ""
@@ -98,7 +99,7 @@ def check_pull_request(
     status += _merged(seen) if passed and seen is not None else "Nothing may be merged as it is."
     told = findings_markdown(findings.annotations, findings.errors)
     text = check_comment(workspace, number, environment, status, [*told, *parts])
-    check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations)
+    check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations, place)
     forge.write_comment(number, marker_of(workspace, number), text)
     forge.write_check(check)
     return Checked(number, environment, passed, plan_id, check, text)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 State = Literal["open", "merged", "closed", "unknown"]
-NAME = "vde"
-"""The name of checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +34,7 @@ class Check:
 
     Args:
         summary: Markdown; `title` is a plain sentence.
+        project: Its folder in the repository, empty where that is the repository's own.
     """
 
     commit: str
@@ -43,6 +42,12 @@ class Check:
     title: str
     summary: str
     annotations: Sequence[Annotation] = ()
+    project: str = ""
+
+    @property
+    def name(self) -> str:
+        """By which it is told from those of other programs and projects."""
+        return f"vde {self.project}".rstrip("/ ")
 
 
 @dataclass(frozen=True, slots=True)

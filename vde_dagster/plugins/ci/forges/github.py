@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest, State
+from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 MOST_ANNOTATIONS = 50
@@ -78,7 +78,7 @@ class GitHub(RestForge):
             "POST",
             f"{self._repo}/check-runs",
             {
-                "name": NAME,
+                "name": check.name,
                 "head_sha": check.commit,
                 "status": "completed",
                 "conclusion": "success" if check.passed else "failure",

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.forge import NAME, Annotation, Check, PullRequest, State
+from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 REPORT = "gl-code-quality-report.json"
@@ -91,7 +91,7 @@ class GitLab(RestForge):
 
     def write_check(self, check: Check) -> None:
         """Write the report of the job, which merge requests show at the lines."""
-        report = [_remark(one) for one in check.annotations]
+        report = [_remark(one, check.name) for one in check.annotations]
         (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
 
     @property
@@ -116,11 +116,11 @@ class GitLab(RestForge):
         return (comment.get("author") or {}).get("username")
 
 
-def _remark(one: Annotation) -> dict[str, Any]:
+def _remark(one: Annotation, name: str) -> dict[str, Any]:
     told = f"{one.title}: {one.message}"
     return {
         "description": told,
-        "check_name": NAME,
+        "check_name": name,
         # Reports are compared by it, so that what is new is told from what was there.
         "fingerprint": hashlib.sha256(f"{one.path}\n{told}".encode()).hexdigest(),
         "severity": "major" if one.level == "failure" else "minor",

@@ -1,6 +1,7 @@
 """Plain Git: comments are files of a ref that is pushed, checks are notes on commits.
 
-`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment.
+`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; those of a
+project in a folder of the repository lie in a folder of its name.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class PlainGit:
     def comment(self, number: int, marker: str) -> str | None:
         """Return the text of a pull request's comment, or None."""
         self._fetch(COMMENTS)
-        path = f"{COMMENTS}:{_file(number)}"
+        path = f"{COMMENTS}:{self._file(number)}"
         if not self._has(path):
             return None
         text = self.ask("cat-file", "blob", path)
@@ -79,7 +80,7 @@ class PlainGit:
             with self._index() as index:
                 if before is not None:
                     self.ask("read-tree", before, index=index)
-                entry = f"100644,{blob},{_file(number)}"
+                entry = f"100644,{blob},{self._file(number)}"
                 self.ask("update-index", "--add", "--cacheinfo", entry, index=index)
                 tree = self.ask("write-tree", index=index).strip()
             parents = ["-p", before] if before is not None else []
@@ -91,12 +92,17 @@ class PlainGit:
 
     def write_check(self, check: Check) -> None:
         """Write the note of a commit, and push it."""
-        lines = [f"vde: {'passed' if check.passed else 'failed'}: {check.title}"]
+        begin = f"{check.name}: "
+        lines = [f"{begin}{'passed' if check.passed else 'failed'}: {check.title}"]
         lines += [f"{one.level}: {one}" for one in check.annotations]
+        notes = ("notes", f"--ref={NOTES}")
 
         def change() -> None:
-            text = "\n".join(lines)
-            self.ask("notes", f"--ref={NOTES}", "add", "-f", "-F", "-", check.commit, given=text)
+            known = self.ask(*notes, "show", check.commit) if self._noted(check.commit) else ""
+            # Each project of the repository has a paragraph.
+            others = [one for one in known.strip().split("\n\n") if not one.startswith(begin)]
+            text = "\n\n".join(filter(None, [*others, "\n".join(lines)]))
+            self.ask(*notes, "add", "-f", "-F", "-", check.commit, given=text)
 
         self._shared(NOTES, change)
 
@@ -127,6 +133,12 @@ class PlainGit:
 
     def _has(self, name: str) -> bool:
         return self._tried("rev-parse", "--quiet", "--verify", name)
+
+    def _noted(self, commit: str) -> bool:
+        return self._tried("notes", f"--ref={NOTES}", "list", commit)
+
+    def _file(self, number: int) -> str:
+        return f"{place_in_repository(self.folder)}pr_{number}.md"
 
     @contextmanager
     def _index(self) -> Iterator[str]:
@@ -166,10 +178,6 @@ class PlainGit:
                 f"git {arguments[0]} cannot be run: {type(error).__name__}",
                 hint="install git, and look whether the remote answers",
             ) from None
-
-
-def _file(number: int) -> str:
-    return f"pr_{number}.md"
 
 
 def place_in_repository(root: Path) -> str:

@@ -19,7 +19,6 @@ from vde_dagster.project.loading.loader import read_settings
 _SECRET = re.compile(r"\$\{(\w+)\}")
 _PLAIN = re.compile(r"[\w./-]+")
 """What is neither YAML, nor an expression of GitHub's, nor anything to a shell."""
-_INCLUDE = "include:\n  - local: .gitlab/vde.yml\n"
 
 
 def github_workflow(root: Path) -> Workflow:
@@ -30,7 +29,7 @@ def github_workflow(root: Path) -> Workflow:
     branch = _plain("branch", branch.removeprefix("origin/") or "main")
     text = _filled(root, "github.yml", BRANCH=branch, SECRETS=lines).rstrip() + "\n"
     told = f"give the repository the secrets {', '.join(secrets)}" if secrets else ""
-    path = _repository(root) / ".github" / "workflows" / "vde.yml"
+    path = _repository(root) / ".github" / "workflows" / f"vde{_suffix(root)}.yml"
     return Workflow({path: text}, (*([told] if told else []), *_lacking(root)))
 
 
@@ -38,15 +37,16 @@ def gitlab_workflow(root: Path) -> Workflow:
     """Write a project's jobs of GitLab, and what includes them where there is no such file."""
     secrets = ["GITLAB_TOKEN", *_secrets(root)]
     top = _repository(root)
-    files = {top / ".gitlab" / "vde.yml": _filled(root, "gitlab.yml", SECRETS=", ".join(secrets))}
+    name = f"vde{_suffix(root)}.yml"
+    files = {top / ".gitlab" / name: _filled(root, "gitlab.yml", SECRETS=", ".join(secrets))}
     left = [
         f"give the project the variables {', '.join(secrets)}; GITLAB_TOKEN is a project access "
         "token with the role Reporter and the scope api"
     ]
     if (top / ".gitlab-ci.yml").exists():
-        left.append(".gitlab-ci.yml is kept: let it include the file `local: .gitlab/vde.yml`")
+        left.append(f".gitlab-ci.yml is kept: let it include the file `local: .gitlab/{name}`")
     else:
-        files[top / ".gitlab-ci.yml"] = _INCLUDE
+        files[top / ".gitlab-ci.yml"] = f"include:\n  - local: .gitlab/{name}\n"
     return Workflow(files, (*left, *_lacking(root)))
 
 
@@ -56,10 +56,18 @@ def _filled(root: Path, template: str, **values: str) -> str:
     package = f"vde-dagster{'[postgres]' if on_server else ''}=={version('vde-dagster')}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     project = _plain("folder", place_in_repository(root).rstrip("/") or ".")
-    values |= {"PACKAGE": package, "PYTHON": python, "PROJECT": project}
+    of = "" if project == "." else f" {project}"
+    values |= {"PACKAGE": package, "PYTHON": python, "PROJECT": project, "OF": of}
+    values["SUFFIX"] = _suffix(root)
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
     return text
+
+
+def _suffix(root: Path) -> str:
+    """Return by what the names of a project's jobs end, where it is one of several."""
+    place = place_in_repository(root).rstrip("/")
+    return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""
 
 
 def _secrets(root: Path) -> list[str]:
