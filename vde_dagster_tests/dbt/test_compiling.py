@@ -93,7 +93,7 @@ def test_a_project_is_compiled_twice_when_files_changed_and_then_not_again(
         ),
         (
             {"packages.yml": "packages:\n  - {package: dbt-labs/dbt_utils, version: 1.3.0}\n"},
-            "packages.yml: dbt cannot compile the project: ",
+            "packages.yml:2: dbt cannot compile the project: ",
         ),
         (
             {"dbt_project.yml": "name: rows\nversion: [\n"},

@@ -332,12 +332,17 @@ CUSTOMERS = ("nodes", "model.shop.customers")
     [
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v9.json"),
-            f"{MANIFEST}: the manifest has version 9, made by dbt 1.11.16; version 12 is read",
+            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; version 12 is read",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value=None),
             f"{MANIFEST}: the manifest has no compiled code of 1 node, such as 'customers' "
             "Hint: run `dbt compile`",
+        ),
+        (
+            _set(*CUSTOMERS, "config", value="table"),
+            ": the node model.shop.customers is none of dbt's: Expected `object`, got `str` - at "
+            "`$.config` Hint: run `dbt compile`",
         ),
         (
             lambda m: [node.update(compiled_code=None) for node in m["nodes"].values()],
@@ -436,6 +441,17 @@ def test_a_broken_or_missing_manifest_is_one_message(
         shop.load()
 
     assert str(raised.value).startswith(expected)
+
+
+def test_a_node_that_is_none_is_told_with_the_line_where_it_begins(shop: DbtCopy) -> None:
+    shop.edit(_set("sources", "source.shop.web.visits", "name", value=7))
+    lines = (shop.root / MANIFEST).read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if '"source.shop.web.visits": {' in text)
+
+    with pytest.raises(ProjectError) as raised:
+        shop.load()
+
+    assert str(raised.value).startswith(f"{MANIFEST}:{line}: the node source.shop.web.visits ")
 
 
 def test_a_project_that_was_broken_loads_once_it_is_not(shop: DbtCopy) -> None:

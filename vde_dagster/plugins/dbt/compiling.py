@@ -50,6 +50,9 @@ _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.
 _STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
 _LINE = re.compile(r"\bline (\d+)")
+_LISTED = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
+"""A package of dbt's hub, by its name."""
+PACKAGES = "dbt_packages"
 
 
 class Compiled(NamedTuple):
@@ -262,7 +265,22 @@ class Compiler:
         elif "Could not find profile" in said or "profiles" in said:
             hint = "say where profiles.yml is: profiles_dir = '…' under [tool.vde.dbt]"
         place = SourceLocation(Path(path), int(line[1]) if line and path != whole else None)
+        if hint == "run `dbt deps`":
+            place = self._lacking() or place
         return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)
+
+    def _lacking(self) -> SourceLocation | None:
+        """Return the line of the first package that is listed and not installed, if it is found."""
+        top = self.folder.root / self.inside
+        installed = {path.name for path in top.glob(f"{PACKAGES}/*")}
+        for name in ("packages.yml", "dependencies.yml"):
+            path = top / name
+            lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+            for number, line in enumerate(lines, 1):
+                listed = _LISTED.search(line)
+                if listed and listed[1] not in installed:
+                    return SourceLocation(Path(f"{self.inside}{name}"), number)
+        return None
 
 
 def compiler_of(folder: Folder, inside: str) -> Compiler | None:

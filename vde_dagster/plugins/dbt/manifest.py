@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -277,17 +278,17 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
                 f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
                 f"version {VERSION} is read",
                 hint=f"{_AGAIN} with dbt 1.8 or later",
-                location=SourceLocation(path),
+                location=_at(path, content, content.find(b'"dbt_schema_version"')),
             )
         manifest = msgspec.json.decode(content, type=Manifest)
     except msgspec.ValidationError as error:
-        message = f"this is no manifest of dbt's: {error}"
-        raise ProjectError(message, hint=_AGAIN, location=SourceLocation(path)) from None
+        raise _no_manifest(path, content, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         place = re.search(r"\(byte (\d+)\)", str(error))
-        line = content.count(b"\n", 0, int(place[1])) + 1 if place else None
         raise ProjectError(
-            f"the manifest is broken: {error}", hint=_AGAIN, location=SourceLocation(path, line)
+            f"the manifest is broken: {error}",
+            hint=_AGAIN,
+            location=_at(path, content, int(place[1]) if place else -1),
         ) from None
     # Tests of a disabled model stay among the nodes, disabled and without compiled code.
     enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
@@ -300,6 +301,33 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
             location=SourceLocation(folder / function.original_file_path),
         )
     return manifest
+
+
+def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
+    """Return the place of a byte; the file alone where there is none."""
+    return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
+
+
+def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> ProjectError:
+    """Say what is not as dbt writes it; of a node also which, and where it begins."""
+    parts: dict[str, Any] = {}
+    with suppress(msgspec.ValidationError):
+        parts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    for part in ("nodes", "sources"):
+        nodes: dict[str, msgspec.Raw] = {}
+        with suppress(msgspec.ValidationError):
+            nodes = msgspec.json.decode(parts.get(part, b"{}"), type=dict[str, msgspec.Raw])
+        for unique_id, node in nodes.items():
+            try:
+                msgspec.json.decode(node, type=Node)
+            except msgspec.ValidationError as own:
+                return ProjectError(
+                    f"the node {unique_id} is none of dbt's: {own}",
+                    hint=_AGAIN,
+                    location=_at(path, content, content.find(bytes(node))),
+                )
+    message = f"this is no manifest of dbt's: {error}"
+    return ProjectError(message, hint=_AGAIN, location=SourceLocation(path))
 
 
 def later_nodes(content: bytes) -> dict[str, Node]:

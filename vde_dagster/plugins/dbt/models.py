@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.plugins.dbt.compiling import PACKAGES
 from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
 from vde_dagster.plugins.dbt.nodes.audits import audits_of, constraints_of, freshness_of, grains_of
 from vde_dagster.plugins.dbt.nodes.incremental import (
@@ -41,8 +42,6 @@ from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import SourceText, refuse_too_deep
 from vde_dagster.sql.trees import ParsedQueries, placeholder
 
-_PACKAGES = "dbt_packages"
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -70,7 +69,7 @@ class Context:
 
 def file_of(folder: Path, own: str, package: str, path: str) -> Path:
     """Return a file of the project or of a package, relative to the root."""
-    return folder / path if package == own else folder / _PACKAGES / package / path
+    return folder / path if package == own else folder / PACKAGES / package / path
 
 
 def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
