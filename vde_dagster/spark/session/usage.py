@@ -132,10 +132,10 @@ class _StatusStores:
         for job in jobs:
             pair = self._jobs.jobWithAssociatedSql(job)
             stages.update(pair._1().stageIds().mkString(",").split(","))
-            queries.add(pair._2().mkString())
+            queries.update(re.findall(r"\d+", pair._2().toString()))  # `Some(7)`, or `None`.
         millis = [took for stage in stages if stage for took in self._millis(int(stage))]
         task_seconds = None if None in millis else sum(filter(None, millis)) / 1000
-        return Usage(task_seconds, self._bytes_read(map(int, filter(None, queries))))
+        return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _has_forgotten(self, job: int) -> bool:
         """Say whether a job is the oldest that is known, and older ones were forgotten."""
