@@ -204,10 +204,9 @@ class RetentionStore:
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
     def _record(self, conn: Connection, found: Mark) -> None:
-        """Write into the log what is given up; of versions, how many of each environment."""
+        """Write into the log that a clean-up begins, and what is given up with its begin."""
         tables = [table.id for table in found.unreachable]
-        if tables:
-            record(self.database, conn, "give up", who="janitor", detail={"tables": tables})
+        record(self.database, conn, "clean up", who="janitor", detail={"tables": tables or None})
         of = Counter(environment for environment, _ in found.forgotten)
         for environment, versions in sorted(of.items()):
             about = {"versions": versions}

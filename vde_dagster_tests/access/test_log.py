@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +15,15 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
 
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.log import FIRST, LogEntry, check
-from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan
+from vde_dagster.state.db.transfer import export_state, import_state
+from vde_dagster.state.retention import Retention
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, table
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 
 def chain(length: int) -> list[LogEntry]:
@@ -97,23 +105,26 @@ def test_a_chain_that_is_made_anew_is_seen_by_a_hash_that_was_kept(length: int, 
         assert check(rows, hash_[:10].upper()).wrong is None
 
 
+def write(store: StateStore, value: Environment, base: int, *, ends: bool = False) -> None:
+    """Write an environment's next version."""
+    store.database.run_transaction(
+        lambda conn: store.environments.write_version(conn, value, base, ends=ends)
+    )
+
+
 def test_acts_are_written_with_what_makes_them_true(store: StateStore, clock: FakeClock) -> None:
     made = plan("p1", "prod")
     store.plans.save(made)
     store.plans.set_status(made.id, "applying", who="anna", approved=True)
     value = environment("prod", by="anna", plan_id=made.id)
-    store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 0))
+    write(store, value, 0)
     back = environment("prod", by="bert", at=clock.now())
-    store.database.run_transaction(lambda conn: store.environments.write_version(conn, back, 1))
+    write(store, back, 1)
     dev = environment("dev", by="carl")
-    store.database.run_transaction(
-        lambda conn: store.environments.write_version(conn, replace(dev, plan_id="p"), 0)
-    )
+    write(store, replace(dev, plan_id="p"), 0)
     store.environments.invalidate("dev")
     end = environment("dev", by="janitor", at=clock.now())
-    store.database.run_transaction(
-        lambda conn: store.environments.write_version(conn, end, 1, ends=True)
-    )
+    write(store, end, 1, ends=True)
     token, _ = store.tokens.create("prod", "anna", None, None)
     store.tokens.revoke(token.id)
     store.tokens.revoke(token.id)
@@ -159,11 +170,7 @@ def test_the_database_lets_nobody_change_the_log(store: StateStore, change: str)
 def test_an_edit_by_whoever_takes_the_triggers_away_is_seen(store: StateStore) -> None:
     for number in range(3):
         value = environment("prod", by=f"who {number}")
-        store.database.run_transaction(
-            lambda conn, value=value, number=number: store.environments.write_version(
-                conn, value, number
-            )
-        )
+        write(store, value, number)
     head = store.log.verify().head
     with store.database.transaction() as conn:
         names = ["update", "delete"] if store.database.is_sqlite else ["stays"]
@@ -183,21 +190,17 @@ def test_an_edit_by_whoever_takes_the_triggers_away_is_seen(store: StateStore) -
 def test_writers_at_the_same_time_make_one_chain(store: StateStore, url: str) -> None:
     failed: list[Exception] = []
 
-    def write(name: str) -> None:
+    def publish(name: str) -> None:
         own = StateStore.open(url)
         try:
             for number in range(6):
                 value = environment(name, by=name)
-                own.database.run_transaction(
-                    lambda conn, value=value, number=number: own.environments.write_version(
-                        conn, value, number
-                    )
-                )
+                write(own, value, number)
         except Exception as error:
             failed.append(error)
         own.close()
 
-    writers = [threading.Thread(target=write, args=(f"dev{one}",)) for one in range(4)]
+    writers = [threading.Thread(target=publish, args=(f"dev{one}",)) for one in range(4)]
     for thread in writers:
         thread.start()
     for thread in writers:
@@ -210,3 +213,98 @@ def test_writers_at_the_same_time_make_one_chain(store: StateStore, url: str) ->
 def test_a_head_that_is_no_hash_is_one_message(store: StateStore) -> None:
     with pytest.raises(UsageError, match="'abc' is no hash of the log"):
         store.log.verify("abc")
+
+
+def test_a_clean_up_is_in_the_log_before_it_removes_anything(
+    store: StateStore, clock: FakeClock
+) -> None:
+    left = store.tables.ensure(table())
+    for number in range(3):
+        value = environment("prod", entries=[("db.orders", f"s{number}", None)], at=clock.now())
+        write(store, value, number)
+        clock.advance(days=40)
+    store.retention.mark(Retention(), write=False)
+    assert {one.act for one in store.log.latest()} == {"rollback"}
+    store.retention.mark(Retention(), write=True)
+    given_up, begun = store.log.latest()[:2]
+    assert (begun.act, begun.who, begun.details) == ("clean up", "janitor", {"tables": [left.id]})
+    assert (given_up.act, given_up.environment) == ("give up", "prod")
+    assert given_up.details == {"versions": 2}
+    assert store.log.verify().wrong is None
+
+
+def test_the_log_moves_with_the_state(
+    store: StateStore, tmp_path: Path, empty_database: Path
+) -> None:
+    for number in range(3):
+        write(store, environment("prod", by=f"who {number}"), number)
+    head = store.log.verify().head
+    export_state(store.database, tmp_path / "state.gz")
+    shutil.copy(empty_database, tmp_path / "other.db")
+    other = StateStore.open(f"sqlite:///{tmp_path / 'other.db'}")
+    import_state(other.database, tmp_path / "state.gz")
+    found = other.log.verify(head)
+    assert (found.rows, found.wrong) == (4, None)
+    assert [one.act for one in other.log.latest(limit=2)] == ["import", "rollback"]
+    assert other.log.latest()[1] == store.log.latest()[0]
+    other.close()
+
+
+@pytest.mark.server
+def test_a_log_of_sqlite_goes_on_in_postgresql(
+    empty_database: Path, postgres: PostgresServer, empty_postgres: str, tmp_path: Path
+) -> None:
+    shutil.copy(empty_database, tmp_path / "vde.db")
+    small = StateStore.open(f"sqlite:///{tmp_path / 'vde.db'}")
+    write(small, environment("prod", by="änna"), 0)
+    export_state(small.database, tmp_path / "state.gz")
+    name = postgres.create_database(empty_postgres)
+    big = StateStore.open(postgres.url(name))
+    import_state(big.database, tmp_path / "state.gz")
+    write(big, environment("prod", by="bert"), 1)
+    assert [(one.act, one.db_user) for one in big.log.latest()] == [
+        ("rollback", "vde"),
+        ("import", "vde"),
+        ("rollback", None),
+    ]
+    assert big.log.verify(small.log.verify().head).wrong is None
+    with pytest.raises(UsageError, match="is not empty"):
+        import_state(big.database, tmp_path / "state.gz")
+    small.close()
+    big.close()
+    postgres.drop_database(name)
+
+
+def test_the_commands_show_the_log_and_what_is_wrong_with_it(vde: Vde, tmp_path: Path) -> None:
+    project = ProjectFolder(tmp_path / "shop", {"pyproject.toml": '[tool.vde]\nid = "a1b2"\n'})
+    at = ("--project", project.root)
+    project.write("models/a.sql", "MODEL (name db.a, kind FULL);\nSELECT 1 AS n")
+    assert vde("log", *at).out == "nothing was done yet\n"
+    url = f"sqlite:///{project.root}/.vde/vde.db"
+    store = StateStore.open(url)
+    write(store, environment("prod", by="anna", plan_id="p1"), 0)
+    write(store, environment("dev", by="bert", plan_id="p2"), 0)
+    shown = vde("log", "prod", *at)
+    assert "publish" in shown.out
+    assert "anna" in shown.out
+    assert "bert" not in shown.out
+    rows = vde("log", *at, "--json").json["log"]
+    assert [(one["number"], one["name"], one["user"]) for one in rows] == [
+        (2, "bert", None),
+        (1, "anna", None),
+    ]
+    head = rows[0]["hash"]
+    whole = vde("log", "verify", *at, "--head", head[:12])
+    assert (whole.code, whole.out) == (
+        0,
+        f"2 rows, none changed, and {head[:12]} is in it; head {head}\n",
+    )
+    with store.database.transaction() as conn:
+        conn.execute(text("DROP TRIGGER vde_log_update"))
+        conn.execute(text("UPDATE vde_log SET who = 'carl' WHERE number = 1"))
+    spoilt = vde("log", "verify", *at)
+    assert (spoilt.code, spoilt.out) == (1, "the log is not what it was: row 1 was changed\n")
+    assert vde("log", "verify", *at, "--head", "xyz").code == 2
+    told = vde("log", "verify", *at, "--json")
+    assert (told.code, told.json["whole"], told.json["number"]) == (1, False, 1)
+    store.close()

@@ -44,6 +44,7 @@ Act = Literal[
     "run",
     "reject",
     "sign",
+    "clean up",
     "give up",
     "remove",
     "token",
