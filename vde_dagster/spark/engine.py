@@ -36,7 +36,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
-from vde_dagster.spark.session.connect import is_remote
+from vde_dagster.spark.session.connect import is_remote, query_frame
 from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
@@ -109,7 +109,7 @@ class SparkEngine:
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, before)
             with _translated("the query", sql):
-                columns = _columns(session.sql(as_subquery(sql)))
+                columns = _columns(query_frame(session, as_subquery(sql)))
             _run_statements(session, after)
         return columns
 
@@ -118,7 +118,7 @@ class SparkEngine:
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
-            frame = self.session.sql(as_subquery(sql))
+            frame = query_frame(self.session, as_subquery(sql))
             return AnalysedQuery(_columns(frame), frame)
 
     def create_table(
@@ -306,13 +306,15 @@ class SparkEngine:
         from pyspark.errors import AnalysisException, ParseException
 
         try:
-            frame = self.session.sql(as_subquery(sql))
+            frame = query_frame(self.session, as_subquery(sql))
+            frame = frame if limit is None else frame.limit(limit)
+            frame.schema  # noqa: B018 - A server is asked no earlier.
         except (AnalysisException, ParseException) as error:
             raise UsageError(
                 f"the query cannot be run: {cause_line(error)}",
                 hint="write one SELECT in Spark SQL",
             ) from error
-        return frame if limit is None else frame.limit(limit)
+        return frame
 
     def run_statement(self, statement: str) -> None:
         """Run a statement in a session that nothing else sees."""
@@ -431,7 +433,8 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
         f"SELECT {number} AS audit, count(1) AS failed FROM ({as_subquery(query)})"
         for number, query in enumerate(queries)
     )
-    found = {int(row[0]): int(row[1]) for row in session.sql(" UNION ALL ".join(counts)).collect()}
+    rows = query_frame(session, " UNION ALL ".join(counts)).collect()
+    found = {int(row[0]): int(row[1]) for row in rows}
     return [found[number] for number in range(len(queries))]
 
 
@@ -443,7 +446,7 @@ def _failing_rows(
     One aggregate does both: every partition contributes its count and at most twenty rows, which
     the lower 33 bits of `monotonically_increasing_id` (the row's number in its partition) pick.
     """
-    frame = session.sql(query)
+    frame = query_frame(session, as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]
     texts = ", ".join(f"CAST({quote(alias)} AS STRING)" for alias in aliases)

@@ -81,8 +81,8 @@ def test_thousands_of_snapshots_are_read_at_once(store: StateStore) -> None:
 
 def test_view_types_are_replaced(store: StateStore) -> None:
     assert store.snapshots.view_types(["s"]) == {}
-    store.snapshots.save_view_types("s", (("a", "INT"),))
-    store.snapshots.save_view_types("s", (("a", "STRUCT<x: INT>"), ("b", "STRING")))
+    store.snapshots.save_view_types({"s": (("a", "INT"),)})
+    store.snapshots.save_view_types({"s": (("a", "STRUCT<x: INT>"), ("b", "STRING"))})
     assert store.snapshots.view_types(["s"]) == {"s": (("a", "STRUCT<x: INT>"), ("b", "STRING"))}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.publishing.publication import Deployment
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.planning.environments.resolver import Resolver
+from vde_dagster.planning.environments.resolver import Binding, Resolver
 from vde_dagster.planning.plan.affected_intervals import Changed
 from vde_dagster.planning.plan.assign_tables import deployed
 from vde_dagster.planning.plan.plan import AFTER_ALL, Plan, PlannedModel
@@ -27,6 +28,10 @@ from vde_dagster.state.db.leases import Lease
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+
+
+_AT_ONCE = 4
+"""How many views Spark analyses beside each other."""
 
 
 def publish_plan(
@@ -145,19 +150,43 @@ def define_views(
         if binding.table is None and has_view(binding)
     }
     types = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
-    for binding in queries.values():
-        if binding.snapshot.id not in types:
-            sql = view_query(binding, resolver, settings.catalog)
-            before, after = _statements(binding.snapshot, resolver, workspace)
-            with query_of(binding.snapshot):
-                analysed = workspace.engine().analyze(sql, before, after)
-            store.snapshots.save_view_types(binding.snapshot.id, analysed)
-            types[binding.snapshot.id] = analysed
+    new = [binding for binding in queries.values() if binding.snapshot.id not in types]
+    if new:
+        types.update(_analysed(new, resolver, workspace))
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.catalog_names)
         for name in wanted
     )
     return tuple(definition for definition in definitions if definition is not None)
+
+
+def _analysed(
+    new: Sequence[Binding], resolver: Resolver, workspace: Workspace
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Analyse views, those without statements beside each other, and keep their types.
+
+    Returns:
+        (column, Spark SQL type) by snapshot.
+    """
+
+    def analyse(binding: Binding) -> tuple[tuple[str, str], ...]:
+        sql = view_query(binding, resolver, workspace.settings.catalog)
+        before, after = _statements(binding.snapshot, resolver, workspace)
+        with query_of(binding.snapshot):
+            return workspace.engine().analyze(sql, before, after)
+
+    def has_statements(binding: Binding) -> bool:
+        model = binding.snapshot.model
+        return bool(model.pre_statements or model.post_statements)
+
+    beside = [binding for binding in new if not has_statements(binding)]
+    in_turn = [binding for binding in new if has_statements(binding)]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="vde-view") as pool:
+        found = [*zip(beside, pool.map(analyse, beside), strict=True)]
+    found += [(binding, analyse(binding)) for binding in in_turn]
+    types = {binding.snapshot.id: columns for binding, columns in found}
+    workspace.store.snapshots.save_view_types(types)
+    return types
 
 
 def _statements(

@@ -18,6 +18,8 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.engine_tasks import FillTask, page_of
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.spark.session.connect import query_frame
+from vde_dagster.spark.session.failures import as_subquery
 from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:
@@ -400,7 +402,7 @@ def _rows(
         prepared: Any = task.prepared.handle if task.prepared is not None else None
         if prepared is not None and prepared.sparkSession is session:
             return prepared
-        return session.sql(task.query)
+        return query_frame(session, as_subquery(task.query))
     if model.python is not None:
         page = page_of(task.plan_id, task.table.id, task.interval)
         context = model_context(

@@ -20,7 +20,7 @@ from vde_dagster.spark.session.jvm_failure import ended_error
 from vde_dagster.spark.session.settings import SessionSettings, packages
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 SCHEME = "sc://"
@@ -41,6 +41,21 @@ def tag_on_server(session: SparkSession, tag: str) -> str:
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
+
+
+def query_frame(session: SparkSession, query: str) -> DataFrame:
+    """Return the rows of a query that can only be one, see `as_subquery`.
+
+    `SparkSession.sql` asks a server what the text is, which analyses it once more.
+    """
+    if not is_remote(session):
+        return session.sql(query)
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+    from pyspark.sql.connect.plan import SQL
+
+    remote: Any = session
+    frame: Any = RemoteFrame(SQL(query), remote)
+    return frame
 
 
 def has_client() -> bool:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from vde_dagster.errors import NoSparkError, UsageError
 from vde_dagster.spark.jvm.class_data import archive_of
-from vde_dagster.spark.jvm.exercise import exercise
 from vde_dagster.spark.jvm.known_start import KnownStart, place_of
-from vde_dagster.spark.session.connect import connect
 from vde_dagster.spark.session.settings import (
     SessionSettings,
     WarmSettings,
@@ -58,8 +55,6 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
                 return archive, False
             engine = join_engine(settings, warm, start=True)
             assert engine is not None
-            session = connect(replace(settings, master=engine.master, warm=warm))
-            exercise(session, folder / "tables", 1, lambda: True)
             until = time.monotonic() + _MOST_SECONDS
             while not archive.exists():
                 if time.monotonic() > until or not engine.is_alive(folder):

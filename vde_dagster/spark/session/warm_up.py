@@ -2,57 +2,79 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.spark.jvm.class_data import archive_of, make_archive
-from vde_dagster.spark.jvm.exercise import exercise
 from vde_dagster.spark.jvm.known_start import KnownStart
+from vde_dagster.spark.jvm.local_files import use_plain_files
+from vde_dagster.spark.session.warm import environment_before
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 logger = logging.getLogger(__name__)
 
+EXERCISE_USER = "vde-exercise"
+"""Who the sessions are of that only make an engine fast."""
+_EXERCISE = "vde_dagster.execution.exercise"
 _ROUNDS = 3
+_TRIES = 3
+"""How often it begins: whoever needs the engine ends it."""
 _IDLE_SECONDS = 1.0
-"""After how long without a statement it does the next of its own."""
+"""After how long without others' statements it begins."""
 _ARCHIVE_SECONDS = 20.0
 """After how long without one it archives its classes, which then are those of real work."""
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
 
 
+class Users(Protocol):
+    """Who else asks the server for something."""
+
+    def idle_seconds(self) -> float:
+        """Return for how long no statement of others ran; 0 where one runs."""
+
+    def close_sessions(self, user: str) -> None:
+        """End the sessions of a user, and what runs in them."""
+
+
 class WarmUp(threading.Thread):
     """Exercises the JVM of this process, and archives its classes where no archive is there.
 
     Args:
-        session: A session that nobody else uses.
-        folder: Where its tables lie meanwhile.
-        idle_seconds: Says for how long no statement of others ran.
+        master: The server's URL.
+        folder: Where the exercise's project lies meanwhile.
         known: The start by which the JVM was started; None where Spark's scripts did it.
     """
 
     def __init__(
         self,
-        session: SparkSession,
+        context: SparkContext,
+        master: str,
         folder: Path,
-        idle_seconds: Callable[[], float],
+        users: Users,
         known: KnownStart | None,
     ) -> None:
         super().__init__(name="vde-warm-up", daemon=True)
-        self._session, self._folder = session, folder
-        self._idle_seconds, self._known = idle_seconds, known
+        self._context, self._master, self._folder = context, master, folder
+        self._users, self._known = users, known
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Do it, a statement at a time."""
+        """Do it."""
         try:
-            exercise(self._session, self._folder, _ROUNDS, lambda: self._is_free(_IDLE_SECONDS))
-            jvm: Any = self._session._jvm
+            use_plain_files(self._context)
+            for _ in range(_TRIES):
+                if not self._is_free(_IDLE_SECONDS) or self._exercise():
+                    break
+            jvm: Any = self._context._jvm
             jvm.java.lang.System.gc()  # It gives back the memory that this took.
             known = self._known
             if known is None or archive_of(known).exists() or not self._is_free(_ARCHIVE_SECONDS):
@@ -62,15 +84,49 @@ class WarmUp(threading.Thread):
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)
 
+    def _exercise(self) -> bool:
+        """Build a project in another process; False where somebody needed the engine."""
+        request = {
+            "folder": str(self._folder),
+            "master": f"{self._master};user_id={EXERCISE_USER}",
+            "rounds": _ROUNDS,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", _EXERCISE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment_before(),
+            text=True,
+        )
+        try:
+            assert process.stdin is not None
+            with process.stdin:
+                process.stdin.write(json.dumps(request))
+            while process.poll() is None:
+                if self._ending.wait(_LOOK_SECONDS) or self._users.idle_seconds() < _IDLE_SECONDS:
+                    return False
+            assert process.stderr is not None
+            if process.returncode:
+                said = process.stderr.read().strip().splitlines()
+                logger.warning("warming up failed: %s", said[-1] if said else process.returncode)
+            return True
+        finally:
+            process.kill()
+            process.wait()
+            if not self._ending.is_set():
+                self._users.close_sessions(EXERCISE_USER)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
     def _is_free(self, seconds: float) -> bool:
         """Wait until nobody asked for anything for some time; False where it is to end."""
-        while self._idle_seconds() < seconds:
+        while self._users.idle_seconds() < seconds:
             if self._ending.wait(_LOOK_SECONDS):
                 return False
         return not self._ending.is_set()
 
     def end(self) -> None:
-        """Begin no further statement, and remove what there is of the last ones."""
+        """Begin nothing further, and remove what there is of the last."""
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)

@@ -181,7 +181,8 @@ class Strategy(ABC):
             )
         except NotImplementedError:
             return None
-        return Digester(task.digest_sets, tiles, meaning_of(task.snapshot.model.kind).replaces_all)
+        whole = meaning_of(task.snapshot.model.kind).replaces_all
+        return Digester(task.digest_sets, tiles, whole, write.table.types())
 
     def output(self, write: Write, commit: Commit) -> Output | None:
         """Return the digests of a fill; None where they are not asked for or not known."""

@@ -8,7 +8,7 @@ array ends and the next begins, so all of that is hashed beside the values.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -49,11 +49,13 @@ class Digester:
         sets: The sets of columns of which digests are wanted.
         tiles: (range, condition that holds for its rows) per digest; None for all rows.
         whole: Whether the write replaces all rows of the table.
+        types: Spark SQL types of what is written, by column, where they are known beforehand.
     """
 
     sets: tuple[Columns, ...]
     tiles: tuple[tuple[Interval, str | None], ...]
     whole: bool
+    types: Mapping[str, str] = field(default_factory=dict)
     _observation: Any = field(default=None, init=False)
 
     def watch(self, frame: DataFrame) -> DataFrame:
@@ -62,7 +64,9 @@ class Digester:
         from pyspark.sql import Observation, functions
 
         self._observation = None
-        expressions = self._expressions(frame)
+        nested = any("<" in type_ for type_ in self.types.values())
+        known = self.types if self.types and not nested else _types_of(frame)
+        expressions = self._expressions(known)
         if expressions is None:
             return frame
         observation = Observation()
@@ -84,14 +88,13 @@ class Digester:
         """Return the digests of rows that are read again; None where their number is not `rows`."""
         from pyspark.sql import functions
 
-        expressions = self._expressions(frame)
+        expressions = self._expressions(_types_of(frame))
         if expressions is None:
             return None
         (row,) = frame.agg(*map(functions.expr, expressions)).collect()
         return self._output(list(row), rows)
 
-    def _expressions(self, frame: DataFrame) -> list[str] | None:
-        types = {item.name: item.dataType for item in frame.schema.fields}
+    def _expressions(self, types: Mapping[str, DataType | str]) -> list[str] | None:
         hashes = []
         for columns in self.sets:
             names = sorted(types) if columns is None else columns
@@ -125,7 +128,11 @@ class Digester:
         return Output(self.sets, tuple(made), self.whole)
 
 
-def _row_hashes(types: dict[str, DataType]) -> tuple[str, str] | None:
+def _types_of(frame: DataFrame) -> dict[str, DataType]:
+    return {item.name: item.dataType for item in frame.schema.fields}
+
+
+def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
     """Return two hashes of a row that differ in their seeds, as Spark SQL."""
     parts = [_hashed(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
@@ -134,8 +141,12 @@ def _row_hashes(types: dict[str, DataType]) -> tuple[str, str] | None:
     return f"xxhash64({first})", f"xxhash64({second})"
 
 
-def _hashed(value: str, type_: DataType, depth: int) -> str | None:
-    """Return the arguments by which a value takes part in a hash; None for unknown types."""
+def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
+    """Return the arguments by which a value takes part in a hash; None for unknown types.
+
+    Args:
+        type_: The name of one that holds no others is enough.
+    """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(type_, ArrayType):
@@ -150,7 +161,7 @@ def _hashed(value: str, type_: DataType, depth: int) -> str | None:
             _hashed(f"{value}.{quote(part.name)}", part.dataType, depth) for part in type_.fields
         ]
         return None if None in fields else ", ".join([f"isnull({value})", *filter(None, fields)])
-    name = type_.simpleString()
+    name = type_ if isinstance(type_, str) else type_.simpleString()
     if name in ("double", "float"):
         # Both zeros have one hash, but not one text.
         return f"isnull({value}), {value}, {value} = 0 AND CAST({value} AS STRING) LIKE '-%'"

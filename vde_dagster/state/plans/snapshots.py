@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -113,11 +113,15 @@ class SnapshotStore:
         found = dict(map(tuple, self.database.among(query, table.snapshot_id, ids)))
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
-    def save_view_types(self, snapshot_id: str, columns: Iterable[tuple[str, str]]) -> None:
-        """Store what Spark computed as a VIEW model's output types; replaces older ones."""
-        row = {"snapshot_id": snapshot_id, "columns": json.dumps(list(columns))}
+    def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
+        """Store what Spark computed as VIEW models' output types, in place of older ones.
+
+        Args:
+            types: (column, Spark SQL type) by snapshot.
+        """
+        rows = [{"snapshot_id": key, "columns": json.dumps(list(c))} for key, c in types.items()]
         self.database.run_transaction(
-            lambda conn: upsert(conn, schema.view_types, [row], "columns"),
+            lambda conn: upsert(conn, schema.view_types, rows, "columns"),
             name="state.save_view_types",
         )
 

@@ -1,0 +1,63 @@
+"""Files of this machine without a process each.
+
+Without its native library Hadoop runs `chmod` for every file and folder that it makes, which takes
+three milliseconds and more, and writes a second file of checksums beside each. A small model makes
+twenty files, most of them metadata; those that PyIceberg writes have no checksums beside them, and
+Parquet's pages have their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_CLASS = "vde.LocalFiles"
+_SOURCE = """
+package vde;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+public class LocalFiles extends RawLocalFileSystem {
+  public void setPermission(Path path, FsPermission permission) throws IOException {
+    if (permission.toShort() > 0777) {
+      super.setPermission(path, permission);
+    } else {
+      Files.setPosixFilePermissions(
+        pathToFile(path).toPath(), PosixFilePermissions.fromString(permission.toString()));
+    }
+  }
+}
+"""
+
+
+def use_plain_files(context: SparkContext) -> None:
+    """Let a JVM's Hadoop set the modes of local files itself, and write no checksums beside them.
+
+    Hadoop keeps one file system for all paths of this machine; it is replaced by one of the same
+    class over another raw one, as nothing but a jar on the class path could be named in its
+    configuration. Where another is configured (`spark.hadoop.fs.file.impl`), that one stays.
+    """
+    jvm: Any = context._jvm
+    conf = context._jsc.hadoopConfiguration()
+    if conf.get("fs.file.impl") is not None:
+        return
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_SOURCE)
+    raw = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructor(None).newInstance(None)
+    files = jvm.org.apache.hadoop.fs.LocalFileSystem(raw)
+    here = jvm.java.net.URI("file:///")
+    files.initialize(here, conf)
+    files.setWriteChecksum(False)
+    kind = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileSystem")
+    keep = next(m for m in kind.getDeclaredMethods() if m.getName() == "addFileSystemForTesting")
+    keep.setAccessible(True)
+    arguments = context._gateway.new_array(jvm.java.lang.Object, 3)
+    arguments[0], arguments[1], arguments[2] = here, conf, files
+    keep.invoke(None, arguments)
