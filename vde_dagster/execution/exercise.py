@@ -71,13 +71,18 @@ def exercise(folder: Path, master: str, rounds: int) -> None:
     try:
         for number in range(rounds):
             root = folder / f"round_{number}"
-            (root / "models").mkdir(mode=0o700, parents=True)
-            (root / "pyproject.toml").write_text("[tool.vde]\nname = 'exercise'\n")
-            for name, text in _models():
-                (root / "models" / f"{name}.sql").write_text(text)
+            write_exercise(root)
             _build(root, master)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_exercise(root: Path) -> None:
+    """Write the project's files into a folder, which is made."""
+    (root / "models").mkdir(mode=0o700, parents=True)
+    (root / "pyproject.toml").write_text("[tool.vde]\nname = 'exercise'\n")
+    for name, text in _models():
+        (root / "models" / f"{name}.sql").write_text(text)
 
 
 def _models() -> Iterator[tuple[str, str]]:

@@ -379,6 +379,13 @@ def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
     assert "so the project has no engine of its own" in told
 
 
+def _made_by_spark(warehouse: Path) -> set[tuple[str, int]]:
+    """Return ending and mode of the data files, with any checksums beside them."""
+    files = [file for file in warehouse.rglob("*") if file.is_file() and "data" in file.parts]
+    assert files
+    return {(file.suffix, file.stat().st_mode & 0o7777) for file in files}
+
+
 def test_an_idle_one_exercises_itself_and_answers_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,6 +399,7 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
         until(tables.is_dir)
         _vde(folder, "apply", "prod", "--yes")
         assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
+        assert _made_by_spark(folder.root / ".vde" / "warehouse") == {(".parquet", 0o644)}
         until(lambda: not tables.exists(), seconds=300)
         assert _engine(folder) == engine
         assert (place / "engine.log").read_text() == ""

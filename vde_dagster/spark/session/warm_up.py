@@ -45,6 +45,12 @@ class Users(Protocol):
         """End the sessions of a user, and what runs in them."""
 
 
+def variables_of_exercise() -> dict[str, str]:
+    """Return variables without this project's: the exercise's state and tables are its own."""
+    before = environment_before()
+    return {key: value for key, value in before.items() if not key.startswith("VDE_")}
+
+
 class WarmUp(threading.Thread):
     """Exercises the JVM of this process, and archives its classes where no archive is there.
 
@@ -96,7 +102,7 @@ class WarmUp(threading.Thread):
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=environment_before(),
+            env=variables_of_exercise(),
             text=True,
         )
         try:
