@@ -400,6 +400,7 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
         _vde(folder, "apply", "prod", "--yes")
         assert _rows(folder, "SELECT total FROM m.sums") == [[12]]
         assert _made_by_spark(folder.root / ".vde" / "warehouse") == {(".parquet", 0o644)}
+        until(tables.is_dir)  # It began again.
         until(lambda: not tables.exists(), seconds=300)
         assert _engine(folder) == engine
         assert (place / "engine.log").read_text() == ""
