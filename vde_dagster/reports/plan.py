@@ -74,7 +74,7 @@ def plan_report(
         facts=f"made {short_time(plan.created_at)} UTC against {base}",
         breaks=broken[0] if broken else None,
         warnings_title="Looks like a mistake" if is_plan else "Worth knowing",
-        warnings=plan.warnings,
+        warnings=plan.told,
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.cost.accuracy import accuracy
 from vde_dagster.plugins.cost.spending import added_up, spending
 from vde_dagster.project.loading.loader import read_settings
+from vde_dagster.state.fills.fills import FillStore
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -118,6 +120,37 @@ def test_a_sum_of_fills_with_and_without_task_time_costs_what_each_of_them_does(
     told, untold = Work.of(10.0, 15.0, 1e6, 2e6), Work.of(4.0, None, None, None)
     assert prices.price(told + untold) == pytest.approx(prices.price(told) + prices.price(untold))
     assert prices.price(untold) == pytest.approx(4 / 3600 * 2 * 36)
+
+
+def test_a_plan_is_estimated_once_and_its_gates_are_asked_once(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch, vde: Vde
+) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        _set_costs(workspace, 10.0, 1_000_000)
+    budget = "plan = [{ seconds = 9, level = 'ask' }]"
+    shop.write("pyproject.toml", f"{PRICES}[tool.vde.budgets]\n{budget}\n")
+    shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
+    asked: list[str] = []
+
+    def counted(self: FillStore, tables: Iterable[str], *more: Any) -> Any:
+        asked.append("fills")
+        return recent(self, tables, *more)
+
+    recent = FillStore.recent
+    monkeypatch.setattr(FillStore, "recent", counted)
+    said = vde("plan", "prod", "--project", shop.root, "--json").json
+    assert asked == ["fills"]
+    (objection,) = said["objections"]
+    assert objection["rule"] == "budget of a plan"
+    assert any("budget of a plan" in warning for warning in said["warnings"])
+    with open_fake(shop.root) as workspace:
+        stored = workspace.store.plans.load(said["id"])
+        assert [one.to_json() for one in stored.objections or ()] == [objection]
+        assert estimate_plan(workspace, stored) is estimate_plan(workspace, stored)
+        # What an apply is held against is asked anew.
+        with pytest.raises(UsageError, match="rules are against it: budget of a plan"):
+            workspace.apply(stored)
 
 
 def test_the_page_of_an_applied_plan_tells_what_the_plan_told(shop: ProjectFolder) -> None:

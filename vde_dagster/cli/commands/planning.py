@@ -110,7 +110,7 @@ def plan(
     from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.plans.estimate import estimate_plan
-    from vde_dagster.execution.plans.gates import objections
+    from vde_dagster.execution.plans.gates import known_objections
     from vde_dagster.reports.plan import plan_report, text_changes
 
     work = estimate_plan(workspace, made)
@@ -126,7 +126,7 @@ def plan(
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
-        against = [one.to_json() for one in objections(workspace, made)]
+        against = [one.to_json() for one in known_objections(workspace, made)]
         shown = {**made.to_json(), "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
@@ -134,7 +134,7 @@ def plan(
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
         output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
-        show_warnings(output.out, made.warnings)
+        show_warnings(output.out, made.told)
     elif summary:
         show_summary(output.out, plan_report(made))
     else:
@@ -357,12 +357,12 @@ def apply(
             options,
             at_once=True,
         )
-    if not output.as_json and (plan.warnings or not plan.is_empty):
+    if not output.as_json and (plan.told or not plan.is_empty):
         from vde_dagster.cli.report_view import show_report, show_warnings
         from vde_dagster.reports.plan import plan_report
 
         if plan.is_empty:
-            show_warnings(output.err, plan.warnings)
+            show_warnings(output.err, plan.told)
         else:
             show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
     breaks = workspace.plans.breaks_to_accept(plan)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed, size
@@ -181,8 +182,21 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
 
     The fills are those of the table that is filled; of a new table those of the one that the
     environment, or production, showed of the model when it was planned. What the plan itself filled
-    does not count: its page may be written after it was applied.
+    does not count: its page may be written after it was applied. A plan is estimated once, however
+    many ask: its gates, its page and whoever made it.
     """
+    last, key = _LAST.get(workspace), (plan.id, plan.base_version, workspace.settings.cost)
+    if last is None or last[:2] != (key, plan.models):
+        last = _LAST[workspace] = (key, plan.models, _estimated(workspace, plan))
+    return last[2]
+
+
+_LAST: WeakKeyDictionary[Workspace, tuple[object, tuple[PlannedModel, ...], Estimate]] = (
+    WeakKeyDictionary()
+)
+
+
+def _estimated(workspace: Workspace, plan: Plan) -> Estimate:
     store = workspace.store
     shown = store.versions.at(plan.environment, plan.base_version)
     shown = shown or store.environments.get(PRODUCTION)

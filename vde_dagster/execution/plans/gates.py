@@ -1,68 +1,23 @@
 """Gates: what has to hold of a plan before anybody applies it, as plug-ins and their rules say.
 
-A gate counts in the projects that give its table of settings. It is asked when a plan is made, for
-people to read, and again before anything is applied, which is what counts.
+A gate counts in the projects that give its table of settings. It is asked when a plan is made,
+which keeps what it says for people to read, and again before anything is applied, which is what
+counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.plan.plan import Objection
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan.plan import Plan
-
-Level = Literal["refuse", "ask", "warn"]
-_CONSEQUENCES = {
-    "refuse": "it cannot be applied",
-    "ask": "it waits for an approval",
-    "warn": "",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """What a gate has against a plan.
-
-    Args:
-        rule: The rule's name.
-        message: What it says of this plan, in a sentence.
-        level: `refuse`: nobody may apply it; `ask`: it has to be applied by its id, by somebody who
-            has read it; `warn`: anybody may.
-        approvers: Who may approve it; anybody where it is empty.
-        models: What it is about.
-    """
-
-    rule: str
-    message: str
-    level: Level
-    approvers: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """What people read: the rule, what it says, and what follows."""
-        end = _CONSEQUENCES[self.level]
-        if self.level == "ask" and self.approvers:
-            end += f" of {' or '.join(self.approvers)}"
-        return f"{self.rule}: {self.message}" + (f"; {end}" if end else "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
-        return {
-            "rule": self.rule,
-            "message": self.message,
-            "level": self.level,
-            "approvers": list(self.approvers),
-            "models": list(self.models),
-        }
-
 
 Gate = Callable[["Workspace", "Plan", datetime], Iterable[Objection]]
 """Takes the instant (UTC) at which it is asked; raises VdeError where it cannot say."""
@@ -84,6 +39,15 @@ def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
         if gate is not None:
             found += gate(workspace, plan, now)
     return found
+
+
+def known_objections(workspace: Workspace, plan: Plan) -> Sequence[Objection]:
+    """Return what gates had against a plan when it was made, or ask them where nobody did.
+
+    Raises:
+        VdeError: A gate cannot say.
+    """
+    return objections(workspace, plan) if plan.objections is None else plan.objections
 
 
 def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> None:

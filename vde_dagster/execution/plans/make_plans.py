@@ -258,8 +258,7 @@ class Plans:
     def _kept(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
         """Store a plan that does something, if that is wanted and it can be applied."""
         if save or at_once:
-            against = tuple(one.sentence for one in objections(self.workspace, plan))
-            plan = replace(plan, warnings=(*plan.warnings, *against)) if against else plan
+            plan = replace(plan, objections=tuple(objections(self.workspace, plan)))
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.workspace, None)
         if save and not plan.is_empty:

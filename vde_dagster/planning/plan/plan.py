@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.changes.backlog import Backlog
@@ -254,6 +254,52 @@ class Proposal:
         return self.files in ("", files)
 
 
+Level = Literal["refuse", "ask", "warn"]
+_CONSEQUENCES = {
+    "refuse": "it cannot be applied",
+    "ask": "it waits for an approval",
+    "warn": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What a gate has against a plan.
+
+    Args:
+        rule: The rule's name.
+        message: What it says of this plan, in a sentence.
+        level: `refuse`: nobody may apply it; `ask`: it has to be applied by its id, by somebody who
+            has read it; `warn`: anybody may.
+        approvers: Who may approve it; anybody where it is empty.
+        models: What it is about.
+    """
+
+    rule: str
+    message: str
+    level: Level
+    approvers: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What people read: the rule, what it says, and what follows."""
+        end = _CONSEQUENCES[self.level]
+        if self.level == "ask" and self.approvers:
+            end += f" of {' or '.join(self.approvers)}"
+        return f"{self.rule}: {self.message}" + (f"; {end}" if end else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "rule": self.rule,
+            "message": self.message,
+            "level": self.level,
+            "approvers": list(self.approvers),
+            "models": list(self.models),
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything to compute and publish to bring an environment to a project's state.
@@ -274,6 +320,7 @@ class Plan:
         other_statements: Whether the environment had other statements so far.
         proposal: Set where it was made to be approved.
         branch: The branch of whose name the environment's was made; empty where it is its own.
+        objections: What gates had against it when it was made; None where nobody asked them.
     """
 
     id: str
@@ -295,6 +342,12 @@ class Plan:
     other_statements: bool = False
     proposal: Proposal | None = None
     branch: str = ""
+    objections: tuple[Objection, ...] | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What people read before its work: warnings, and what gates have against it."""
+        return (*self.warnings, *(one.sentence for one in self.objections or ()))
 
     @property
     def target(self) -> dict[ModelName, Snapshot]:
@@ -382,7 +435,7 @@ class Plan:
             ],
             "views": self.views.to_json(),
             "empty": self.is_empty,
-            "warnings": list(self.warnings),
+            "warnings": list(self.told),
             "outdates": [outdated.to_json() for outdated in self.outdates],
             "before_all": list(statements.before),
             "after_all": list(statements.after),

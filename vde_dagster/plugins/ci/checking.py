@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
-from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.plans.gates import known_objections
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.plugins.ci.comment import (
     check_comment,
@@ -75,7 +75,7 @@ def check_pull_request(
     done = ""
     try:
         wanted = workspace.plan(PRODUCTION, save=False)
-        estimate, against = estimate_plan(workspace, wanted), objections(workspace, wanted)
+        estimate, against = estimate_plan(workspace, wanted), known_objections(workspace, wanted)
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
         # What somebody may still give, as a signature, is no failure of a pull request.

@@ -14,9 +14,8 @@ from vde_dagster.reports.markdown import MAX_COMMENT, literal, plan_comment, unm
 from vde_dagster.reports.plan import plan_report
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.plans.gates import Objection
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.planning.plan.plan import Objection, Plan
 
 _MOST_LISTED = 30
 _MOST_OF_MESSAGE = 1_000

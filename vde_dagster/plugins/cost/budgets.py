@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from vde_dagster.base.texts import size
 from vde_dagster.base.work import NO_WORK, Work
 from vde_dagster.execution.plans.estimate import Estimate, Spread, estimate_plan
-from vde_dagster.execution.plans.gates import Level, Objection
+from vde_dagster.planning.plan.plan import Level, Objection
 from vde_dagster.plugins.cost.spending import spending
 from vde_dagster.project.settings import PluginSettings
 

@@ -12,8 +12,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.gates import Objection, objections
-from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
+from vde_dagster.execution.plans.gates import known_objections
+from vde_dagster.planning.plan.plan import Change, Objection, Plan, PlanKind
 from vde_dagster.plugins.notifications.late import late_models, owners_of
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Messages:
     def _against(self, plan: Plan) -> Iterator[Line]:
         """Yield what the project's rules have against a plan, for those who may approve it."""
         try:
-            found = objections(self.workspace, plan)
+            found = known_objections(self.workspace, plan)
         except VdeError as error:
             yield Line(f"its rules cannot be asked: {error.message}")
             return

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.execution.plans.estimate import estimate_plan
-from vde_dagster.execution.plans.gates import Objection
+from vde_dagster.planning.plan.plan import Objection
 from vde_dagster.plugins.policies.rules import known_of, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
 from vde_dagster.reports.plan import breaking

@@ -12,8 +12,8 @@ import msgspec
 
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import SourceLocation, UsageError, placed
-from vde_dagster.execution.plans.gates import Level, Objection
 from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.plan.plan import Level, Objection
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 from vde_dagster.semantics.versions.version import how_to_install
 

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count
-from vde_dagster.execution.plans.gates import Objection
 from vde_dagster.execution.plans.plan_file import plan_document, project_of
-from vde_dagster.planning.plan.plan import PlanKind
+from vde_dagster.planning.plan.plan import Objection, PlanKind
 from vde_dagster.plugins.signatures.ledger import kept, settings_of
 from vde_dagster.plugins.signatures.signing import signers, wrong
 
