@@ -44,9 +44,12 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
             folds.append(_folded_section(section))
     told = [text for section in report.work for row in section.rows if (text := row_markdown(row))]
     folds += map(_folded_section, report.rest)
-    last = f"Plan `{report.id}`, {report.facts}." if report.id else f"{report.facts.capitalize()}."
+    last = f"{report.facts[:1].upper()}{report.facts[1:]}."
     if report.id:
-        last += f" Apply it with `vde apply {report.subject} --plan {report.id}`."
+        last = (
+            f"Plan `{report.id}`, {report.facts}. "
+            f"Apply it with `vde apply {report.subject} --plan {report.id}`."
+        )
     room = most - sum(len(part) + 2 for part in (*shown, last)) - 100
     if told:
         # Most of the room: what else is folded is short.

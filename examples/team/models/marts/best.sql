@@ -1,0 +1,2 @@
+MODEL (name marts.best, kind FULL, grain place);
+SELECT name, revenue, rank() OVER (ORDER BY revenue DESC) AS place FROM marts.customers

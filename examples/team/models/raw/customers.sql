@@ -1,0 +1,2 @@
+MODEL (name raw.customers, kind SEED (path '../../seeds/customers.csv'),
+  columns (id INT, name STRING, country STRING));

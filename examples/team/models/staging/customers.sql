@@ -1,0 +1,2 @@
+MODEL (name staging.customers, kind VIEW);
+SELECT id AS customer, name, country FROM raw.customers
