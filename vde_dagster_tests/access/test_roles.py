@@ -12,12 +12,16 @@ import psycopg
 import pytest
 import yaml
 from psycopg.errors import Error
+from sqlalchemy import Connection
 
 from vde_dagster.errors import NotAllowedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state import StateStore
+from vde_dagster.state.db import migrate
 from vde_dagster.state.db.rights import RIGHTS
+from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster.state.db.transfer import tables_of_plugins
+from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
@@ -189,3 +193,162 @@ def test_sql_around_the_program_is_held_to_the_same(world: World, case: dict[str
             else:
                 conn.execute(case["sql"])
             conn.rollback()
+
+
+def test_a_refused_act_is_one_message_before_anything_is_computed(
+    world: World, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ("--project", world.project.root)
+    before = world.content()
+    monkeypatch.setenv("VDE_STATE_URL", world.url("apply"))
+    refused = vde("apply", "prod", "--yes", *at)
+    assert refused.code == 2
+    assert refused.err == (
+        "error: 'u_apply' may not apply a plan to 'prod': that needs the right to publish, which "
+        "members of the role vde_publish have; nothing was changed\n"
+        "hint: who owns the state's tables gives it: vde roles grant publish u_apply\n"
+    )
+    assert vde("rollback", "prod", *at).code == 2
+    assert vde("janitor", *at).code == 2
+    assert vde("token", "create", "prod", *at).code == 2
+    assert vde("roles", "grant", "publish", "u_apply", *at).code == 2
+    assert vde("roles", "create", *at).code == 2
+    assert world.content() == before
+    monkeypatch.setenv("VDE_STATE_URL", world.url("read"))
+    looked = vde("plan", "prod", *at)
+    assert looked.code == 0
+    assert "db.total" in looked.out
+    assert "it is not stored: that needs the right to plan" in looked.err
+    assert vde("plan", "prod", "--json", *at).json["environment"] == "prod"
+    saved = vde("plan", "prod", "--save", world.project.root / "plan.json", *at)
+    assert (saved.code, "right to plan" in saved.err) == (2, True)
+    assert world.content() == before
+    monkeypatch.setenv("VDE_STATE_URL", world.url("nothing"))
+    shut = vde("environments", *at)
+    assert shut.code == 2
+    assert "'u_nothing' may not do that" in shut.err
+    assert "permission denied" in shut.err
+
+
+def test_the_commands_say_who_may_what(
+    world: World, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ("--project", world.project.root)
+    monkeypatch.setenv("VDE_STATE_URL", world.url("plan"))
+    told = vde("roles", *at, "--json").json
+    assert (told["login"], told["owner"], told["may"]) == ("u_plan", False, ["read", "plan"])
+    assert told["roles"][2] == {"right": "apply", "role": "vde_apply", "members": ["u_apply"]}
+    assert "you are 'u_plan', who may read, plan" in vde("roles", *at).err
+    monkeypatch.setenv("VDE_STATE_URL", world.url("owner"))
+    sql = vde("roles", "create", "--dry-run", *at).out
+    assert 'GRANT INSERT ON "public"."vde_plans" TO "vde_plan";' in sql
+    assert vde("roles", "grant", "apply", "u_read", *at).code == 0
+    assert vde("roles", *at, "--json").json["roles"][2]["members"] == ["u_apply", "u_read"]
+    assert vde("roles", "revoke", "apply", "u_read", *at).code == 0
+    logged = vde("log", *at, "--json", "--limit", 2).json["log"]
+    assert [(one["act"], one["user"], one["detail"]["to"]) for one in logged] == [
+        ("revoke", "vde", "u_read"),
+        ("grant", "vde", "u_read"),
+    ]
+    wrong = {
+        ("grant", "apply", "u_absent"): "the database's server has no login 'u_absent'",
+        ("revoke", "apply", "u_read"): "'u_read' is not in the role vde_apply",
+        ("grant", "all", "u_read"): "there is no right 'all'",
+        ("create", "--prefix", "a-b"): "'a-b' cannot begin the names of roles",
+    }
+    for arguments, message in wrong.items():
+        refused = vde("roles", *arguments, *at)
+        assert (refused.code, message in refused.err) == (2, True), refused
+
+
+def test_what_is_changed_by_sql_is_in_the_log(world: World) -> None:
+    with psycopg.connect(world.url("publish"), application_name="psql") as conn:
+        conn.execute("UPDATE vde_entries SET snapshot_id = 'x' WHERE environment = 'prod'")
+        conn.execute("UPDATE vde_environments SET version = 1 WHERE environment = 'prod'")
+    with world.open("read") as workspace:
+        first, second = workspace.store.log.latest(limit=2)
+        assert (first.act, first.db_user, first.who) == ("sql", "u_publish", "psql")
+        assert (first.environment, second.act) == ("prod", "grant")
+        assert workspace.store.log.verify().wrong is None
+
+
+def test_a_client_makes_up_neither_user_nor_time_nor_hash(world: World) -> None:
+    with psycopg.connect(world.url("apply")) as conn:
+        conn.execute("SET application_name = 'anna'")
+        conn.execute("SELECT set_config('vde.import', 'on', false)")
+        conn.execute("SET search_path = pg_temp, public")
+        conn.execute("CREATE TEMP TABLE vde_rights (name text, role text)")
+        conn.execute("INSERT INTO vde_rights VALUES ('publish', 'vde_apply')")
+        conn.execute(
+            "INSERT INTO vde_log VALUES (7, 0, 'anna', 'anna', 'drop', 'dev', 5, '{}', 'a', 'b')"
+        )
+        conn.commit()
+        with pytest.raises(Error, match="that needs the right to publish"):
+            conn.execute("DELETE FROM public.vde_entries WHERE environment = 'prod'")
+    with world.open("read") as workspace:
+        made = workspace.store.log.latest(limit=1)[0]
+        assert (made.db_user, made.who, made.act) == ("u_apply", "anna", "drop")
+        assert abs(made.at - datetime.now(timezone.utc)) < timedelta(minutes=5)
+        assert workspace.store.log.verify().wrong is None
+
+
+def test_an_upgrade_by_the_owner_gives_new_tables_their_grants(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def later(conn: Connection) -> None:
+        conn.exec_driver_sql("CREATE TABLE vde_later (a int)")
+        conn.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{SCHEMA_VERSION}'")
+
+    monkeypatch.setattr(migrate, "_run_migrations", later)
+    with psycopg.connect(world.url("owner")) as conn:
+        conn.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0017'")
+    with pytest.raises(NotAllowedError, match="permission denied"):
+        StateStore.open(world.url("publish"))
+    StateStore.open(world.url("owner")).close()
+    with psycopg.connect(world.url("apply")) as conn:
+        conn.execute("INSERT INTO vde_later VALUES (1)")
+    with psycopg.connect(world.url("plan")) as conn:
+        assert conn.execute("SELECT * FROM vde_later").fetchall() == [(1,)]
+        with pytest.raises(Error, match="permission denied"):
+            conn.execute("DELETE FROM vde_later")
+
+
+def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> None:
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as server:
+        server.execute("CREATE ROLE keeper LOGIN CREATEROLE")
+        server.execute("CREATE ROLE reader LOGIN")
+        server.execute("CREATE ROLE plain LOGIN")
+        server.execute("CREATE DATABASE kept OWNER keeper")
+        server.execute("CREATE DATABASE plain OWNER plain")
+    store = StateStore.open(postgres.url("kept").replace("vde@", "keeper@"))
+    store.rights.create("shop")
+    store.rights.grant("read", "reader")
+    assert {one.name: one.members for one in store.rights.roles()} == {
+        "shop_read": ("reader",),
+        "shop_plan": (),
+        "shop_apply": (),
+        "shop_publish": (),
+    }
+    with store.database.reading() as conn:
+        assert conn.exec_driver_sql("SELECT session_user").scalar() == "keeper"
+    store.close()
+    other = StateStore.open(postgres.url("kept").replace("vde@", "reader@"))
+    assert other.log.verify().rows == 2
+    with pytest.raises(NotAllowedError, match="permission denied for table vde_tokens"):
+        other.tokens.create("dev", "me", None, None)
+    other.close()
+    without = StateStore.open(postgres.url("plain").replace("vde@", "plain@"))
+    with pytest.raises(NotAllowedError, match="permission denied to create role"):
+        without.rights.create("own")
+    assert without.rights.roles() == []
+    without.close()
+
+
+def test_a_state_in_a_file_has_no_roles(vde: Vde, tmp_path: Path) -> None:
+    project = ProjectFolder(tmp_path / "shop", FILES)
+    at = ("--project", project.root)
+    assert "SQLite file: who can write to it may do everything" in vde("roles", *at).out
+    for arguments in (("create",), ("grant", "read", "anna"), ("create", "--dry-run")):
+        refused = vde("roles", *arguments, *at)
+        assert refused.code == 2
+        assert "a state in a SQLite file has no users, so it can have no roles" in refused.err

@@ -296,9 +296,12 @@ def _require_owner(conn: Connection, what: str) -> None:
 
 
 def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
+    # From PostgreSQL 16 on, who made a role may put others in and is not in it himself.
     query = text(
-        "SELECT m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid "
-        "JOIN pg_roles m ON m.oid = a.member WHERE r.rolname = :role ORDER BY m.rolname"
+        "SELECT DISTINCT m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid "
+        "JOIN pg_roles m ON m.oid = a.member WHERE r.rolname = :role AND (coalesce("
+        "(to_jsonb(a) ->> 'set_option')::boolean, true) OR (to_jsonb(a) ->> 'inherit_option')"
+        "::boolean) ORDER BY m.rolname"
     )
     found: Iterable[str] = conn.execute(query, {"role": role}).scalars()
     return [name for name in found if name not in set(without)]
