@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.errors import ConflictError, ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import Checked, check_pull_request
 from vde_dagster.plugins.ci.deploying import Deployed, deploy
@@ -297,6 +297,77 @@ def test_a_deployment_that_died_is_gone_on_with(
         assert deployed_by(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
     done, _ = _deployed(main)
     assert (done.outcome, done.plan_id, done.version) == ("published", seen.plan_id, 2)
+
+
+VIP = "MODEL (name marts.vip, kind FULL); SELECT customer, revenue FROM marts.customers"
+
+
+def test_a_deployment_that_fails_is_told_with_the_place_and_changes_nothing(team: Team) -> None:
+    team.publish()
+    renamed = (CUSTOMERS, "AS revenue", "AS sales")
+    ranked = "revenue, rank() OVER (ORDER BY revenue"
+    sales = ("models/marts/top.sql", ranked, "sales AS revenue, rank() OVER (ORDER BY sales")
+    _checked(team, 7, "renamed", renamed, sales)
+    first = ProjectFolder(team.folder / "first")
+    first.write("models/marts/vip.sql", VIP)
+    team.commit(first, "main")
+    team.publish()
+    version, _ = _state(team)
+    main = team.merge("renamed")
+    with pytest.raises(ProjectError):
+        _deployed(main)
+    comment = team.comment(7)
+    assert "## ❌ vde: prod stays as it was, the deployment failed" in comment
+    assert "`models/marts/vip.sql:1`" in comment
+    assert _state(team)[0] == version
+    ProjectFolder(main.root).edit("models/marts/vip.sql", "revenue", "sales")
+    team.commit(main, "main")
+    waits, _ = _deployed(main, number=7)
+    assert waits.outcome == "waiting"
+    assert waits.reasons == (
+        "marts.vip is shown as nobody saw it",
+        "marts.customers.revenue is renamed to sales; read by marts.top (revenue, place), "
+        "marts.vip (revenue)",
+        "marts.vip.revenue is renamed to sales",
+    )
+
+
+def test_a_removal_that_nobody_saw_waits_and_one_that_people_saw_does_not(team: Team) -> None:
+    team.publish()
+    anna = team.clone("fewer")
+    anna.remove("models/marts/top.sql")
+    team.commit(anna, "fewer")
+    with open_fake(anna.root) as workspace:
+        check_pull_request(workspace, forge_of(workspace), 7)
+    main = team.merge("fewer")
+    main.remove("models/marts/daily.sql")
+    team.commit(main, "main")
+    waits, _ = _deployed(main, number=7)
+    assert waits.reasons == (
+        "marts.daily is removed",
+        "marts.daily is no longer shown",
+    )
+    git(main.root, "revert", "--no-edit", "HEAD")
+    done, used = _deployed(main, number=7)
+    assert (done.outcome, used) == ("published", 0)
+
+
+def test_another_statement_around_all_else_waits(team: Team) -> None:
+    team.publish()
+    clone = team.clone("said")
+    path = clone.root / "pyproject.toml"
+    path.write_text(f'{path.read_text()}after_all = ["CALL one()"]\n')
+    team.commit(clone, "said")
+    with open_fake(clone.root) as workspace:
+        check_pull_request(workspace, forge_of(workspace), 7)
+    main = team.merge("said")
+    path = main.root / "pyproject.toml"
+    path.write_text(path.read_text().replace('"CALL one()"', '"CALL one()", "CALL two()"'))
+    team.commit(main, "main")
+    waits, _ = _deployed(main, number=7)
+    assert waits.reasons == ("before_all and after_all run another statement: CALL two()",)
+    git(main.root, "revert", "--no-edit", "HEAD")
+    assert _deployed(main, number=7)[0].outcome == "published"
 
 
 def test_two_that_would_wait_leave_one_plan_for_people(team: Team) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -215,11 +217,19 @@ def test_the_command_of_the_file_does_what_the_job_is_for(
     anna = team.clone("anna")
     assert vde("init", anna.root, "--ci", server.name).code == 0
     found = read_yaml(anna.root / FILES[server.name].replace("-transform", ""))
-    run = found[".vde"]["script"] if server.name == "gitlab" else found["jobs"]["vde"]["steps"]
-    command = shlex.split(run[-1] if isinstance(run[-1], str) else run[-1]["run"])
+    gitlab = server.name == "gitlab"
+    run = found["vde-check"]["script"] if gitlab else [found["jobs"]["vde"]["steps"][-1]["run"]]
+    *before, command = map(shlex.split, run)
     anna.edit(*DOUBLED)
     head = server.heads[7] = team.commit(anna, "doubled")
+    other = team.push(("models/marts/top.sql", "kind FULL", "description 'Best', kind FULL"))
     be_job(monkeypatch, anna, server, "opened", head)
+    monkeypatch.setenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")
+    for words in before:
+        subprocess.run(map(os.path.expandvars, words), check=True)
+    if gitlab:
+        best = (anna.root / "models/marts/top.sql").read_text()
+        assert best == (other.root / "models/marts/top.sql").read_text(), "main is merged"
     checked = vde(*command[1:])
     assert checked.code == 0, checked.err
     main = team.merge("doubled")

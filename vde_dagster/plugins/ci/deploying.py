@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import current_user
 from vde_dagster.base.texts import count
-from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.errors import ConflictError, StoreError, UsageError, VdeError
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Change, Plan, Proposal
-from vde_dagster.plugins.ci.comment import marker_of, with_status
+from vde_dagster.plugins.ci.comment import findings_markdown, marker_of, with_status
+from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
 from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, seen_plan
@@ -150,7 +151,14 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
     """
     commit = _checked_out(workspace, commit)
     numbers = (number,) if number else _merged(workspace, forge, commit)
-    done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
+    try:
+        done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
+    except ConflictError:
+        raise  # Whoever was first tells what becomes of it.
+    except VdeError as error:
+        for one in numbers:
+            _tell(workspace, forge, one, _failed(commit, error))
+        raise
     for one in numbers:
         _tell(workspace, forge, one, _status(done))
     return done
@@ -332,6 +340,15 @@ def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
     text = with_status(workspace, number, before, status)
     if text != before:
         forge.write_comment(number, marker, text)
+
+
+def _failed(commit: str, error: VdeError) -> str:
+    findings = Findings("")
+    findings.fail(error)
+    lines = [f"## ❌ vde: {PRODUCTION} stays as it was, the deployment failed", ""]
+    lines += [f"of commit {commit[:12]}. Mend it, and run the job again.", ""]
+    found = findings_markdown(findings.annotations, findings.errors)
+    return "\n".join([*lines, *(one.partition("\n\n")[2] for one in found)])
 
 
 def _status(done: Deployed) -> str:
