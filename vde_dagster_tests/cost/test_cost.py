@@ -80,15 +80,16 @@ def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
     shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
     shop.write("models/new.sql", "MODEL (name marts.new, kind FULL); SELECT 1 AS x")
     said = vde("plan", "prod", "--project", shop.root, "--json").json["estimate"]
-    assert said["seconds"] == {"low": 10.0, "expected": 10.0, "high": 10.0}
+    assert said["seconds"] == {"low": 5.0, "expected": 10.0, "high": 20.0}
     # Two cores for ten seconds, and a megabyte.
     assert said["money"]["expected"] == pytest.approx(10 / 3600 * 2 * 36 + 1)
     assert said["currency"] == "CHF"
     assert said["unknown"] == ["marts.new"]
     assert said["models"]["marts.daily"]["fills"] == 1
     told = vde("plan", "prod", "--project", shop.root).err
-    assert "about 10 s of work" in told
-    assert "1.0 MB written, 1.20 CHF, by 1 earlier fill; not known of marts.new" in told
+    assert "about 10 s (5 to 20) of work" in told
+    assert "1.0 MB (500.0 kB to 2.0 MB) written, 1.20 CHF (0.60 CHF to 2.40 CHF), by 1" in told
+    assert "not known of marts.new" in told
 
 
 def test_money_is_that_of_tasks_and_of_bytes_both_ways_where_they_are_known(
@@ -105,8 +106,8 @@ def test_money_is_that_of_tasks_and_of_bytes_both_ways_where_they_are_known(
     assert told["models"]["marts.daily"]["task_seconds"]["expected"] == 15.0
     assert told["bytes_read"]["expected"] == 2_000_000
     said = vde("plan", "prod", "--project", shop.root).err
-    assert "about 10 s of work, 15 s of tasks" in said
-    assert "1.0 MB written, 2.0 MB read, 3.15 CHF" in said
+    assert "about 10 s (5 to 20) of work, 15 s (8 to 30) of tasks" in said
+    assert "2.0 MB (1.0 MB to 4.0 MB) read, 3.15 CHF (1.57 CHF to 6.30 CHF)" in said
     spent = vde("cost", "--project", shop.root, "--json").json
     assert spent["parts"]["marts.daily"]["money"] == money
     assert spent["total"]["untold_seconds"] == 0
@@ -169,11 +170,13 @@ def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         _set_costs(workspace, 10.0, 1_000_000)
-        assert accuracy(workspace, *_span(workspace)).looked == ()
+        assert accuracy(workspace, *_span(workspace))["seconds"].looked == ()
         workspace.apply(workspace.plan("prod", restate=["marts.customers"]))
-        found = accuracy(workspace, *_span(workspace))
+        by_quantity = accuracy(workspace, *_span(workspace))
+        assert by_quantity["task_seconds"].looked == ()
+        found = by_quantity["seconds"]
         assert {one.model for one in found.looked} >= {"marts.customers"}
-        assert all(one.expected == 10.0 for one in found.looked)
+        assert all(one.expected.expected == 10.0 for one in found.looked)
         assert all(one.factor >= 1 for one in found.looked)
         assert found.to_json()["fills"] == len(found.looked)
 
@@ -197,9 +200,9 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
 @pytest.mark.parametrize(
     ("budgets", "message"),
     [
-        ("plan = [{ seconds = 9 }]", "10 s, of 9 s that may be"),
-        ("plan = [{ bytes = 1e5, level = 'warn' }]", "1.0 MB, of 100.0 kB that may be"),
-        ("plan = [{ money = 1 }]", "1.20 CHF, of 1.00 CHF that may be"),
+        ("plan = [{ seconds = 9 }]", "10 s (5 s to 20 s), of 9 s that may be"),
+        ("plan = [{ bytes = 1e5, level = 'warn' }]", "to 2.0 MB), of 100.0 kB that may be"),
+        ("plan = [{ money = 1 }]", "to 2.40 CHF), of 1.00 CHF that may be"),
         ("plan = [{ seconds = 11 }]", None),
         ("day = [{ seconds = 15 }]", "after 40 s that were spent, of 15 s that may be"),
         ("month = [{ seconds = 51 }]", None),

@@ -29,13 +29,15 @@ def fill(length: float, seconds: float | None, rows: int | None = None, **more: 
 @pytest.mark.parametrize(
     ("fills", "wanted", "by_range", "expected"),
     [
-        ([(1, 10.0)], 3, True, (30, 30, 30)),
-        ([(1, 10.0)], 3, False, (10, 10, 10)),
-        ([(1, 12.0), (1, 8.0), (1, 10.0)], 1, True, (8, 10, 12)),
+        ([(1, 10.0)], 3, True, (15, 30, 60)),
+        ([(1, 10.0)], 3, False, (5, 10, 20)),
+        ([(1, 12.0), (1, 8.0), (1, 10.0)], 1, True, (6, 10, 16)),
         # Four seconds each, and two a day.
-        ([(1, 6.0), (5, 14.0), (10, 24.0)], 20, True, (44, 44, 44)),
+        ([(1, 6.0), (5, 14.0), (10, 24.0)], 20, True, (33, 44, 44 * 4 / 3)),
         # Longer ranges took less: what a fill costs does not hang on its range.
-        ([(1, 12.0), (10, 8.0)], 100, True, (8, 10, 12)),
+        ([(1, 12.0), (10, 8.0)], 100, True, (8 / 1.5, 12, 18)),
+        # It takes twice as long as it once did.
+        ([(1, 20.0), (1, 20.0), (1, 20.0), *[(1, 10.0)] * 4], 1, True, (8.75, 20, 20 * 8 / 7)),
     ],
 )
 def test_a_fill_costs_a_part_for_itself_and_one_that_grows(

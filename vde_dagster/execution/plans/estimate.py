@@ -2,15 +2,16 @@
 
 A fill of a table that is made whole costs what such fills cost before. One by intervals costs a
 part that is the same for each and a part that grows with the range: a line through earlier fills
-(least squares, neither part below zero) tells both. How far they lay from that is the estimate's
-range, and their number is what it stands on.
+(least squares, neither part below zero) tells both. New fills weigh more than old ones. How far
+they lay from that is the estimate's range, wider for few of them, and their number is what it
+stands on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST = 20
 """Fills of a table that are looked at, the newest."""
+HALF_LIFE = 3
+"""So many fills later one counts half: what a table costs changes with its data and its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,10 @@ class Spread:
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
-    def text(self, written: Callable[[float], str]) -> str:
+    def text(self, written: Callable[[float], str], unit: str = "") -> str:
         """Write it for people: the range is there where both ends are not the same."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
-        return expected if low == high else f"{expected} ({low} to {high})"
+        return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
     def to_json(self) -> dict[str, float]:
         """Return the documented JSON form."""
@@ -89,10 +92,11 @@ class ModelEstimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {**{name: _json(getattr(self, name)) for name in _QUANTITIES}, "fills": self.fills}
+        return {**{name: _json(getattr(self, name)) for name in QUANTITIES}, "fills": self.fills}
 
 
-_QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
+QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
+"""What is estimated of a fill, by the names that its record has, too."""
 
 
 def _json(spread: Spread | None) -> dict[str, float] | None:
@@ -149,7 +153,7 @@ class Estimate:
         """Return the documented JSON form."""
         money = self.money
         return {
-            **{name: _json(getattr(self, name)) for name in _QUANTITIES},
+            **{name: _json(getattr(self, name)) for name in QUANTITIES},
             "money": _json(money),
             "currency": self.prices.currency if money else None,
             "unknown": list(map(str, self.unknown)),
@@ -159,15 +163,15 @@ class Estimate:
     def sentence(self) -> str:
         """Say it for people."""
         known = self.models.values()
-        parts = [self.seconds.text(lambda value: f"{value:,.0f}") + " s of work"]
+        parts = [self.seconds.text(_whole, " s") + " of work"]
         if tasks := self.task_seconds:
-            parts.append(tasks.text(lambda value: f"{value:,.0f}") + " s of tasks")
+            parts.append(tasks.text(_whole, " s") + " of tasks")
         if any(one.rows for one in known):
-            parts.append(self.rows.text(lambda value: f"{value:,.0f}") + " rows")
+            parts.append(self.rows.text(_whole) + " rows")
         if any(one.bytes for one in known):
-            parts.append(self.bytes.text(lambda value: size(round(value))) + " written")
+            parts.append(self.bytes.text(_size) + " written")
         if read := self.bytes_read:
-            parts.append(read.text(lambda value: size(round(value))) + " read")
+            parts.append(read.text(_size) + " read")
         if money := self.money:
             parts.append(money.text(self.prices.text))
         fills = sum(one.fills for one in known)
@@ -175,6 +179,14 @@ class Estimate:
         if not self.unknown:
             return said
         return f"{said}; not known of {listed(self.unknown)}, never computed before"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _size(value: float) -> str:
+    return size(round(value))
 
 
 def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
@@ -233,7 +245,7 @@ def _of_model(plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]) -> M
     if not known:
         return None
     return ModelEstimate(
-        **{name: _sum(getattr(one, name) for one in known) for name in _QUANTITIES},
+        **{name: _sum(getattr(one, name) for one in known) for name in QUANTITIES},
         fills=max(one.fills for one in known),
     )
 
@@ -249,7 +261,8 @@ def estimate_fill(
     """Estimate one fill by earlier ones; None where nothing was computed yet.
 
     Args:
-        fills: Of the table, or of the one that it comes after; those that were skipped say nothing.
+        fills: Of the table, or of the one that it comes after, newest first; those that were
+            skipped say nothing.
         wanted: The range to fill (UTC).
         by_range: Whether what a fill costs grows with its range.
     """
@@ -266,30 +279,53 @@ def estimate_fill(
         ]
         return _spread(known, length) if known else None
 
-    return ModelEstimate(**{name: spread(name) for name in _QUANTITIES}, fills=len(computed))
+    return ModelEstimate(**{name: spread(name) for name in QUANTITIES}, fills=len(computed))
 
 
 def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
-    """Return the value for a length, by those of other lengths."""
-    line = _line(known)
+    """Return the value for a length, by those of other lengths, the newest first."""
+    weights = [0.5 ** (age / HALF_LIFE) for age in range(len(known))]
+    line = _line(known, weights)
     expected = line(length)
-    shares = [value / line(one) for one, value in known if line(one) > 0] or [1.0]
+    shares = [
+        (value / line(one), weight)
+        for (one, value), weight in zip(known, weights, strict=True)
+        if line(one) > 0
+    ] or [(1.0, 1.0)]
+    low, *_, high = [*sorted(share for share, _ in shares)] * 2
+    # What was seen is not all that can be: the next one is outside of few fills more often.
+    wider = 1 + 1 / len(known)
     # The middle one, as a single fill that waited for others is no sign of the next.
-    return Spread(expected * min(shares), expected * median(shares), expected * max(shares))
+    return Spread(expected * low / wider, expected * _middle(shares), expected * high * wider)
 
 
-def _line(known: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    lengths, values = zip(*known, strict=True)
-    mean, middle = fmean(lengths), fmean(values)
-    across = sum((one - mean) ** 2 for one in lengths)
-    if not across:
+def _middle(shares: Sequence[tuple[float, float]]) -> float:
+    """Return the weighted median."""
+    half, so_far = sum(weight for _, weight in shares) / 2, 0.0
+    for share, weight in sorted(shares):
+        so_far += weight
+        if so_far >= half:
+            return share
+    return max(shares)[0]
+
+
+def _line(
+    known: Sequence[tuple[float, float]], weights: Sequence[float]
+) -> Callable[[float], float]:
+    def average(value: Callable[[float, float], float]) -> float:
+        return fmean((value(*one) for one in known), weights)
+
+    mean, middle = average(lambda length, _: length), average(lambda _, value: value)
+    across = average(lambda length, _: (length - mean) ** 2)
+    if len({length for length, _ in known}) == 1:
         return lambda length: middle * length / mean
-    slope = sum((one - mean) * (value - middle) for one, value in known) / across
+    slope = average(lambda length, value: (length - mean) * (value - middle)) / across
     start = middle - slope * mean
     if slope < 0:
         return lambda length: middle
     if start < 0:
-        slope = sum(one * value for one, value in known) / sum(one * one for one in lengths)
+        slope = average(lambda length, value: length * value)
+        slope /= average(lambda length, _: length * length)
         start = 0.0
     return lambda length: start + slope * length
 

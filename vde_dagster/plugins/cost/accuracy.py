@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.plans.estimate import MOST, looked_back
+from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, Spread, looked_back
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -16,27 +16,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One fill and its estimate, in seconds."""
+    """One fill and its estimate, in a quantity's own unit."""
 
     model: str
     at: datetime
-    low: float
-    expected: float
-    high: float
+    expected: Spread
     happened: float
 
     @property
     def factor(self) -> float:
         """How many times more, or less, it was than expected: 1 is exact, never below."""
-        one, other = max(self.expected, 1e-3), max(self.happened, 1e-3)
+        one, other = max(self.expected.expected, 1e-3), max(self.happened, 1e-3)
         return max(one / other, other / one)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it was in its estimate's range."""
+        return self.expected.low <= self.happened <= self.expected.high
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How well estimates met what happened."""
+    """How well estimates of one quantity met what happened."""
 
-    looked: tuple[Looked, ...]
+    looked: tuple[Looked, ...] = ()
 
     @property
     def median_factor(self) -> float | None:
@@ -48,12 +51,13 @@ class Accuracy:
         """The share of the fills that were in their estimate's range."""
         if not self.looked:
             return None
-        return sum(one.low <= one.happened <= one.high for one in self.looked) / len(self.looked)
+        return sum(one.is_within for one in self.looked) / len(self.looked)
 
     @property
     def total(self) -> tuple[float, float]:
-        """Seconds expected and happened, of all."""
-        return sum(one.expected for one in self.looked), sum(one.happened for one in self.looked)
+        """What was expected and what happened, of all."""
+        expected = sum(one.expected.expected for one in self.looked)
+        return expected, sum(one.happened for one in self.looked)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -61,8 +65,8 @@ class Accuracy:
         factor, within = self.median_factor, self.within
         return {
             "fills": len(self.looked),
-            "expected_seconds": round(expected, 3),
-            "seconds": round(happened, 3),
+            "expected": round(expected, 3),
+            "happened": round(happened, 3),
             "median_factor": None if factor is None else round(factor, 3),
             "within_range": None if within is None else round(within, 3),
         }
@@ -72,22 +76,26 @@ class Accuracy:
         return sorted(self.looked, key=lambda one: -one.factor)[:most]
 
 
-def accuracy(workspace: Workspace, since: datetime, until: datetime) -> Accuracy:
-    """Look at the fills that were recorded in a half-open range (UTC).
+def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
+    """Look, by quantity, at the fills that were recorded in a half-open range (UTC).
 
     Estimates are made again, of the fills of the same table that were recorded before each.
     """
     store = workspace.store
     tables = store.tables.load({one.table_id for one in store.fills.between(since, until)})
     snapshots = store.snapshots.load({one.snapshot_id for one in tables.values()})
-    looked = []
+    looked: dict[str, list[Looked]] = {name: [] for name in QUANTITIES}
     for table_id, fills in store.fills.recent(tables, 1000 + MOST, until).items():
         snapshot = snapshots.get(tables[table_id].snapshot_id)
         if snapshot is None:
             continue
         for fill, estimate in looked_back(fills, by_range=snapshot.is_incremental):
-            if fill.recorded_at >= since and estimate.seconds and fill.seconds is not None:
-                told = estimate.seconds
-                name, at, took = str(snapshot.name), fill.recorded_at, fill.seconds
-                looked.append(Looked(name, at, told.low, told.expected, told.high, took))
-    return Accuracy(tuple(sorted(looked, key=lambda one: (one.at, one.model))))
+            for quantity, found in looked.items():
+                told, happened = getattr(estimate, quantity), getattr(fill, quantity)
+                if fill.recorded_at >= since and told is not None and happened is not None:
+                    one = Looked(str(snapshot.name), fill.recorded_at, told, float(happened))
+                    found.append(one)
+    return {
+        quantity: Accuracy(tuple(sorted(found, key=lambda one: (one.at, one.model))))
+        for quantity, found in looked.items()
+    }

@@ -51,7 +51,8 @@ def cost(
         from vde_dagster.plugins.cost.accuracy import accuracy as looked_at
 
         found = looked_at(workspace, since, until)
-        output.result(found.to_json(), lambda console: _show_accuracy(console, found))
+        shown = {name: one.to_json() for name, one in found.items()}
+        output.result(shown, lambda console: _show_accuracy(console, found))
         return
     from vde_dagster.plugins.cost.spending import Total, added_up, spending
 
@@ -98,21 +99,26 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
     console.print(simple_table(titles, rows))
 
 
-def _show_accuracy(console: Console, found: Accuracy) -> None:
-    if not found.looked or found.median_factor is None or found.within is None:
+def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
+    from vde_dagster.base.texts import size
+
+    if not any(one.looked for one in found.values()):
         console.print("no fill has an earlier one to be held against")
         return
-    expected, happened = found.total
-    console.print(
-        f"{len(found.looked):,} fills were expected to take {expected:,.1f} s and took "
-        f"{happened:,.1f} s; half of them were within a factor of {found.median_factor:.2f}, "
-        f"{found.within:.0%} in their range"
-    )
-    rows: list[list[Any]] = [
-        [one.model, _at(one.at), f"{one.expected:,.2f}", f"{one.happened:,.2f}"]
-        for one in found.worst()
+    rows: list[list[Any]] = []
+    for name, one in found.items():
+        if one.median_factor is None or one.within is None:
+            continue
+        amounts = [size(round(each)) if "bytes" in name else f"{each:,.1f}" for each in one.total]
+        told = [f"{one.median_factor:.2f}", f"{one.within:.0%}"]
+        rows.append([name.replace("_", " "), f"{len(one.looked):,}", *amounts, *told])
+    titles = ["", "fills", "expected", "happened", "half within a factor of", "in their range"]
+    console.print(simple_table(titles, rows))
+    furthest = [
+        [one.model, _at(one.at), f"{one.expected.expected:,.2f}", f"{one.happened:,.2f}"]
+        for one in found["seconds"].worst()
     ]
-    console.print(simple_table(["furthest off", "at", "expected, s", "took, s"], rows))
+    console.print(simple_table(["furthest off", "at", "expected, s", "took, s"], furthest))
 
 
 def _at(at: datetime) -> str:
