@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.dbt.conftest import PROJECTS
 from vde_dagster_tests.dbt.test_manifest import FILES, described
@@ -52,24 +53,47 @@ def dbt() -> Path:
     return executable
 
 
-def test_a_project_is_compiled_twice_when_files_changed_and_then_not_again(
-    dbt: Path, tmp_path: Path
+@pytest.mark.parametrize("name", ["table", "hooks"])
+def test_a_project_is_compiled_when_files_changed_and_then_not_again(
+    dbt: Path, tmp_path: Path, name: str
 ) -> None:
-    root = tmp_path / "table"
-    shutil.copytree(PROJECTS / "table", root, ignore=shutil.ignore_patterns("target"))
+    root = tmp_path / name
+    shutil.copytree(PROJECTS / name, root, ignore=shutil.ignore_patterns("target"))
     (root / "pyproject.toml").write_text(SETTINGS.format(dbt=dbt))
     (root / "selectors.yml").write_text(SELECTORS)
     files = sorted(path.name for path in root.iterdir())
-    expected = yaml.safe_load((FILES / "table.yaml").read_text())
+    expected = yaml.safe_load((FILES / f"{name}.yaml").read_text())
 
     project = load_project(root)
 
     assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
+    assert [list(texts) for texts in project.around] == expected.get("around", [[], []])
     told = [problem.message for problem in project.warnings]
     assert told[:1] == expected["warnings"]
     assert told[1].startswith("dbt compile ")
     assert [problem.message for problem in load_project(root).warnings] == expected["warnings"]
     assert sorted(path.name for path in root.iterdir()) == sorted([*files, ".vde"])
+
+
+FAILS = """{{ config(
+    post_hook="{% if execute %}{{ exceptions.raise_compiler_error('no') }}{% endif %}"
+) }}
+select 1 as id
+"""
+
+
+def test_a_hook_that_dbt_cannot_render_takes_no_other_with_it(dbt: Path, tmp_path: Path) -> None:
+    root = tmp_path / "hooks"
+    shutil.copytree(PROJECTS / "hooks", root, ignore=shutil.ignore_patterns("target"))
+    (root / "pyproject.toml").write_text(SETTINGS.format(dbt=dbt))
+    (root / "models/fails.sql").write_text(FAILS)
+
+    project = load_project(root)
+
+    orders = project.models[ModelName("main", "orders")]
+    assert "alter table @this_model set tblproperties('writer' = 'dbt')" in orders.post_statements
+    assert project.models[ModelName("main", "fails")].post_statements == ()
+    assert "post-hook with Jinja (2)" in project.warnings[0].message
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster_tests.dbt.conftest import PROJECTS
+from vde_dagster_tests.dbt.conftest import PROJECTS, SETTINGS
 from vde_dagster_tests.dbt.test_beside import FILES
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -49,3 +50,26 @@ def test_a_dbt_project_in_a_folder_is_filled_with_models_of_our_own(tmp_path: Pa
             workspace.apply(workspace.plan("prod"))
         assert "unique_customers_customer_id" in str(raised.value)
         assert len(_rows(workspace, "SELECT * FROM main.customers")) == 2
+
+
+def test_hooks_act_on_what_is_filled_and_shown(tmp_path: Path) -> None:
+    root = tmp_path / "hooks"
+    shutil.copytree(PROJECTS / "hooks", root)
+    (root / "pyproject.toml").write_text(SETTINGS.format(name="hooks"))
+
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+        assert _rows(workspace, "SELECT id FROM main.shown ORDER BY id") == [("1",), ("2",)]
+        log = "SELECT what, about FROM raw.log ORDER BY what, about"
+        assert _rows(workspace, log) == [
+            ("before", "orders"),
+            ("end", "all"),
+            ("shown", "3"),
+            ("start", "all"),
+        ]
+        entry = workspace.store.environments.get("prod").entries[ModelName("main", "orders")]
+        table = workspace.store.tables.get(entry.table_id)
+        properties = workspace.lakehouse.table_metadata(table.ref)["properties"]
+        assert (properties["writer"], properties["rows"]) == ("dbt", "*/")
+        assert workspace.plan("prod").is_empty

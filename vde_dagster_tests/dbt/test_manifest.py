@@ -32,6 +32,7 @@ def described(model: Model) -> dict[str, Any]:
         "columns": {column.name: column.type for column in model.columns},
         "described": dict(model.column_descriptions),
         "statements": [*model.pre_statements, *model.post_statements],
+        "published": list(model.on_virtual_update),
         "partitions": list(model.partitioned_by),
         "grains": [list(columns) for columns in model.grains],
         "reads itself": model.reads_itself,
@@ -76,6 +77,7 @@ def test_nodes_become_models_of_the_same_names(copied: Callable[[str], DbtCopy],
 
     assert {str(n): described(model) for n, model in project.models.items()} == expected["models"]
     assert [problem.message for problem in project.warnings] == expected["warnings"]
+    assert [list(texts) for texts in project.around] == expected.get("around", [[], []])
     assert [_told(exposure) for exposure in project.exposures] == expected.get("exposures", [])
     assert [_tested(test) for test in project.tests] == expected.get("tests", [])
 

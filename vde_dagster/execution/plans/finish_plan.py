@@ -118,11 +118,12 @@ def damages(state: WarehouseState, environment: str) -> Iterator[str]:
 
 
 def with_statements(workspace: Workspace, plan: Plan) -> Plan:
-    """Add the statements `before_all` and `after_all` of the settings."""
+    """Add the statements `before_all` and `after_all` of the settings, and those of sources."""
     settings = workspace.settings
     before = workspace.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
-    if settings.before_all or settings.after_all:
+    around = workspace.project.around
+    if settings.before_all or settings.after_all or any(around):
         from vde_dagster.planning.rendering.views import over_views
         from vde_dagster.project.loading.environment_statements import environment_statements
 
@@ -133,14 +134,13 @@ def with_statements(workspace: Workspace, plan: Plan) -> Plan:
             if plan.snapshots[entry.snapshot_id].model.kind.is_shown
         }
         refs = [names.ref(name) for name in shown]
-        made = EnvironmentStatements(
-            *environment_statements(
-                settings,
-                plan.environment,
-                schemas=sorted({ref.namespace for ref in refs}),
-                views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
-            )
-        ).map(
+        own = environment_statements(
+            settings,
+            plan.environment,
+            schemas=sorted({ref.namespace for ref in refs}),
+            views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
+        )
+        made = EnvironmentStatements(own[0] + around[0], own[1] + around[1]).map(
             lambda text: over_views(
                 text,
                 lambda name: names.quoted(name, settings.catalog) if name in shown else None,

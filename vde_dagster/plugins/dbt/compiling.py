@@ -31,9 +31,12 @@ PROJECT_FILE = "dbt_project.yml"
 _CACHE = ".vde/cache/dbt"
 _DONE = "done.json"
 _FIRST, _LATER = "first/manifest.json", "later/manifest.json"
+_HOOKS = "hooks.json"
 _PARSED = "partial_parse.msgpack"
 MACROS = "vde_macros"
 """The folder of the macro that a compile has more than the project."""
+ANALYSES = "vde_hooks"
+"""The folder of analyses that it has more."""
 _MACRO = """{% macro is_incremental() %}
   {%- if not execute -%}{{ return(false) }}{%- endif -%}
   {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
@@ -46,6 +49,8 @@ _OWN_MACRO = re.compile(r"\{%-?\s*macro\s+is_incremental\s*\(")
 _VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
 _FLAGS = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check")
 _COMPILE = ("compile", "--no-populate-cache")
+_TRIES = 5
+"""How often hooks are compiled, each time without those of a file in which dbt cannot."""
 _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.MULTILINE)
 _STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
@@ -61,11 +66,18 @@ class Compiled(NamedTuple):
     Args:
         later: Of incremental models alone, with `is_incremental()` being true; None where there
             are none, or the project has a macro of that name.
+        hooks: Hooks as they were rendered, if some were: see `Hooks.rendered`.
     """
 
     first: str
     later: str | None = None
+    hooks: str | None = None
     seconds: float | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """All that it is of."""
+        return [path for path in (self.first, self.later, self.hooks) if path]
 
 
 @dataclass(frozen=True)
@@ -108,7 +120,8 @@ class Compiler:
                     done, now = self._compile(), True
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
         later = f"{_CACHE}/{_LATER}" if done["later"] else None
-        return Compiled(f"{_CACHE}/{_FIRST}", later, done["seconds"] if now else None)
+        hooks = f"{_CACHE}/{_HOOKS}" if done.get("hooks") else None
+        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, done["seconds"] if now else None)
 
     def _done(self) -> dict[str, Any] | None:
         """Return what the last compile left, if it was of the files as they are."""
@@ -154,7 +167,7 @@ class Compiler:
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
         own = any(map(_OWN_MACRO.search, texts))
         self._lay_out(cache / "project", own)
-        for target in (_FIRST, _LATER):
+        for target in (_FIRST, _LATER, _HOOKS):
             (cache / target).unlink(missing_ok=True)
         # Said so, as a selector of the project's may else leave nodes out.
         self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
@@ -164,7 +177,47 @@ class Compiler:
             selected = ["--select", "config.materialized:incremental"]
             self._run(cache / "project", "later", selected)
             done["later"] = True
+        manifest = (cache / _FIRST).read_bytes()
+        if b"-hook" in manifest or b'"operation"' in manifest:
+            done["hooks"] = self._render_hooks(cache / "project")
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
+
+    def _render_hooks(self, project: Path) -> bool:
+        """Let dbt render hooks with Jinja, and say whether there is one.
+
+        It never asks the warehouse here: what a hook asks may be what the hook does.
+        """
+        from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
+        from vde_dagster.plugins.dbt.manifest import decoded
+
+        cache = project.parent
+        hooks = Hooks.of(decoded((cache / _FIRST).read_bytes()))
+        (project / MACROS / "vde_hooks.sql").write_text(MACRO, encoding="utf-8")
+        (cache / "hooks").mkdir(exist_ok=True)
+        for _ in range(_TRIES):
+            if not hooks:
+                return False
+            shutil.copyfile(cache / "first" / _PARSED, cache / "hooks" / _PARSED)
+            for name, text in hooks.analyses.items():
+                (project / ANALYSES / f"{name}.sql").write_text(text, encoding="utf-8")
+            for (package, path), unique_ids in hooks.files.items():
+                own = package == hooks.manifest.metadata.project_name
+                inner = Path(path) if own else Path(PACKAGES, package, path)
+                text = (self.folder.root / self.inside / inner).read_text(encoding="utf-8")
+                _instead_of_link(project, inner, hooks.asked(text, unique_ids))
+            selected = ["--full-refresh", "--select", *hooks.selected]
+            try:
+                self._run(project, "hooks", selected, introspect=False)
+            except ProjectError as error:
+                before = hooks
+                hooks = hooks.without(str(error.location.path) if error.location else "")
+                if hooks == before:
+                    return False
+                continue
+            rendered = hooks.rendered(decoded((cache / "hooks/manifest.json").read_bytes()))
+            (cache / _HOOKS).write_text(json.dumps(rendered), encoding="utf-8")
+            return True
+        return False
 
     def _texts(self) -> list[str]:
         paths = (self.folder.root / one for one in self.files if one.endswith((".sql", ".yml")))
@@ -190,16 +243,18 @@ class Compiler:
         except yaml.YAMLError:
             load_yaml(Path(self.inside, PROJECT_FILE), text)  # It says where and what is wrong.
             described = None
-        if own or not isinstance(described, dict):
+        if not isinstance(described, dict):
             (project / PROJECT_FILE).write_text(text, encoding="utf-8")
             return
-        paths = described.get("macro-paths") or ["macros"]
-        described["macro-paths"] = [*([paths] if isinstance(paths, str) else paths), MACROS]
+        for key, usual, added in (("macro", "macros", MACROS), ("analysis", "analyses", ANALYSES)):
+            paths = described.get(f"{key}-paths") or [usual]
+            described[f"{key}-paths"] = [*([paths] if isinstance(paths, str) else paths), added]
+            (project / added).mkdir()
         (project / PROJECT_FILE).write_text(yaml.safe_dump(described), encoding="utf-8")
-        (project / MACROS).mkdir()
-        (project / MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
+        if not own:
+            (project / MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
 
-    def _run(self, project: Path, target: str, more: list[str]) -> None:
+    def _run(self, project: Path, target: str, more: list[str], *, introspect: bool = True) -> None:
         """Run dbt.
 
         Raises:
@@ -209,7 +264,7 @@ class Compiler:
 
         settings, cache = self.settings, project.parent
         command = [str(self.executable), *_FLAGS, *_COMPILE, *more]
-        command += [] if settings.introspect else ["--no-introspect"]
+        command += [] if settings.introspect and introspect else ["--no-introspect"]
         command += ["--target-path", str(cache / target), "--log-path", str(cache / "logs")]
         command += ["--target", settings.target] if settings.target else []
         command += ["--vars", json.dumps(settings.vars)] if settings.vars else []
@@ -304,6 +359,20 @@ def compiler_of(folder: Folder, inside: str) -> Compiler | None:
         return Compiler(folder, inside, Path(found), settings)
     beside = Path(sys.executable).parent / ("dbt.exe" if os.name == "nt" else "dbt")
     return Compiler(folder, inside, beside, settings) if beside.is_file() else None
+
+
+def _instead_of_link(project: Path, path: Path, text: str) -> None:
+    """Write a file of a folder of links, in which folders on the way to it become folders."""
+    for folder in reversed(path.parents[:-1]):
+        link = project / folder
+        if link.is_symlink():
+            target = link.resolve()
+            link.unlink()
+            link.mkdir()
+            for entry in os.scandir(target):
+                os.symlink(entry.path, link / entry.name)
+    (project / path).unlink(missing_ok=True)
+    (project / path).write_text(text, encoding="utf-8")
 
 
 @contextmanager

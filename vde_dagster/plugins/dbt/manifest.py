@@ -25,7 +25,6 @@ _NOT_READ = ("metrics", "semantic_models", "saved_queries")
 """Parts that are not read of the manifest; the plug-in `metrics` reads them of another file."""
 _WORDS = {
     "analysis": "analyses",
-    "operation": "on-run-start and on-run-end",
     "sql_operation": "inline queries",
 }
 """Words for nodes that have no meaning here, by their type."""
@@ -117,6 +116,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     loaded_at_field: str | None = None
     source_name: str | None = None
     patch_path: str | None = None
+    index: int | None = None
 
     @property
     def materialized(self) -> str:
@@ -239,6 +239,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         parents: Names, in parts, of what a model in Python reads.
         event_times: Columns by which dbt filters what a microbatch reads, by relation.
         later: Its compiled code where `is_incremental()` is true, if that is known.
+        hooks: Its hooks as dbt rendered them, by key and index, if it did.
     """
 
     node: Node
@@ -250,6 +251,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     parents: list[tuple[str, ...]] = []
     event_times: dict[str, str] = {}
     later: str | None = None
+    hooks: dict[str, str] = {}
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -290,9 +292,7 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
             hint=_AGAIN,
             location=_at(path, content, int(place[1]) if place else -1),
         ) from None
-    # Tests of a disabled model stay among the nodes, disabled and without compiled code.
-    enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
-    manifest = msgspec.structs.replace(manifest, nodes=enabled)
+    manifest = _enabled(manifest)
     _require_compiled(path, manifest)
     for function in manifest.functions.values():
         raise ProjectError(
@@ -301,6 +301,17 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
             location=SourceLocation(folder / function.original_file_path),
         )
     return manifest
+
+
+def decoded(content: bytes) -> Manifest:
+    """Read a manifest that dbt wrote just now, of whose version and code nobody asks."""
+    return _enabled(msgspec.json.decode(content, type=Manifest))
+
+
+def _enabled(manifest: Manifest) -> Manifest:
+    """Leave out tests of disabled models, which stay among the nodes without compiled code."""
+    enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
+    return msgspec.structs.replace(manifest, nodes=enabled)
 
 
 def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
@@ -351,14 +362,17 @@ def _require_compiled(path: Path, manifest: Manifest) -> None:
 
 
 def units_of(
-    manifest: Manifest, later: Mapping[str, Node] | None = None
+    manifest: Manifest,
+    later: Mapping[str, Node] | None = None,
+    hooks: Mapping[str, dict[str, str]] | None = None,
 ) -> dict[str, Unit | Reader]:
     """Divide a manifest into units, by unique id.
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true, if they were.
+        hooks: Hooks that dbt rendered, by unique id and `Unit.hooks`.
     """
-    later = later or {}
+    later, hooks = later or {}, hooks or {}
     nodes = manifest.nodes
     tests: dict[str, list[Node]] = {}
     for test in nodes.values():
@@ -385,6 +399,7 @@ def units_of(
             [one.relation for one in parents] if node.language == "python" else [],
             _event_times(parents) if batched else {},
             second.compiled_code if second and node.materialized == "incremental" else None,
+            hooks.get(node.unique_id, {}),
         )
     for exposure in manifest.exposures.values():
         units[exposure.unique_id] = Reader(exposure, _read_by(exposure, manifest))
@@ -493,7 +508,7 @@ def not_read(manifest: Manifest) -> Iterator[str]:
         yield from (noun for _ in getattr(manifest, part))
     placed = {_audited(n, manifest) for n in manifest.nodes.values() if n.resource_type == "test"}
     yield from ("tests that read no model" for one in placed if not one)
-    known = (*_MODELS, "test")
+    known = (*_MODELS, "test", "operation")
     others = (n.resource_type for n in manifest.nodes.values() if n.resource_type not in known)
     yield from (_WORDS.get(one, one) for one in others)
 

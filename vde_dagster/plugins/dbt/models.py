@@ -24,10 +24,11 @@ from vde_dagster.plugins.dbt.nodes.incremental import (
     time_range,
 )
 from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
-from vde_dagster.plugins.dbt.nodes.options import partitions, statements, without_meaning
+from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
 from vde_dagster.plugins.dbt.nodes.outside import asset_of, read_exposure
 from vde_dagster.plugins.dbt.nodes.python_models import python_source
 from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
+from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
 from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
 from vde_dagster.project.kinds import External, IncrementalUnmanaged, ScdType2, Seed
@@ -52,6 +53,7 @@ class Context:
         package: The dbt project's name; other packages lie below its folder.
         adapter: dbt's adapter.
         dialect: SQLGlot dialect of compiled code.
+        grants: Whether rights are granted.
     """
 
     settings: Settings
@@ -61,6 +63,7 @@ class Context:
     package: str
     adapter: str
     dialect: str
+    grants: bool = False
 
     def file(self, package: str, path: str) -> Path:
         """Return a file of a package, relative to the root."""
@@ -87,7 +90,7 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     location = SourceLocation(path, line)
     with _configured(node, location):
         model, reads, unread = _model(unit, context, location)
-        unread += tuple(without_meaning(node))
+        unread += tuple(without_meaning(node, grants=context.grants))
     audits, audit_reads, broken = audits_of(
         unit.tests, lambda test, form: _test(test, form, unit, context)
     )
@@ -161,18 +164,14 @@ def _model(
         audits = tuple(constraints_of(node, dialect))
         model = replace(model, audits=audits, grains=grains_of(node))
     unread = (*made.unread, *misread)
+    model, unknown = with_statements(
+        model, node, unit.hooks, dialect, context.names, grants=context.grants
+    )
+    unread += unknown
     if isinstance(model.kind, Seed):
         return _seed(node, model, context), {}, unread
     if model.kind.owns_table:
-        before, unknown_before = statements(node, "pre-hook", dialect, location)
-        after, unknown_after = statements(node, "post-hook", dialect, location)
-        unread += (*unknown_before, *unknown_after)
-        partitioned = partitions(node, dialect)
-        model = replace(
-            model, pre_statements=before, post_statements=after, partitioned_by=partitioned
-        )
-    else:
-        unread += tuple(f"{k} of views" for k in ("pre-hook", "post-hook") if node.config.get(k))
+        model = replace(model, partitioned_by=partitions(node, dialect))
     read = _python(unit, model, context) if is_python else _with_query(unit, made, model, context)
     appends = isinstance(read[0].kind, IncrementalUnmanaged) and read[0].kind.refills is False
     return *read, (*unread, *([APPENDED] if appends else []))

@@ -19,6 +19,8 @@ class DbtSettings(PluginSettings):
         target: The target of its profile; empty for the profile's own.
         profiles_dir: The folder of `profiles.yml`, from the project's folder; empty for dbt's own.
         vars: Variables, as `--vars` has them.
+        grants: Whether rights are granted when a model is published, by the statements GRANT and
+            REVOKE, which Spark has with some catalogs' extensions alone.
         introspect: Whether dbt may connect to its warehouse meanwhile, for macros that ask it.
     """
 
@@ -28,3 +30,4 @@ class DbtSettings(PluginSettings):
     profiles_dir: str = ""
     vars: dict[str, Any] = field(default_factory=dict)
     introspect: bool = False
+    grants: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, compiler_of
+from vde_dagster.plugins.dbt.settings import DbtSettings
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
@@ -29,6 +31,7 @@ _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 _SEMANTIC = "semantic_manifest.json"
 """What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
+_HOOKS = "target/hooks.json"
 _DIALECTS = {
     "athena": "athena",
     "bigquery": "bigquery",
@@ -81,14 +84,18 @@ class DbtProject:
     def _compiler(self) -> Compiler | None:
         return compiler_of(self._folder, self._inside)
 
+    @property
+    def _grants(self) -> bool:
+        return DbtSettings(**self._folder.settings.plugins.get("dbt", {})).grants
+
     @cached_property
     def _compiled(self) -> Compiled:
         """The manifests: those of a compile of our own, or the project's."""
         if self._compiler is not None:
             return self._compiler.manifests()
-        later = f"{self._inside}{_LATER}"
-        there = (self._folder.root / later).is_file()
-        return Compiled(f"{self._inside}{_MANIFEST}", later if there else None)
+        first, *others = (f"{self._inside}{path}" for path in (_MANIFEST, _LATER, _HOOKS))
+        later, hooks = (path if (self._folder.root / path).is_file() else None for path in others)
+        return Compiled(first, later, hooks)
 
     def _get_ready(self) -> None:
         """Find out which units there are, once; not before anybody asks, as dbt may have to run."""
@@ -96,8 +103,7 @@ class DbtProject:
             return
         self._ready = True
         try:
-            paths = [path for path in self._compiled[:2] if path]
-            content = self._folder.hasher.combined(paths)
+            content = self._folder.hasher.combined(self._compiled.files)
             if self._memory.get("manifest") != content:
                 self._memory.clear()
                 self._read_anew(content)
@@ -120,10 +126,12 @@ class DbtProject:
     def _read_anew(self, content: str) -> None:
         """Remember what decides whether units are to be read."""
         from vde_dagster.plugins.dbt.age import recorded
+        from vde_dagster.plugins.dbt.hooks import around_runs
         from vde_dagster.plugins.dbt.manifest import not_read, own_database, unit_hash
 
         manifest = self._manifest
         self._memory |= {
+            "around": list(around_runs(manifest, self._hooks)),
             "manifest": content,
             "units": {f"{self._path}#{one}": unit_hash(unit) for one, unit in self._parts.items()},
             "database": own_database(manifest),
@@ -159,7 +167,14 @@ class DbtProject:
         from vde_dagster.plugins.dbt.manifest import later_nodes, units_of
 
         later = self._compiled.later
-        return units_of(self._manifest, later_nodes(self._content(later)) if later else {})
+        second = later_nodes(self._content(later)) if later else {}
+        return units_of(self._manifest, second, self._hooks)
+
+    @cached_property
+    def _hooks(self) -> dict[str, dict[str, str]]:
+        path = self._compiled.hooks
+        found: dict[str, dict[str, str]] = json.loads(self._content(path)) if path else {}
+        return found
 
     @property
     def _units(self) -> Mapping[str, str]:
@@ -178,6 +193,7 @@ class DbtProject:
             sorted(self.names.catalogs.items()),
             memory.get("adapter"),
             memory.get("package"),
+            self._grants,
         )
         return digest(repr(deciding))
 
@@ -200,10 +216,9 @@ class DbtProject:
         self._get_ready()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
-        manifests = [path for path in self._compiled[:2] if path]
         from vde_dagster.plugins.dbt.age import files_of
 
-        return [*manifests, *files_of(self._memory)]
+        return [*self._compiled.files, *files_of(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
         """Return nothing: what units use is noted when they are read."""
@@ -247,7 +262,33 @@ class DbtProject:
             self._memory["package"],
             adapter,
             _DIALECTS[adapter],
+            self._grants,
         )
+
+    def around(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return hooks of runs as statements."""
+        found = self._around[0]
+        return found["on-run-start"], found["on-run-end"]
+
+    @cached_property
+    def _around(self) -> tuple[dict[str, list[str]], list[str]]:
+        """Statements by the name of their list, and what of the lists has no meaning here."""
+        found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
+        unread: list[str] = []
+        hooks = self._memory.get("around", ())
+        if self._problem is None and hooks:
+            from vde_dagster.plugins.dbt.nodes.statements import spark_statements
+
+            dialect = self._context.dialect
+            place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
+            for key, text in hooks:
+                if text is None:
+                    unread.append(f"{key} with Jinja")
+                    continue
+                made, why = spark_statements(text, dialect, self.names, place)
+                found[key] += made
+                unread += [f"{key} {why}"] if why else []
+        return found, unread
 
     # -- warnings --------------------------------------------------------------------------
 
@@ -259,6 +300,7 @@ class DbtProject:
         read = _METRICS if self._semantic else frozenset[str]()
         unread = Counter({w: n for w, n in self._memory["unread"].items() if w not in read})
         unread.update(word for file in files for word in dict.fromkeys(file.unread))
+        unread.update(self._around[1])
         if unread:
             told = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
             message = f"of the dbt project this has no meaning here, by number of nodes: {told}"

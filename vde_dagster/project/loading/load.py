@@ -34,7 +34,7 @@ from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources.own_files import own_files
-from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Warns
+from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Surrounds, Warns
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 from vde_dagster.sql.trees import ParsedQueries
@@ -235,6 +235,12 @@ class ProjectLoad:
                 own = [file for file in files if self._files.get(file.path.as_posix()) is source]
                 found += source.warnings(own)
         return tuple(found)
+
+    def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what sources run before and after all else when a plan is applied."""
+        found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
+        before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
+        return tuple(before), tuple(after)
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
         """Read one model anew, and other files only where its macros ask for their columns."""

@@ -224,6 +224,8 @@ class Project:
         models: Parents before children, external ones included.
         problems: Mistakes of files that were left out; empty for strict loads.
         warnings: What sources say of their files, which stops nothing.
+        around: Spark SQL that sources run before and after all else when a plan is applied, beside
+            the settings' `before_all` and `after_all`.
     """
 
     root: Path
@@ -235,6 +237,7 @@ class Project:
     files_hash: str
     warnings: tuple[Problem, ...] = ()
     exposures: tuple[Exposure, ...] = ()
+    around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 def load_project(
@@ -380,6 +383,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
         load.files_hash(),
         (*load.warnings(files), *misdescribed),
         exposures,
+        load.around(),
     )
 
 

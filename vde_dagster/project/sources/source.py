@@ -79,6 +79,14 @@ class Warns(Protocol):
         """Return its warnings; `files` are those of its files that could be read."""
 
 
+@runtime_checkable
+class Surrounds(Protocol):
+    """What a source has besides, whose author has statements around all that is done."""
+
+    def around(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return Spark SQL to run before and after all else, beside that of the settings."""
+
+
 SourceFactory = Callable[["Folder"], Source | None]
 """Makes a source for a folder, or none when nothing of its make lies there."""
 

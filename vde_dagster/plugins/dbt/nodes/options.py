@@ -1,18 +1,12 @@
-"""Configuration of nodes beside their kind: layout, hooks, and what has no meaning here."""
+"""Configuration of nodes beside their kind: layout, and what has no meaning here."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.reading.rendering import render_statement
 from vde_dagster.sql.expressions import in_spark
-from vde_dagster.sql.scanner import SourceText
-from vde_dagster.sql.trees import placeholder
 
 _READ = frozenset(
     {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
@@ -35,12 +29,6 @@ _OWN = frozenset({"freshness", "loaded_at_field"})
 """Configuration of sources that is read; of models it says something else."""
 _SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
 """Configuration that changes nothing: names are quoted, and descriptions kept, anyway."""
-_STATEMENTS = frozenset(
-    {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
-    | {"ANALYZE", "REFRESH", "CACHE", "UNCACHE", "USE", "ADD", "COMMENT", "SELECT", "WITH"}
-)
-"""How the statements begin that Spark and Iceberg know."""
-_THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
 
 
 def partitions(node: Node, dialect: str) -> tuple[str, ...]:
@@ -63,37 +51,20 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     )
 
 
-def statements(
-    node: Node, key: str, dialect: str, location: SourceLocation
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the hooks of a key as statements, and what of them has no meaning here.
+def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
+    """Yield configuration of a node that has no meaning here, by its names.
 
-    A manifest has hooks as they were written, with their Jinja; of that only `{{ this }}` is known.
+    Args:
+        grants: Whether rights are granted.
     """
-    found, unread = [], []
-    for hook in node.config.get(key) or ():
-        text = str(hook.get("sql") if isinstance(hook, Mapping) else hook).strip().rstrip(";")
-        text = _THIS.sub(placeholder("this_model"), text)
-        if "{{" in text or "{%" in text:
-            unread.append(f"{key} with Jinja")
-        elif text.split(None, 1)[0].upper() not in _STATEMENTS:
-            unread.append(f"{key} with statements that Spark does not have")
-        else:
-            expander = Expander(SourceText(location.path, text), MacroScope({}, {}, dialect))
-            try:
-                found.append(render_statement(expander, expander.expand()))
-            except ProjectError:
-                unread.append(f"{key} that cannot be written in Spark SQL")
-    return tuple(found), tuple(unread)
-
-
-def without_meaning(node: Node) -> Iterator[str]:
-    """Yield configuration of a node that has no meaning here, by its names."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():
         known = (
-            key in _READ or key in _SAME_HERE or (node.resource_type == "source" and key in _OWN)
+            key in _READ
+            or key in _SAME_HERE
+            or (node.resource_type == "source" and key in _OWN)
+            or (grants and key == "grants")
         )
         if not known and _says_something(value):
             yield key

@@ -83,6 +83,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
         column_descriptions={},
         audits=(),
         asset=asset,
+        on_virtual_update=(),
     )
     view = replace(
         model,

@@ -1,0 +1,176 @@
+"""Hooks of dbt, which a manifest has as they were written: dbt renders them in a compile more.
+
+Behind the code of a model that has hooks stands a macro that renders them as `dbt run` would, in
+the model's own context, and leaves them in a comment of the compiled code. Hooks of runs are
+analyses of their own. What asks the warehouse, or is another text in each run, is not rendered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vde_dagster.plugins.dbt.manifest import Manifest
+
+KEYS = ("pre-hook", "post-hook")
+MACRO = r"""{% macro vde_hooks(asked) %}
+  {%- if execute -%}
+    {%- set found = {} -%}
+    {%- for key, index in asked.get(model.unique_id, []) -%}
+      {%- set hooks = pre_hooks if key == 'pre-hook' else post_hooks -%}
+      {%- do found.update({key ~ ' ' ~ index: render(hooks[index].get('sql'))}) -%}
+    {%- endfor -%}
+    {{ vde_hooks_told(found) }}
+  {%- endif -%}
+{% endmacro %}
+{% macro vde_hooks_told(found) -%}
+  /*vde_hooks {{ tojson(found) | replace('*', '\\u002a') }}*/
+{%- endmacro %}
+"""
+_OF_RUN = "{% set text %}{text}{% endset %}{{ vde_hooks_told({'': text | string}) }}\n"
+_RENDERED = re.compile(r"/\*vde_hooks (.*?)\*/", re.DOTALL)
+_END_OF_SNAPSHOT = re.compile(r"\{%-?\s*endsnapshot\b")
+_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_TABLE_ALONE = re.compile(r"\{\{-?\s*this\s*-?\}\}")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OF_THE_RUN = re.compile(
+    r"\b(?:run_query|statement|load_result|store_result|load_relation|is_incremental|flags"
+    r"|should_full_refresh|invocation_id|run_started_at|modules\.datetime|thread_id"
+    r"|selected_resources|results|schemas|database_schemas)\b"
+    r"|\badapter\.(?!quote\b|dispatch\b|type\b)"
+)
+"""What is known only while dbt runs: rows of the warehouse, its relations, the run itself."""
+
+
+def text_of(hook: Any) -> str:
+    """Return a hook's text as it was written, without what ends it."""
+    text = hook.get("sql") if isinstance(hook, Mapping) else hook
+    return str(text or "").strip().rstrip(";").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of a manifest that dbt can render while it compiles.
+
+    Args:
+        models: Keys and indexes of hooks, by the unique ids of their nodes.
+        runs: Unique ids of hooks of runs.
+    """
+
+    manifest: Manifest
+    models: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    runs: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Hooks:
+        """Find those with Jinja that says the same in each run."""
+        models, runs, macros = {}, [], _macros_by_name(manifest)
+        for unique_id, node in manifest.nodes.items():
+            if node.resource_type == "operation":
+                # What a package calls by its name alone is known only within the package.
+                own = node.package_name == manifest.metadata.project_name
+                if own and _is_known(node.raw_code, macros):
+                    runs.append(unique_id)
+            elif node.resource_type in ("model", "snapshot") and node.language == "sql":
+                known = [
+                    (key, index)
+                    for key in KEYS
+                    for index, hook in enumerate(node.config.get(key) or ())
+                    if _is_known(text_of(hook), macros)
+                ]
+                has_code = node.original_file_path.endswith(".sql")
+                if known and has_code and node.materialized != "ephemeral":
+                    models[unique_id] = known
+        return cls(manifest, models, runs)
+
+    def __bool__(self) -> bool:
+        return bool(self.models or self.runs)
+
+    def without(self, path: str) -> Hooks:
+        """Return them without those of the nodes of a file, told by the end of its path."""
+        nodes = self.manifest.nodes
+        models = {
+            one: keys
+            for one, keys in self.models.items()
+            if not path.endswith(nodes[one].original_file_path)
+        }
+        return replace(self, models=models)
+
+    @property
+    def selected(self) -> list[str]:
+        """What dbt is to compile, in its own words."""
+        names = {self.manifest.nodes[one].name for one in self.models}
+        return [f"fqn:{name}" for name in sorted({*names, *self.analyses})]
+
+    @property
+    def analyses(self) -> dict[str, str]:
+        """The text of an analysis for each hook of runs, by its name."""
+        nodes = self.manifest.nodes
+        texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
+        return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
+
+    @property
+    def files(self) -> dict[tuple[str, str], list[str]]:
+        """Unique ids by package and file."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for unique_id in self.models:
+            node = self.manifest.nodes[unique_id]
+            found.setdefault((node.package_name, node.original_file_path), []).append(unique_id)
+        return found
+
+    def asked(self, text: str, unique_ids: Sequence[str]) -> str:
+        """Return a file's text in which the hooks of its nodes are rendered."""
+        asked = json.dumps({one: self.models[one] for one in unique_ids})
+        call = f"\n{{{{ vde_hooks({asked}) }}}}\n"
+        if not _END_OF_SNAPSHOT.search(text):
+            return text + call
+        return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
+
+    def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
+        """Return hooks as dbt rendered them: by unique ids, and keys with indexes; runs' by ''."""
+        found = {}
+        analyses = dict(zip(self.analyses, self.runs, strict=True))
+        for node in compiled.nodes.values():
+            told = _RENDERED.search(node.compiled_code or "")
+            if told is not None:
+                found[analyses.get(node.name, node.unique_id)] = json.loads(told[1])
+        return found
+
+
+def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the Jinja of macros, those of adapters too, by the names that they are called by."""
+    found: dict[str, list[str]] = {}
+    for unique_id, macro in manifest.macros.items():
+        name = unique_id.rpartition(".")[2]
+        jinja = " ".join(_JINJA.findall(macro.macro_sql))
+        for called in {name, name.rpartition("__")[2]}:
+            found.setdefault(called, []).append(jinja)
+    return found
+
+
+def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
+    """Say whether a hook has Jinja that dbt can render while it compiles, and needs it for."""
+    jinja = " ".join(_JINJA.findall(_TABLE_ALONE.sub("", text)))
+    waiting, seen = [jinja], set[str]()
+    while waiting:
+        one = waiting.pop()
+        if _OF_THE_RUN.search(one):
+            return False
+        called = {word for word in _WORD.findall(one) if word in macros} - seen
+        seen |= called
+        waiting += [code for word in called for code in macros[word]]
+    return bool(jinja)
+
+
+def around_runs(
+    manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[str, str | None]]:
+    """Yield hooks of runs in their order: the key, and the text where it is known."""
+    hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
+    for node in sorted(hooks, key=lambda n: n.index or 0):
+        key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"
+        text: str | None = rendered.get(node.unique_id, {}).get("", node.raw_code)
+        yield key, None if text is None or _JINJA.search(text) else text

@@ -1,0 +1,179 @@
+"""Hooks and grants of a node as statements of its model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.plugins.dbt.hooks import KEYS, text_of
+from vde_dagster.plugins.dbt.manifest import Node
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.model import Model
+from vde_dagster.project.reading.rendering import render_statement
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, tokens_of
+from vde_dagster.sql.statements import replace_dotted_names
+from vde_dagster.sql.trees import placeholder
+
+_STATEMENTS = frozenset(
+    {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
+    | {"ANALYZE", "REFRESH", "CACHE", "UNCACHE", "USE", "ADD", "COMMENT", "SELECT", "WITH"}
+)
+"""How the statements begin that Spark and Iceberg know."""
+_THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
+_PART = re.compile(r"\bthis\.(?:name|identifier|table)\b")
+_TABLE = placeholder("this_model")
+_RIGHTS = frozenset({"GRANT", "REVOKE"})
+_WRITES_ROWS = re.compile(
+    r"(?:INSERT\s+(?:INTO|OVERWRITE)(?:\s+TABLE)?|UPDATE|DELETE\s+FROM|MERGE\s+INTO"
+    r"|TRUNCATE\s+TABLE|DROP\s+TABLE(?:\s+IF\s+EXISTS)?)\s+@this_model\b",
+    re.IGNORECASE,
+)
+"""Statements beside a fill's one commit, which alone is audited, published and repeated."""
+
+
+def with_statements(
+    model: Model,
+    node: Node,
+    rendered: Mapping[str, str],
+    dialect: str,
+    names: TableNames,
+    *,
+    grants: bool,
+) -> tuple[Model, tuple[str, ...]]:
+    """Add a node's hooks and grants to its model; return also what of them has no meaning here.
+
+    A table's hooks surround its query. Of a view settings of the session stand before its query,
+    and what dbt does to it once it is made follows its publication.
+
+    Args:
+        rendered: Hooks that dbt rendered, by key and index.
+        grants: Whether rights are granted, which no Spark does without a catalog's extensions.
+    """
+    hooks = _Hooks(node, rendered, dialect, names, model.location)
+    before, after = hooks.of("pre-hook"), hooks.of("post-hook")
+    given = [one for one in (*before, *after) if _first_word(one, "spark") in _RIGHTS]
+    unread = hooks.unread
+    if given and not grants:
+        unread += [f"hooks that {_first_word(one, 'spark').lower()} rights" for one in given]
+    before, after = ([one for one in all_ if one not in given] for all_ in (before, after))
+    published = [*given, *_grants(node)] if grants else []
+    if not model.kind.owns_table:
+        from vde_dagster.planning.rendering.render import only_of_session
+
+        unread += ["pre-hook of views" for one in before if not only_of_session(one)]
+        before = [one for one in before if only_of_session(one)]
+        published, after = [*after, *published], []
+    if not model.kind.is_shown:
+        unread += [f"{key} of ephemeral models" for key in KEYS if node.config.get(key)]
+        before, after, published = [], [], []
+    model = replace(
+        model,
+        pre_statements=tuple(before),
+        post_statements=tuple(after),
+        on_virtual_update=tuple(published),
+    )
+    return model, tuple(unread)
+
+
+def _grants(node: Node) -> Iterator[str]:
+    """Yield statements that give the rights which a node's configuration names."""
+    given: Mapping[str, Any] = node.config.get("grants") or {}
+    for right, people in given.items():
+        for one in [people] if isinstance(people, str) else people or ():
+            yield f"GRANT {right.upper()} ON VIEW @this_model TO {quote(str(one))}"
+
+
+@dataclass(slots=True)
+class _Hooks:
+    """A node's hooks, and what of those that were read has no meaning here."""
+
+    node: Node
+    rendered: Mapping[str, str]
+    dialect: str
+    names: TableNames
+    location: SourceLocation
+    unread: list[str] = field(default_factory=list)
+
+    def of(self, key: str) -> list[str]:
+        """Return the hooks of a key as statements.
+
+        A manifest has them as they were written; of their Jinja `{{ this }}` alone is known.
+        """
+        found = []
+        for index, hook in enumerate(self.node.config.get(key) or ()):
+            written = text_of(hook)
+            text = self.rendered.get(f"{key} {index}", _THIS.sub(_TABLE, written))
+            text = _over_this(text, self.node)
+            if "{{" in text or "{%" in text:
+                self.unread.append(f"{key} with Jinja")
+            elif _PART.search(written) and _names_alone(text, self.node):
+                self.unread.append(f"{key} that names its table without a schema")
+            else:
+                made, why = spark_statements(text, self.dialect, self.names, self.location)
+                if any(map(_WRITES_ROWS.match, made)):
+                    made, why = [], "that writes rows of its own table"
+                found += made
+                self.unread += [f"{key} {why}"] if why else []
+        return found
+
+
+def spark_statements(
+    text: str, dialect: str, names: TableNames, location: SourceLocation
+) -> tuple[list[str], str | None]:
+    """Return the statements of a text in Spark SQL, and why it is none, if it is none.
+
+    Args:
+        names: They tell which names of three parts lie in the project's own catalog.
+    """
+    found: list[str] = []
+    source = SourceText(location.path, text)
+    try:
+        for start, end in _divided(source, dialect):
+            one = SourceText(location.path, text[start:end])
+            if _first_word(one.text, dialect) not in _STATEMENTS | _RIGHTS:
+                return [], "with statements that Spark does not have"
+            expander = Expander(one, MacroScope({}, {}, dialect))
+            statement = render_statement(expander, expander.expand())
+            found.append(replace_dotted_names(statement, names.in_own_catalog))
+    except ProjectError:
+        return [], "that cannot be written in Spark SQL"
+    return found, None
+
+
+def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
+    """Yield where statements begin and end that semicolons divide."""
+    tokens = tokens_of(source, backslash=dialect in BACKSLASH_DIALECTS)
+    own: list[Token] = []
+    for token in tokens:
+        if token.text != ";":
+            own.append(token)
+        elif own:
+            yield own[0].start, own[-1].end
+            own = []
+    if own:
+        yield own[0].start, own[-1].end
+
+
+def _over_this(text: str, node: Node) -> str:
+    """Let a hook name the table that is filled where it has the name of the model's."""
+    parts = node.relation[-2:]
+    for name in (node.relation_name, ".".join(node.relation), ".".join(parts)):
+        if name:
+            text = re.sub(rf'(?<![\w.`"]){re.escape(name)}(?![\w`"])', _TABLE, text)
+    return text
+
+
+def _names_alone(text: str, node: Node) -> bool:
+    """Say whether a word of a hook, outside of texts, is the name of its table."""
+    name = node.relation[-1].lower()
+    return any(token.text.strip('`"').lower() == name for token in tokens_of(text))
+
+
+def _first_word(text: str, dialect: str) -> str:
+    tokens = tokens_of(text, backslash=dialect in BACKSLASH_DIALECTS)
+    return tokens[0].text.upper() if tokens else ""
