@@ -275,7 +275,7 @@ def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
     analysis = analyse_plan(workspace, plan)
     if analysis.mistakes:
         raise ProjectError.of(analysis.mistakes)
-    if not plan.is_empty:
+    if not plan.is_empty and workspace.store.rights.has("plan"):
         workspace.store.plans.save(plan)
     output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
     for name, why in analysis.left_out.items():

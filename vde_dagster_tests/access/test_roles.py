@@ -181,6 +181,32 @@ def test_who_has_the_right_does_it_and_nobody_else(world: World, case: dict[str,
         assert workspace.store.log.verify().wrong is None
 
 
+RUNS = [case for case in CASES if "runs" in case]
+
+
+@pytest.mark.parametrize("case", RUNS, ids=lambda case: case["runs"])
+def test_a_command_is_run_by_who_may_and_refused_to_others(
+    world: World,
+    case: dict[str, str],
+    vde: Vde,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    arguments = case["runs"].replace("OUT", str(tmp_path)).split()
+    least, before = WHO.index(case["right"]), world.content()
+    for who in WHO[:least]:
+        monkeypatch.setenv("VDE_STATE_URL", world.url(who))
+        refused = vde(*arguments, "--project", world.project.root)
+        assert refused.code == 2, (who, refused)
+        assert "may not" in refused.err or "right to plan" in refused.err, (who, refused)
+        assert world.content() == before, f"{who} changed something"
+    monkeypatch.setenv("VDE_STATE_URL", world.url(WHO[least]))
+    done = vde(*arguments, "--project", world.project.root)
+    assert done.code == 0, done
+    assert "Traceback" not in done.err
+    assert (world.content() == before) == (case["right"] == "read")
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if "sql" in case], ids=lambda c: c["sql"])
 def test_sql_around_the_program_is_held_to_the_same(world: World, case: dict[str, str]) -> None:
     least = len(WHO) if case["right"] == "nobody" else WHO.index(case["right"])

@@ -211,6 +211,7 @@ class Environments:
         """
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
+        self.workspace.store.rights.require("apply", "run audits, whose results are kept")
         return audit_environment(self.workspace, environment_name(environment), select, labels)
 
     def drop(self, environment: str) -> None:

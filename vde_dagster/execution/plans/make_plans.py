@@ -117,6 +117,8 @@ class Plans:
         named, environment = environment, environment_name(environment)
         options = replace(options, **said)
         save = self._may(environment, save=save, at_once=at_once)
+        if author is not None:
+            self.workspace.store.rights.require("plan", "propose a plan")
         branch = "" if options.restate else self._branch(named, environment)
         if options.restate:
             plan = self._again(environment, options)
