@@ -73,7 +73,9 @@ def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
     compared = len(ours.keys() & theirs.keys())
     total = sum(len(ours[name]) for name in theirs)
     print(f"{project.name}: {compared} tables with {total} rows compared, {wrong} differ", end="; ")
-    print(f"{refused} refused here, {len(ours) - compared} not built by dbt", flush=True)
+    others = ", ".join(sorted(ours.keys() - theirs.keys()))
+    told = f"{len(ours) - compared} not built by dbt{f' ({others})' if others else ''}"
+    print(f"{refused} refused here, {told}", flush=True)
     return wrong
 
 

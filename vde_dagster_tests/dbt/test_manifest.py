@@ -177,6 +177,18 @@ def test_a_seed_behind_a_link_is_read_and_watched(shop: DbtCopy) -> None:
     assert (kind.row_count, shop.read) == (4, ["seed.shop.raw_orders"])
 
 
+def test_times_of_day_in_a_seed_are_texts_which_is_said(shop: DbtCopy) -> None:
+    types = {"ordered_at": "TIME", "status": "time without time zone"}
+    shop.edit(_set("nodes", "seed.shop.raw_orders", "config", "column_types", value=types))
+
+    project = shop.load()
+
+    columns = {c.name: c.type for c in project.models[ModelName("main", "raw_orders")].columns}
+    assert (columns["ordered_at"], columns["status"]) == ("STRING", "STRING")
+    told = "seeds with columns of the type TIME, which are texts (1)"
+    assert told in project.warnings[0].message
+
+
 def test_a_link_that_leads_to_no_file_is_one_mistake(shop: DbtCopy) -> None:
     path = shop.root / "seeds/raw_orders.csv"
     path.unlink()
@@ -345,6 +357,33 @@ CUSTOMERS = ("nodes", "model.shop.customers")
             _set(*CUSTOMERS, "config", value="table"),
             ": the node model.shop.customers is none of dbt's: Expected `object`, got `str` - at "
             "`$.config` Hint: run `dbt compile`",
+        ),
+        (
+            _set(
+                *CUSTOMERS,
+                value={
+                    "unique_id": "model.shop.customers",
+                    "resource_type": "model",
+                    "package_name": "shop",
+                    "original_file_path": "models/marts/customers.sql",
+                    "name": "customers",
+                    "schema": "main",
+                    "config": {"materialized": "table"},
+                    "contract": {"enforced": True},
+                    "columns": {"at": {"name": "at", "data_type": "time(6)"}},
+                    "compiled_code": "select 1 as at",
+                },
+            ),
+            "models/marts/customers.sql:1: the type 'time(6)' is none that Spark's tables can have",
+        ),
+        (
+            _set(*CUSTOMERS, "compiled_code", value="select\n  cast('10:00' as time) as at"),
+            "target/compiled/shop/models/marts/customers.sql:2:19: the query cannot be written in "
+            "Spark SQL: the type TIME",
+        ),
+        (
+            _set(*CUSTOMERS, "compiled_code", value="select 1\n  , '10:00'::time as time"),
+            "models/marts/customers.sql:2:14: the query cannot be written in Spark SQL: the type",
         ),
         (
             lambda m: [node.update(compiled_code=None) for node in m["nodes"].values()],

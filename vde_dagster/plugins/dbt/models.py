@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,11 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.scanner import SourceText, refuse_too_deep
 from vde_dagster.sql.trees import ParsedQueries, placeholder
+
+_TIME = re.compile(
+    r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
+)
+"""Types of times of day: Iceberg's tables have one, which Spark refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,8 @@ def _model(
     )
     unread += unknown
     if isinstance(model.kind, Seed):
-        return _seed(node, model, context), {}, unread
+        model, texts = _seed(node, model, context)
+        return model, {}, (*unread, *texts)
     if model.kind.owns_table:
         model = replace(model, partitioned_by=partitions(node, dialect))
     read = _python(unit, model, context) if is_python else _with_query(unit, made, model, context)
@@ -327,14 +334,29 @@ def _type(text: str, context: Context, location: SourceLocation) -> str:
     def fail(message: str, hint: str | None) -> ProjectError:
         return ProjectError(message, hint=hint, location=location)
 
+    if _TIME.fullmatch(text.strip()):
+        hint = "let the column be a text or a timestamp"
+        raise fail(f"the type '{text}' is none that Spark's tables can have", hint)
     return canonical_type(text, context.dialect, fail)
 
 
-def _seed(node: Node, model: Model, context: Context) -> Model:
-    """Fill in a seed from its file: its columns are those of the first line."""
+def _type_in(
+    given: Mapping[str, str], name: str, times: Sequence[str], context: Context, at: SourceLocation
+) -> str | None:
+    if name in times:
+        return "STRING"
+    return _type(given[name], context, at) if name in given else None
+
+
+def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
+    """Fill in a seed from its file, and say what of it is otherwise than in dbt.
+
+    Its columns are those of the first line.
+    """
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place
     given = {str(k).lower(): str(v) for k, v in (node.config.get("column_types") or {}).items()}
+    times = [name for name, type_ in given.items() if _TIME.fullmatch(type_.strip())]
     if path.is_symlink() and not path.is_file():
         raise ProjectError(
             f"the file of the seed '{node.name}' is a link to {os.readlink(path)}, "
@@ -355,13 +377,12 @@ def _seed(node: Node, model: Model, context: Context) -> Model:
     columns = tuple(
         Column(
             name.strip(),
-            _type(given[name.strip().lower()], context, model.location)
-            if name.strip().lower() in given
-            else None,
+            _type_in(given, name.strip().lower(), times, context, model.location),
             model.column_descriptions.get(name.strip()),
         )
         for name in names
         if name.strip()
     )
     model = replace(model, columns=columns)
-    return load_seed(context.settings, model, model.location.path)
+    texts = ("seeds with columns of the type TIME, which are texts",) if times else ()
+    return load_seed(context.settings, model, model.location.path), texts

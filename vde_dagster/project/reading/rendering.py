@@ -30,7 +30,7 @@ from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import parsed, read_statements
-from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.scanner import SourceText, scan, tokens_of
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.tables import tables_read
@@ -210,7 +210,16 @@ class _Text:
             return spark_text(tree, self.expander.scope.dialect)
         except Unwritable as problem:
             message = f"the {self.what} cannot be written in Spark SQL: {problem}"
-            raise self.error(self.begin, message, _TRANSLATE) from problem
+            raise self.error(self._place_of(problem), message, _TRANSLATE) from problem
+
+    def _place_of(self, problem: Unwritable) -> int:
+        """Return where a cast to a type says so; else where the text begins."""
+        tokens = tokens_of(self.expanded.text) if problem.types else []
+        for before, token, behind in zip(tokens, tokens[1:], tokens[2:] + tokens[:1], strict=False):
+            cast = before.is_word("AS") and behind.text in ("(", ")")
+            if token.text.upper() in problem.types and (cast or before.text.endswith(":")):
+                return token.start
+        return self.begin
 
     def check_query(self, tree: exp.Expr) -> None:
         from sqlglot import exp

@@ -37,7 +37,7 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
         if what is not None:
             raise Unwritable(what)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
-            raise Unwritable("the type TIME")
+            raise Unwritable("the type TIME", "TIME", "TIMETZ")
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _told(node, dialect):
