@@ -17,15 +17,17 @@ from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub, FakeGitLab, serv
 from vde_dagster_tests.cli.conftest import vde
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.conftest import postgres
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 SETTINGS = """
 [tool.vde]
 id = "shop"
-state_url = "sqlite:///{folder}/state.db"
+state_url = "{state_url}"
 warehouse = "{folder}/warehouse"
 """
 _FORGE = ("GITHUB_", "GITLAB_", "CI_", "CI")
-__all__ = ["vde"]
+__all__ = ["postgres", "vde"]
 
 Fake = TypeVar("Fake", bound=FakeForge)
 
@@ -124,12 +126,25 @@ def entries(workspace: Workspace, name: str) -> dict[str, str]:
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     """A team whose main branch is not published yet."""
     _no_forge(monkeypatch)
-    team = Team(tmp_path)
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(team.bare))
-    git(tmp_path, "clone", "-q", str(team.bare), str(tmp_path / "first"))
-    settings = SETTINGS.format(folder=tmp_path)
+    return _team(tmp_path, f"sqlite:///{tmp_path}/state.db")
+
+
+@pytest.fixture
+def team_on_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
+) -> Team:
+    """The same, on a PostgreSQL server."""
+    _no_forge(monkeypatch)
+    return _team(tmp_path, postgres.url(postgres.create_database()))
+
+
+def _team(folder: Path, state_url: str) -> Team:
+    team = Team(folder)
+    git(folder, "init", "-q", "--bare", "-b", "main", str(team.bare))
+    git(folder, "clone", "-q", str(team.bare), str(folder / "first"))
+    settings = SETTINGS.format(folder=folder, state_url=state_url)
     files = {**SHOP, "pyproject.toml": settings, ".gitignore": ".vde/\n"}
-    team.commit(ProjectFolder(tmp_path / "first", files), "main")
+    team.commit(ProjectFolder(folder / "first", files), "main")
     return team
 
 

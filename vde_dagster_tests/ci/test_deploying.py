@@ -194,7 +194,16 @@ def test_deployments_that_newer_ones_overtook_are_made_up_for(team: Team) -> Non
         assert f"plan {done.plan_id} was published to prod" in team.comment(number)
 
 
-def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(team: Team) -> None:
+@pytest.fixture(params=["team", pytest.param("team_on_server", marks=pytest.mark.server)])
+def anywhere(request: pytest.FixtureRequest) -> Team:
+    """A team on each kind of database."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Team)
+    return found
+
+
+def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(anywhere: Team) -> None:
+    team = anywhere
     team.publish()
     _checked(team, 7, "doubled", DOUBLED)
     main = team.merge("doubled")
@@ -370,7 +379,8 @@ def test_another_statement_around_all_else_waits(team: Team) -> None:
     assert _deployed(main, number=7)[0].outcome == "published"
 
 
-def test_two_that_would_wait_leave_one_plan_for_people(team: Team) -> None:
+def test_two_that_would_wait_leave_one_plan_for_people(anywhere: Team) -> None:
+    team = anywhere
     team.publish()
     main = team.push(DOUBLED)
     told: list[Deployed] = []

@@ -56,15 +56,13 @@ class Seen:
 
 def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
     """Keep the plan that people see from now on."""
+    database, now = workspace.store.database, workspace.store.database.clock.now()
     key = {"project": _project(workspace), "number": number}
-    now = workspace.store.database.clock.now()
-
-    def work(conn: Connection) -> None:
-        conn.execute(delete(checks).where(*_is(checks, key)))
-        conn.execute(checks.insert().values(**key, plan_id=plan_id, commit_id=commit, at=now))
-
-    workspace.store.database.ensure_tables(metadata)
-    workspace.store.database.run_transaction(work, name="ci.keep_seen")
+    row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
+    database.ensure_tables(metadata)
+    database.run_transaction(
+        lambda conn: upsert(conn, checks, [row], "plan_id", "commit_id", "at"), name="ci.keep_seen"
+    )
 
 
 def forget_seen(workspace: Workspace, number: int) -> None:
