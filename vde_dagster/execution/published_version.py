@@ -17,6 +17,7 @@ from vde_dagster.planning.environments.environment import (
     branch_name,
     environment_name,
 )
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
@@ -103,6 +104,13 @@ def named_environment(workspace: Workspace, text: str) -> Environment:
     if found is None:
         raise no_environment(workspace.store, name)
     return found
+
+
+def stored_snapshots(workspace: Workspace, environment: Environment) -> dict[ModelName, Snapshot]:
+    """Return the definitions that a version of an environment shows, parents before children."""
+    ids = {entry.snapshot_id for entry in environment.entries.values()}
+    found = workspace.store.snapshots.load(sorted(ids))
+    return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
 
 
 def version_number(text: str) -> int | None:

@@ -93,6 +93,32 @@ def test_lineage_against_an_environment_is_what_differs(
     assert (both.code, "two questions" in both.err) == (2, True)
 
 
+def test_lineage_of_an_environment_and_between_two_is_asked_without_the_files(
+    published_shop: ProjectFolder, vde: Vde
+) -> None:
+    root = published_shop.root
+    published_shop.edit("models/marts/customers.sql", "sum(amount)", "max(amount + id)")
+    with open_fake(root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+    of_files = vde("lineage", "marts.top", "--against", "prod", "--project", root, "--json").json
+    published_shop.write("models/marts/customers.sql", "this is no model")
+    words = ("lineage", "marts.top", "--env", "dev", "--project", root)
+    between = vde(*words, "--against", "prod@1", "--json").json
+    assert (of_files.pop("of"), between.pop("of")) == (None, "dev@1")
+    assert between == of_files
+    assert ("marts.customers", "id") in {
+        (one["model"], one["from_column"]) for one in between["new"]
+    }
+    assert vde(*words, "--against", "dev").out == "all is as in dev@1\n"
+    back = vde(*words[:2], "--env", "prod", "--against", "dev", "--project", root, "--json").json
+    assert back["gone"] == between["new"]
+    column = ("lineage", "marts.top.revenue", "--project", root)
+    assert "staging.orders.id  aggregation" in vde(*column, "--env", "dev@1").out
+    assert "staging.orders.id" not in vde(*column, "--env", "prod").out
+    unknown = vde("lineage", "marts.tops", "--env", "dev", "--project", root)
+    assert (unknown.code, "did you mean 'marts.top'?" in unknown.err) == (2, True)
+
+
 def test_a_column_is_followed_to_where_it_comes_from(shop: ProjectFolder, vde: Vde) -> None:
     assert vde("lineage", "marts.top.revenue", "--project", shop.root).out == (
         "marts.top.revenue\n"

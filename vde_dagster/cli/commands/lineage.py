@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +15,7 @@ from vde_dagster.errors import UsageError
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.snapshots.lineage import Flow, Touched
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Exposure
@@ -25,6 +26,16 @@ Column = Annotated[
 Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
 Impact = Annotated[
     bool, typer.Option("--impact", help="What would hold other values if the column did.")
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        "--env",
+        "-e",
+        metavar="ENV",
+        help="By what an environment shows, or prod@41, in place of the files.",
+    ),
 ]
 Against = Annotated[
     str | None,
@@ -43,23 +54,29 @@ def lineage(
     of: Column,
     down: Down = False,
     impact: Impact = False,
+    environment: Of = None,
     against: Against = None,
 ) -> None:
     """Show which columns a column is made of and decided by, up to the tables that others write.
 
     Below it stands what decides the rows. Examples: vde lineage marts.daily.revenue; vde lineage
     marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact;
-    vde lineage marts.daily --against prod
+    vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against prod@41
     """
+    from vde_dagster.execution.published_version import named_environment, stored_snapshots
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.planning.snapshots.snapshot import require_column
     from vde_dagster.project.selection import model_and_column, no_model
 
-    models = workspace.project.models
+    shown = None if environment is None else named_environment(workspace, environment)
+    # A name that is not there is told before the files' definitions are made.
+    snapshots = {} if shown is None else stored_snapshots(workspace, shown)
+    models: Collection[ModelName] = workspace.project.models if shown is None else snapshots
     name, column = model_and_column(models, of, workspace.settings.default_namespace)
     if name not in models:
         raise no_model(name, models)
-    snapshots = workspace.snapshots()
+    if shown is None:
+        snapshots = workspace.snapshots()
     snapshot = snapshots[name]
     column = None if column is None else require_column(snapshot, column)
     if impact and against is not None:
@@ -76,7 +93,11 @@ def lineage(
         return
     flows = (trace_down if down else trace)(snapshots, name, column)
     if against is not None:
-        _show_difference(workspace, output, against, (name, column), flows, down=down)
+        other = named_environment(workspace, against)
+        of_shown = None if shown is None else f"{shown.name}@{shown.version}"
+        theirs = stored_snapshots(workspace, other)
+        _show_difference(output, other, theirs, snapshots, (name, column), flows,
+                         of_shown=of_shown, down=down)  # fmt: skip
         return
     columns = [column] if column else [item.name for item in snapshot.columns]
     has_rows = any((flow.model, flow.column) == (str(name), None) for flow in flows)
@@ -90,22 +111,20 @@ def lineage(
 
 
 def _show_difference(
-    workspace: Workspace,
     output: Output,
-    against: str,
+    shown: Environment,
+    theirs: Mapping[ModelName, Snapshot],
+    ours: Mapping[ModelName, Snapshot],
     of: tuple[ModelName, str | None],
     flows: Sequence[Flow],
     *,
+    of_shown: str | None,
     down: bool,
 ) -> None:
     """Show which flows an environment has not, or has beside, and what holds other values."""
     from vde_dagster.base.names import ModelName
-    from vde_dagster.execution.published_version import named_environment
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
 
-    shown = named_environment(workspace, against)
-    stored = workspace.store.snapshots.load([one.snapshot_id for one in shown.entries.values()])
-    theirs = {name: stored[one.snapshot_id] for name, one in shown.entries.items()}
     name, column = of
     others: Sequence[Flow] = ()
     if name in theirs:
@@ -117,13 +136,13 @@ def _show_difference(
     touched = {(flow.model, flow.column) for flow in flows} | {
         (flow.parent, flow.source) for flow in flows
     }
-    own = [column] if column else [one.name for one in workspace.snapshots()[name].columns]
+    own = [column] if column else [one.name for one in ours[name].columns]
     touched |= {(str(name), one) for one in own}
     changed = []
     for model, held in sorted(touched, key=lambda one: (one[0], one[1] or "")):
         key = ModelName(*model.split(".", 1))
-        ours, other = workspace.snapshots().get(key), theirs.get(key)
-        if ours is None or _meaning(ours, held) != (other and _meaning(other, held)):
+        one, other = ours.get(key), theirs.get(key)
+        if one is None or _meaning(one, held) != (other and _meaning(other, held)):
             changed.append((model, held))
     lines = [
         f"{word}: {_text(flow.model, flow.column)} <- {_text(flow.parent, flow.source)}  {flow.how}"
@@ -135,6 +154,7 @@ def _show_difference(
         {
             "model": str(name),
             "column": column,
+            "of": of_shown,
             "against": f"{shown.name}@{shown.version}",
             "new": _flows_json(str(name), column, new)["flows"],
             "gone": _flows_json(str(name), column, gone)["flows"],

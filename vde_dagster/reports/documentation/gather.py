@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.published_version import named_environment
-from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.execution.published_version import named_environment, stored_snapshots
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.reports.documentation.environments import ShownEnvironments
 from vde_dagster.reports.documentation.values import (
@@ -65,7 +64,7 @@ def gather_document(
         named, shown = "files", store.environments.all()
     else:
         environment = named_environment(workspace, of)
-        snapshots = _stored(workspace, environment)
+        snapshots = stored_snapshots(workspace, environment)
         exposures = () if is_past else _exposures_of_files(workspace)
         named = f"{environment.name}@{environment.version}" if is_past else environment.name
         shown = [environment]
@@ -87,12 +86,6 @@ def gather_document(
         tuple(environments.publications_told()),
         tuple(environments.differences()),
     )
-
-
-def _stored(workspace: Workspace, environment: Environment) -> dict[ModelName, Snapshot]:
-    ids = {entry.snapshot_id for entry in environment.entries.values()}
-    found = workspace.store.snapshots.load(sorted(ids))
-    return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
 
 
 def _exposures_of_files(workspace: Workspace) -> Sequence[Exposure]:
