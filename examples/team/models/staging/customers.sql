@@ -1,2 +1,3 @@
-MODEL (name staging.customers, kind VIEW);
-SELECT id AS customer, name, country FROM raw.customers
+MODEL (name staging.customers, kind VIEW, grain customer_id);
+
+SELECT customer_id, UPPER(name) AS name, country FROM raw.customers

@@ -1,2 +1,0 @@
-MODEL (name marts.products, kind FULL, grain product);
-SELECT product, sum(amount) AS revenue, count(*) AS orders FROM marts.sales GROUP BY product
