@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
+_FILES = (".sql", ".csv", ".yaml", ".toml")
 REVENUE = "models/marts/daily_revenue.sql"
 CUSTOMERS = "models/marts/customers.sql"
 TOTAL = "SELECT CAST(sum(revenue) AS INT) AS total FROM marts.daily_revenue"
@@ -220,14 +221,10 @@ def _begin(folder: Path, ada: Person) -> None:
     _clone(bare, ada)
     for file in HERE.rglob("*"):
         own = file.relative_to(HERE)
-        if (
-            file.is_file()
-            and own.suffix in (".sql", ".csv", ".yaml", ".toml")
-            and ".vde" not in (own.parts)
-        ):
+        wanted = own.suffix in _FILES or own.name == ".gitignore"
+        if file.is_file() and wanted and ".vde" not in own.parts:
             (ada.clone / own).parent.mkdir(parents=True, exist_ok=True)
             (ada.clone / own).write_bytes(file.read_bytes())
-    (ada.clone / ".gitignore").write_text(".vde/\n")
     ada.push("main", "the shop")
 
 
