@@ -105,6 +105,7 @@ def test_where_an_owner_is_asked_and_there_is_none_nobody_approves(shop: Project
     [
         ('plan.environment != "prod"', "against"),
         ("plan.models.all(m, m.bytes < 1000)", None),
+        ("plan.models.all(m, m.money < 1.0 && m.task_seconds < 1.0 && m.bytes_read < 1)", None),
         ("plan.models.exists(m, m.computes)", None),
         ("!plan.models.exists(m, m.computes)", "against"),
         ('plan.models.filter(m, m.kind == "VIEW").size() == 1', None),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.plans.estimate import estimate_plan
+from vde_dagster.execution.plans.estimate import QUANTITIES, Spread, estimate_plan
 from vde_dagster.planning.plan.plan import Objection
 from vde_dagster.plugins.policies.rules import known_of, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
@@ -40,15 +40,17 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
 
     Its models have, beside what `vde plan --json` says of them: `namespace`, `kind`, `owner`,
     `tags`, `computes` (whether something is computed), `breaks` (whether what production
-    shows of it changes for readers), and `seconds`, `rows` and `bytes` that this is
-    expected to take, 0 where nothing was computed before.
+    shows of it changes for readers), and `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read`
+    and `money` that this is expected to take, 0 where nobody knows.
     """
-    work, broken = estimate_plan(workspace, plan).models, {model.name for model in breaking(plan)}
+    estimate, broken = estimate_plan(workspace, plan), {model.name for model in breaking(plan)}
     found = plan.to_json()
     for model, said in zip(plan.models, found["models"], strict=True):
         snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
         of = snapshot.model if snapshot is not None else None
-        known = work.get(model.name)
+        known = estimate.models.get(model.name)
+        spreads = {name: getattr(known, name, None) for name in QUANTITIES}
+        money = known.price(estimate.prices).expected if known else 0.0
         said |= {
             "namespace": model.name.namespace,
             "kind": of.kind.name if of else "",
@@ -56,8 +58,13 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
             "tags": list(of.tags) if of else [],
             "computes": model.builds,
             "breaks": model.name in broken,
-            "seconds": known.seconds.expected if known and known.seconds else 0.0,
-            "rows": round(known.rows.expected) if known and known.rows else 0,
-            "bytes": round(known.bytes.expected) if known and known.bytes else 0,
+            **{name: _expected(name, spread) for name, spread in spreads.items()},
+            "money": money,
         }
     return found
+
+
+def _expected(quantity: str, spread: Spread | None) -> float:
+    """Return what is expected: seconds with parts of one, rows and bytes whole."""
+    value = spread.expected if spread is not None else 0.0
+    return value if "seconds" in quantity else round(value)

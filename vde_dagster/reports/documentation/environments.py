@@ -305,6 +305,8 @@ class ShownEnvironments:
                         fill.seconds,
                         fill.facts.skipped is not None,
                         fill.iceberg_snapshot_id,
+                        fill.task_seconds,
+                        fill.bytes_read,
                     )
                     for fill in fills.get(table.id, ())
                 ),

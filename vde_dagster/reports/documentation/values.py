@@ -150,6 +150,8 @@ class FillCost:
         at: When it was recorded (UTC).
         skipped: Whether nothing was computed, as nothing that it reads had changed.
         commit: The Iceberg snapshot that it made.
+        task_seconds: How long Spark's tasks ran, added up.
+        bytes_read: The size of the files that they scanned.
     """
 
     range: Range
@@ -160,6 +162,8 @@ class FillCost:
     seconds: float | None
     skipped: bool
     commit: int | None
+    task_seconds: float | None = None
+    bytes_read: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
