@@ -136,5 +136,10 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
             if checks is not None:
                 yield checks
+    for exposure in catalog.live.exposures:
+        shown = catalog.translator.get_exposure_spec(exposure, catalog.key)
+        if shown.key not in taken:
+            taken.add(shown.key)
+            yield shown
     for make in _MAKERS.working().values():
         yield from make(catalog, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def test_keys_groups_owners_tags_and_files_are_those_of_dbt(shop: DbtCopy) -> No
         *(f"{name}__versions" for name in ("customer_history", "order_history", "customer_log")),
         *(f"staging/{name}" for name in ("stg_customers", "stg_orders", "paid_orders")),
         "staging/large_orders",
+        "exposure/board",
     }
     customers = nodes["customers"]
     assert customers.group_name == "sales"
@@ -93,3 +95,16 @@ def test_assets_of_others_live_in_one_location_with_them(tmp_path: Path) -> None
     assert key("weblog/raw_visits") in graph.get(key("visits")).parent_keys
     assert graph.get(key("reports/spent")).parent_keys == {key("customers")}
     assert not graph.has(key("web/visits"))
+
+
+def test_freshness_is_a_check_and_an_exposure_an_asset(copied: Callable[[str], DbtCopy]) -> None:
+    graph = vde_definitions(copied("governed").root).resolve_asset_graph()
+
+    checks = {one.name for one in graph.asset_check_keys if one.asset_key == key("raw/orders")}
+    assert checks == {"freshness_limit_warn_after", "freshness_limit_error_after"}
+    board = graph.get(key("exposure/The_board"))
+    assert board.parent_keys == {key("totals_v1"), key("report")}
+    assert (board.owners, board.is_materializable) == (["team:Sales"], False)
+    assert board.metadata["url"].value == "https://example.com/board"
+    assert {graph.get(key(n)).group_name for n in ("paid", "totals_v1", "totals_v2")} == {"finance"}
+    assert key("totals_v2") in graph.get(key("report")).parent_keys

@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster_tests.dbt.conftest import PROJECTS, SETTINGS
+from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, SETTINGS
 from vde_dagster_tests.dbt.test_beside import FILES
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -73,3 +73,33 @@ def test_hooks_act_on_what_is_filled_and_shown(tmp_path: Path) -> None:
         properties = workspace.lakehouse.table_metadata(table.ref)["properties"]
         assert (properties["writer"], properties["rows"]) == ("dbt", "*/")
         assert workspace.plan("prod").is_empty
+
+
+def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
+    root = tmp_path / "governed"
+    shutil.copytree(PROJECTS / "governed", root)
+    (root / "pyproject.toml").write_text(SETTINGS.format(name="governed"))
+
+    with Workspace.open(root) as workspace:
+        session = workspace.engine().session  # type: ignore[attr-defined]
+        session.sql("CREATE NAMESPACE lakehouse.raw")
+        columns = "id BIGINT, amount BIGINT, loaded_at TIMESTAMP"
+        session.sql(f"CREATE TABLE lakehouse.raw.orders ({columns}) USING iceberg")
+        session.sql("INSERT INTO lakehouse.raw.orders VALUES (1, 5, TIMESTAMP '2024-01-01')")
+        workspace.apply(workspace.plan("prod"))
+
+        # The newest version is the one that others mean, and old rows of a source stop nothing.
+        assert _rows(workspace, "SELECT * FROM main.report") == [("5", "1")]
+        report = workspace.environments.audit("prod", select=["raw.orders"])
+        found = [(one.audit.label, one.result.failed_rows) for one in report.results]
+        assert found == [("freshness(limit=warn_after)", 1), ("freshness(limit=error_after)", 1)]
+        assert not report.is_blocked
+
+        manifest = root / MANIFEST
+        manifest.write_text(manifest.read_text().replace(", max(amount) as largest", ""))
+        workspace.reload()
+        plan = workspace.plan("prod")
+
+        assert [one.describe() for one in plan.breaks] == [
+            "main.totals_v1.largest goes; read by the dashboard The board"
+        ]

@@ -27,7 +27,7 @@ from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.project.model import Model, UnitTest
+from vde_dagster.project.model import Exposure, Model, UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -131,6 +131,7 @@ class LiveProject:
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
         waiting: Plans that wait for an approval, oldest first.
+        exposures: Dashboards and the like, as the files have them.
     """
 
     models: dict[ModelName, LiveModel]
@@ -140,6 +141,7 @@ class LiveProject:
     tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
     waiting: tuple[Plan, ...] = ()
     read_at: datetime | None = None
+    exposures: tuple[Exposure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +334,9 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         tests[test.model] = (*tests.get(test.model, ()), test)
     shown = {environment.name: environment for environment in environments}
     waiting = store.plans.waiting(project.files_hash)
-    return LiveProject(live, shown, starts, tuple(loose), tests, tuple(waiting), now)
+    # Syncs and metrics are assets that do something.
+    exposures = tuple(one for one in project.exposures if one.what == "exposure")
+    return LiveProject(live, shown, starts, tuple(loose), tests, tuple(waiting), now, exposures)
 
 
 def snapshots_of(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:

@@ -6,7 +6,7 @@ import copy
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.planning.plan.compare_snapshots import own_changes
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
 
@@ -29,6 +29,14 @@ _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
 def safe_name(text: str) -> str:
     """Return a text with everything that Dagster's names do not allow replaced by `_`."""
     return _INVALID.sub("_", text)
+
+
+def _as_owners(owners: Iterable[str | None]) -> list[str]:
+    return [
+        owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
+        for owner in dict.fromkeys(owners)
+        if owner
+    ]
 
 
 class VdeTranslator:
@@ -95,6 +103,23 @@ class VdeTranslator:
             return None
         return dg.FreshnessPolicy.time_window(fail_window=timedelta(seconds=model.freshness))
 
+    def get_exposure_spec(
+        self, exposure: Exposure, key_of: Callable[[ModelName], dg.AssetKey]
+    ) -> dg.AssetSpec:
+        """Return what is shown of a dashboard or whatever else reads models; nobody makes it."""
+        all_of = dg.AllPartitionMapping()
+        models = dict.fromkeys(model for model, _, _ in exposure.reads)
+        url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}
+        return dg.AssetSpec(
+            key=self.names.of_asset("exposure", safe_name(exposure.name)),
+            deps=[dg.AssetDep(key_of(model), partition_mapping=all_of) for model in models],
+            description=f"{exposure.name}, see {exposure.location}.",
+            group_name=self.names.group,
+            kinds={"exposure"},
+            owners=_as_owners([exposure.owner]),
+            metadata=url,
+        )
+
     def get_kinds(self, model: Model) -> set[str]:
         """Return the small icons of a model's node."""
         if model.kind.is_external:
@@ -111,11 +136,7 @@ class VdeTranslator:
     def get_owners(self, model: Model) -> list[str]:
         """Return owners as Dagster wants them: an address, or a team's name."""
         others = model.asset.owners if model.asset else ()
-        owners = (owner for owner in dict.fromkeys((model.owner, *others)) if owner)
-        return [
-            owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
-            for owner in owners
-        ]
+        return _as_owners((model.owner, *others))
 
     def get_description(self, model: LiveModel) -> str:
         """Return the model's text, what is wrong with its file, and its source, as Markdown."""
