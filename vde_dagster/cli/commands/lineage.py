@@ -63,14 +63,12 @@ def lineage(
     marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact;
     vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against prod@41
     """
-    from vde_dagster.execution.published_version import named_environment, stored_snapshots
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.planning.snapshots.snapshot import require_column
     from vde_dagster.project.selection import model_and_column, no_model
 
-    shown = None if environment is None else named_environment(workspace, environment)
     # A name that is not there is told before the files' definitions are made.
-    snapshots = {} if shown is None else stored_snapshots(workspace, shown)
+    shown, snapshots = _shown(workspace, environment) if environment is not None else (None, {})
     models: Collection[ModelName] = workspace.project.models if shown is None else snapshots
     name, column = model_and_column(models, of, workspace.settings.default_namespace)
     if name not in models:
@@ -93,9 +91,8 @@ def lineage(
         return
     flows = (trace_down if down else trace)(snapshots, name, column)
     if against is not None:
-        other = named_environment(workspace, against)
+        other, theirs = _shown(workspace, against)
         of_shown = None if shown is None else f"{shown.name}@{shown.version}"
-        theirs = stored_snapshots(workspace, other)
         _show_difference(output, other, theirs, snapshots, (name, column), flows,
                          of_shown=of_shown, down=down)  # fmt: skip
         return
@@ -108,6 +105,15 @@ def lineage(
     )
     if snapshot.version.opaque and not down:
         output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")
+
+
+def _shown(workspace: Workspace, text: str) -> tuple[Environment, dict[ModelName, Snapshot]]:
+    """Return what is named, `dev` or `prod@41`, and its definitions."""
+    # Not above: it needs the state store, which lineage of the files is not asked of.
+    from vde_dagster.execution.published_version import named_environment, stored_snapshots
+
+    found = named_environment(workspace, text)
+    return found, stored_snapshots(workspace, found)
 
 
 def _show_difference(
