@@ -91,6 +91,31 @@ def test_publications_say_what_each_changed(tmp_path: Path) -> None:
     assert [one.version for one in fewer.publications if one.environment == "prod"] == [2]
 
 
+def test_versions_are_compared_with_the_environments_and_each_other(tmp_path: Path) -> None:
+    folder = _changed_in_dev(tmp_path)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        document = gather_document(workspace, compare=["prod@1", "dev@1"])
+        again = gather_document(workspace, compare=["prod@1", "dev@1"], as_of=document.as_of)
+        past = gather_document(workspace, "prod@2", compare=["dev@1"])
+    assert again == document
+    found = {(one.new, one.old): one for one in document.differences}
+    assert {new for new, _ in found} == {"prod", "dev", "prod@1", "dev@1"}
+    # Prod shows what dev did: the two are alike, and what was asked for is told all the same.
+    assert ("dev", "prod") not in found
+    assert found["dev@1", "dev"].definitions == found["dev@1", "dev"].data == ()
+    forth = found["dev@1", "prod@1"]
+    assert [one.model for one in forth.definitions] == ["marts.customers", "marts.top"]
+    assert {one.model for one in forth.data} == {"marts.customers", "marts.top"}
+    assert [(one.before, one.after) for one in found["prod@1", "dev@1"].data] == [
+        (one.after, one.before) for one in forth.data
+    ]
+    assert {(one.new, one.old) for one in past.differences} == {
+        ("prod@2", "dev@1"),
+        ("dev@1", "prod@2"),
+    }
+
+
 def test_an_earlier_version_is_documented_as_of_then(tmp_path: Path) -> None:
     folder = _changed_in_dev(tmp_path)
     with open_fake(folder.root) as workspace:

@@ -185,6 +185,36 @@ def test_a_version_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
         page.context.close()
 
 
+def test_versions_across_environments_are_compared_in_definitions_and_rows(tmp_path: Path) -> None:
+    publish_shop(tmp_path)
+    folder = ProjectFolder(tmp_path)
+    folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
+    with open_fake(tmp_path) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        folder.edit("models/marts/top.sql", "AS place", "AS place, 1 AS one")
+        workspace.reload()
+        workspace.apply(workspace.plan("dev"))
+        document = gather_document(workspace, compare=["prod@1", "dev@1"])
+    write_site(site_files(document), tmp_path / "docs")
+    with sync_playwright() as playwright:
+        page = open_page(playwright, tmp_path / "profile")
+        page.goto((tmp_path / "docs" / "index.html").as_uri() + "#/environments")
+        page.get_by_role("link", name="dev@1 against prod@1", exact=True).click()
+        _title(page, "dev@1 against prod@1")
+        defined = page.get_by_role("region", name="Definitions")
+        expect(defined.get_by_role("link", name="marts.customers")).to_be_visible()
+        expect(defined.get_by_text("+ one")).to_have_count(0)
+        data = page.get_by_role("region", name="Data").get_by_role("row")
+        expect(data.filter(has_text="marts.customers")).to_be_visible()
+        expect(page.get_by_text("definitions and data")).to_be_visible()
+        page.get_by_role("link", name="The other way").click()
+        _title(page, "prod@1 against dev@1")
+        page.goto(page.url.partition("#")[0] + "#/difference/prod@1/prod")
+        _title(page, "prod@1 against prod")
+        expect(page.get_by_text("All models are defined alike.")).to_be_visible()
+        page.context.close()
+
+
 def test_colours_follow_the_system_and_the_button(page: Page) -> None:
     shade = "getComputedStyle(document.body).backgroundColor"
     page.emulate_media(color_scheme="light")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,13 @@ AsOf = Annotated[
     datetime | None,
     typer.Option(metavar="TIME", help="By when intervals are missing, in UTC; by default now."),
 ]
+Compare = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ENV@VERSION",
+        help="Show what this version has otherwise than the others; give it again for more.",
+    ),
+]
 SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any.")]
 
 
@@ -39,12 +47,13 @@ def docs_build(
     of: Of = None,
     to: To = None,
     as_of: AsOf = None,
+    compare: Compare = None,
 ) -> None:
     """Write the documentation as a site that opens from its files.
 
-    Example: vde docs build prod@41 --to audit/41
+    Examples: vde docs build prod@41 --to audit/41; vde docs build --compare prod@41 --compare dev@2
     """
-    folder, size, models = _build(workspace, of, to, as_of)
+    folder, size, models = _build(workspace, of, to, as_of, compare or ())
     page = folder / "index.html"
     told = f"{models:,} models, {size / 1e6:,.2f} MB: {page.resolve().as_uri()}"
     output.result({"folder": str(folder), "page": str(page), "models": models, "bytes": size}, told)
@@ -106,13 +115,17 @@ def docs_serve(
 
 
 def _build(
-    workspace: Workspace, of: str | None, to: Path | None, as_of: datetime | None
+    workspace: Workspace,
+    of: str | None,
+    to: Path | None,
+    as_of: datetime | None,
+    compare: Sequence[str] = (),
 ) -> tuple[Path, int, int]:
     from vde_dagster.plugins.site.build import site_files, write_site
     from vde_dagster.reports.documentation.gather import gather_document
 
     instant = None if as_of is None else as_of.replace(tzinfo=as_of.tzinfo or timezone.utc)
-    document = gather_document(workspace, of, as_of=instant)
+    document = gather_document(workspace, of, as_of=instant, compare=compare)
     made = site_files(document)
     folder = to or workspace.settings.root / "build" / ("docs" if of is None else f"docs-{of}")
     write_site(made, folder)

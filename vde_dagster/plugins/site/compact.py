@@ -98,6 +98,18 @@ class _Compactor:
             _full(
                 definitions=[self._difference(each) for each in one.definitions],
                 tables=[self.names.number(name) for name in one.tables],
+                data=[
+                    _trimmed(
+                        [
+                            self.names.number(each.model),
+                            each.before,
+                            each.after,
+                            each.added,
+                            each.removed,
+                        ]
+                    )
+                    for each in one.data
+                ],
             )
             for one in document.differences
         ]

@@ -9,7 +9,12 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.environments.compare import Difference, VersionChange, changes_until
+from vde_dagster.execution.environments.compare import (
+    Difference,
+    VersionChange,
+    changes_until,
+    compare_data,
+)
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
@@ -32,6 +37,7 @@ from vde_dagster.reports.documentation.values import (
     Publication,
     Range,
     RowsChanged,
+    RowsDiffer,
     ShownModel,
     Whose,
 )
@@ -62,6 +68,7 @@ class ShownEnvironments:
         is_past: Whether the state of tables is that of the versions, not of now.
         known: Snapshots that need not be read again, by id.
         publications: How many versions of each history are told, at most.
+        compared: Versions that are compared with all others, and are not shown besides.
     """
 
     workspace: Workspace
@@ -70,6 +77,7 @@ class ShownEnvironments:
     is_past: bool
     known: Mapping[str, Snapshot]
     publications: int
+    compared: Sequence[Environment] = ()
     snapshots: dict[str, Snapshot] = field(init=False)
     tables: dict[str, PhysicalTable] = field(init=False)
 
@@ -84,7 +92,8 @@ class ShownEnvironments:
             for one in self.shown
             if (history := self._histories[one.name])
         }
-        ids = {entry.snapshot_id for one in self.shown for entry in one.entries.values()}
+        every = (*self.shown, *self.compared)
+        ids = {entry.snapshot_id for one in every for entry in one.entries.values()}
         for name, by_version in self._changed.items():
             told = {change.version.version: change for change in self._histories[name]}
             for version, changed in by_version.items():
@@ -220,9 +229,17 @@ class ShownEnvironments:
                 )
 
     def differences(self) -> Iterator[EnvironmentDifference]:
-        """Yield the differences of pairs of environments that are not alike, both ways."""
-        for new, old in permutations(self.shown, 2):
-            if len(self.shown) > MOST_ENVIRONMENTS and PRODUCTION not in (new.name, old.name):
+        """Yield the differences of pairs of environments that are not alike, both ways.
+
+        Of versions that are compared, those that are alike are told, too.
+        """
+        named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
+                 for one in self.shown]  # fmt: skip
+        asked = {f"{one.name}@{one.version}": one for one in self.compared}
+        few = len(named) <= MOST_ENVIRONMENTS
+        for (name, new), (other, old) in permutations({**dict(named), **asked}.items(), 2):
+            is_asked = name in asked or other in asked
+            if not (few or is_asked or PRODUCTION in (name, other)):
                 continue
             names = sorted({*new.entries, *old.entries})
             pairs = {name: (new.entries.get(name), old.entries.get(name)) for name in names}
@@ -235,8 +252,18 @@ class ShownEnvironments:
                 and one.snapshot_id == other.snapshot_id
                 and (one.table_id, one.held) != (other.table_id, other.held)
             )
-            if found or tables:
-                yield EnvironmentDifference(new.name, old.name, found, tables)
+            data = tuple(self._rows_differ(new, old))
+            if found or tables or is_asked:
+                yield EnvironmentDifference(name, other, found, tables, data)
+
+    def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
+        """Yield the models that have other rows; two that show a table as it is have the same."""
+        live = {id(one) for one in self.shown if not self.is_past}
+        are_live = {id(new), id(old)} <= live
+        for one in compare_data(self.workspace, new, old):
+            held = (new.entries[one.name].held, old.entries[one.name].held)
+            if not (are_live and one.same_table and held == (None, None)):
+                yield RowsDiffer(str(one.name), one.before, one.after, one.added, one.removed)
 
     def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
         """Yield what differs in definition, with the reasons where both are known."""

@@ -38,6 +38,7 @@ def gather_document(
     of: str | None = None,
     *,
     as_of: datetime | None = None,
+    compare: Sequence[str] = (),
     publications: int = PUBLICATIONS,
     fills: int = FILLS,
 ) -> Document:
@@ -49,6 +50,8 @@ def gather_document(
             default the project's files, with all environments.
         as_of: The instant by which ranges are missing (UTC); by default now, or that of the
             version's publication.
+        compare: Versions (`prod@41`), each of which is compared with all environments of the
+            document and with the others.
 
     Raises:
         ProjectError: The project's files have mistakes.
@@ -72,7 +75,10 @@ def gather_document(
             as_of = as_of or environment.published_at
     as_of = as_of or store.database.clock.now()
     known = {one.id: one for one in snapshots.values()}
-    environments = ShownEnvironments(workspace, shown, as_of, is_past, known, publications)
+    compared = [named_environment(workspace, one) for one in compare]
+    environments = ShownEnvironments(
+        workspace, shown, as_of, is_past, known, publications, compared
+    )
     return Document(
         DOCUMENT_VERSION,
         settings.name,

@@ -322,18 +322,37 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentDifference:
-    """What one environment shows otherwise than another.
+class RowsDiffer:
+    """A model of which two environments or versions have other rows; numbers as known.
 
     Args:
-        new: Name of the one, and `old` of the other.
+        before: Rows of the old one as it was published, and `after` of the new one.
+        added: Rows that commits in between wrote, where one table serves both.
+        removed: Rows that they deleted or wrote anew.
+    """
+
+    model: str
+    before: int | None
+    after: int | None
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentDifference:
+    """What one environment, or a version of one, shows otherwise than another.
+
+    Args:
+        new: Name of the one (`dev`, `prod@41`), and `old` of the other.
         tables: Models of equal definition that another table serves, or the same at another state.
+        data: Models whose rows differ, or may, as far as both versions keep what they showed.
     """
 
     new: str
     old: str
     definitions: tuple[DefinitionDifference, ...]
     tables: tuple[str, ...]
+    data: tuple[RowsDiffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +366,8 @@ class Document:
         tables: All that the environments show, sorted by name.
         environments: Production first.
         publications: Newest first, by environment.
-        differences: Of each pair of environments that are not alike, both ways.
+        differences: Of each pair of environments that are not alike, both ways, and of versions
+            that were asked for with each of them and each other.
     """
 
     document_version: int

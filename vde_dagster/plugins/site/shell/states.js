@@ -28,6 +28,7 @@ site.routes.environments = async () => {
   differ.addEventListener("change", filter);
   part.addEventListener("input", filter);
   filter();
+  const asked = differences.filter(each => each[0].includes("@"));
   return {
     title: "Environments",
     body: [
@@ -39,6 +40,7 @@ site.routes.environments = async () => {
       section("Which version each shows", el("p", {}, el("label", { for: "differ" }, differ, " only what differs or is missing "), " ", part, status),
         el("p", { class: "soft" }, "own: a table of its own; shared: production's; held: as it was; view and external: no table."),
         table("Models and environments", ["Model", ...environments.map(one => `${one.name}@${one.version}`)], made.map(([, row]) => row), "matrix")),
+      asked.length ? section("Versions compared", el("ul", {}, asked.map(each => el("li", {}, link(["difference", each[0], each[1]], `${each[0]} against ${each[1]}`))))) : null,
       publications.length ? section("Publications", table("Newest first", ["Version", "Changed", "Published", "By", "Models"], publications.map(one => [
         link(["publication", one[0], one[1]], `${one[0]}@${one[1]}`), one[2], when(one[3]), one[4], counts(one)]))) : null,
     ],
@@ -127,18 +129,23 @@ async function sinceVersion(newer, older) {
 
 /** What one environment shows otherwise than another, or one version than an earlier one. */
 site.routes.difference = async (newer, older) => {
-  if (`${newer}`.includes("@") && `${older}`.includes("@")) return sinceVersion(newer, older);
   const one = site.index.differences.find(each => each[0] === newer && each[1] === older);
+  if (!one && `${newer}`.includes("@") && `${older}`.includes("@")) return sinceVersion(newer, older);
   const known = name => site.index.environments.some(each => each.name === name);
   if (!one && !(known(newer) && known(older))) return missing(`difference of ${newer} and ${older}`);
   const told = one ? (await load(`differences-${one[4]}`))[one[5]] : {};
+  const rows = told.data || [];
+  const others = (told.tables || []).filter(number => !rows.some(each => each[0] === number));
+  const kinds = [one && one[2] ? "definitions" : null, rows.length || others.length ? "data" : null].filter(Boolean);
   return {
     title: `${newer} against ${older}`,
     body: [
       el("p", {}, link(["environments"], "All environments"), " · ", link(["difference", older, newer], "The other way")),
-      one ? null : el("p", {}, "They show the same, or were not compared."),
+      one ? facts(["Differs in", kinds.join(" and ") || "nothing"]) : el("p", {}, "They show the same, or were not compared."),
       section("Definitions", definitions(told.definitions, "All models are defined alike.")),
-      told.tables ? section("Same definition, other rows", el("ul", {}, told.tables.map(number => el("li", {}, modelLink(number))))) : null,
+      section("Data", rows.length ? table("Models with other rows, as they were published", ["Model", "Rows before", "Rows", "Added", "Removed"], rows.map(([number, ...numbers]) => [
+        modelLink(number), ...[0, 1, 2, 3].map(at => numbers[at] ?? "")])) : el("p", { class: "soft" }, "No other rows are known of.")),
+      others.length ? section("Same definition, another table", el("ul", {}, others.map(number => el("li", {}, modelLink(number))))) : null,
     ],
   };
 };
