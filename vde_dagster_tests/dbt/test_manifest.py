@@ -407,7 +407,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set("functions", value={"f": {"name": "f", "original_file_path": "functions/f.sql"}}),
-            "functions/f.sql: 'f' is a function, which dbt creates in the warehouse",
+            "functions/f.sql:1: 'f' is a function, which dbt creates in the warehouse",
         ),
         (
             _set("metadata", "adapter_type", value="teradata"),
@@ -420,13 +420,13 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set("nodes", "snapshot.shop.order_history", "config", "hard_deletes", value="all"),
-            "snapshots/customer_history.yml: the configuration of 'order_history' cannot be read: "
-            "hard_deletes is one of ignore, invalidate, new_record, and not 'all'",
+            "snapshots/customer_history.yml:8: the configuration of 'order_history' cannot be read"
+            ": hard_deletes is one of ignore, invalidate, new_record, and not 'all'",
         ),
         (
             _set("nodes", "snapshot.shop.order_history", "config", "strategy", value="other"),
-            "snapshots/customer_history.yml: the configuration of 'order_history' cannot be read: "
-            "strategy 'other' is neither timestamp nor check",
+            "snapshots/customer_history.yml:8: the configuration of 'order_history' cannot be read"
+            ": strategy 'other' is neither timestamp nor check",
         ),
         (
             _set(

@@ -298,7 +298,7 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
         raise ProjectError(
             f"'{function.name}' is a function, which dbt creates in the warehouse",
             hint="write what it computes into the models, or a macro",
-            location=SourceLocation(folder / function.original_file_path),
+            location=SourceLocation(folder / function.original_file_path, 1),
         )
     return manifest
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -241,7 +243,27 @@ class DbtProject:
         self.names.used.clear()
         if path in self._semantic:
             return _FORMS.require("metrics")(self._folder, Path(path), text, self._context)
-        return read_unit(path, self._parts[path.partition("#")[2]], self._context)
+        unit = self._parts[path.partition("#")[2]]
+        try:
+            return read_unit(path, unit, self._context)
+        except ProjectError as error:
+            error.location = self._with_line(error.location, unit)
+            raise
+
+    def _with_line(
+        self, location: SourceLocation | None, unit: Unit | Reader
+    ) -> SourceLocation | None:
+        """Return the line of a file of properties that names what it declares."""
+        from vde_dagster.plugins.dbt.manifest import Reader
+
+        if location is None or location.line or location.path.suffix not in (".yml", ".yaml"):
+            return location
+        node = unit.exposure if isinstance(unit, Reader) else unit.node
+        named = re.compile(rf"""\bname\s*:\s*(['"]?){re.escape(node.name)}\1\s*(?:[,}}#]|$)""")
+        path = self._folder.root / location.path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        found = (number for number, line in enumerate(lines, 1) if named.search(line))
+        return replace(location, line=next(found, None))
 
     @cached_property
     def _context(self) -> Context:
