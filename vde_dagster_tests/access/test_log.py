@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
 
 from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.publishing.publish import _PUBLISHED
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.log import FIRST, LogEntry, check
@@ -208,6 +210,38 @@ def test_writers_at_the_same_time_make_one_chain(store: StateStore, url: str) ->
     assert failed == []
     checked = store.log.verify()
     assert (checked.rows, checked.wrong) == (24, None)
+
+
+@pytest.mark.server
+def test_publications_that_others_overtake_all_come_through(
+    postgres: PostgresServer, empty_postgres: str
+) -> None:
+    name = postgres.create_database(empty_postgres)
+    failed: list[Exception] = []
+
+    def publish(number: int) -> None:
+        own = StateStore.open(postgres.url(name))
+
+        def work(conn: Connection) -> None:
+            own.environments.write_version(conn, environment(f"dev{number}"), 0)
+            time.sleep(0.2)
+
+        try:
+            own.database.run_transaction(work, idempotent=False, beside=_PUBLISHED)
+        except Exception as error:
+            failed.append(error)
+        own.close()
+
+    writers = [threading.Thread(target=publish, args=(one,)) for one in range(16)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    assert failed == []
+    store = StateStore.open(postgres.url(name))
+    assert (store.log.verify().rows, store.log.verify().wrong) == (16, None)
+    store.close()
+    postgres.drop_database(name)
 
 
 def test_a_head_that_is_no_hash_is_one_message(store: StateStore) -> None:

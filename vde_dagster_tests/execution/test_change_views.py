@@ -29,6 +29,7 @@ POINTS = (
     "change_views.update vde_publications",
     "change_views.update iceberg_tables",
     "change_views.insert vde_views",
+    "change_views.insert vde_log",
     "change_views.commit",
 )
 ALL = {DAILY, TableRef("marts", "customers__changes"), TableRef("marts", "top__changes")}

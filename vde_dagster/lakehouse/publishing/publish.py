@@ -67,6 +67,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ATTEMPTS = 5
+_PUBLISHED = (schema.environments.name,)
+"""What a publication locks that others overtook time and again, as each writes the next act.
+
+See `state.db.log`: of those that write it at the same time one wins.
+"""
 
 
 def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
@@ -179,6 +184,7 @@ def _decide(
             lambda conn: _commit(conn, lakehouse, publication, prepared),
             name="publish",
             idempotent=False,
+            beside=_PUBLISHED,
         )
     except UnknownOutcomeError as error:
         try:
@@ -397,7 +403,9 @@ def replace_views(
         [announced_file(swap) for swap in swaps],
         [(item.swap.after or "", item.content) for item in made],
         "change_views.file",
-        lambda: store.database.run_transaction(work, name="change_views", idempotent=False),
+        lambda: store.database.run_transaction(
+            work, name="change_views", idempotent=False, beside=_PUBLISHED
+        ),
     )
     return tuple(sorted(changed, key=str)), taken
 

@@ -353,8 +353,8 @@ class Database:
             work: What to do; called anew at each attempt, so it may only change the database.
             idempotent: Whether running it a second time after it was committed is harmless; then
                 a lost answer is no error either.
-            beside: Tables that it reads so much of that others, who write there, may make it fail
-                time and again; then it lets them wait. Those come first that all others lock first.
+            beside: Tables by which others, who write there, may make it fail time and again; then
+                it lets them wait. Those come first that all others lock first.
 
         Raises:
             StoreError: The database stayed busy, could not be reached, or is full or read-only.
