@@ -82,17 +82,36 @@ select 1 as id
 """
 
 
+PACKAGE = {
+    "dbt_project.yml": "name: more\nversion: '1.0'\n",
+    "macros/told.sql": """{% macro told() %}
+        insert into raw.log select '{{ this }}', cast(id as string) from {{ this }}
+    {% endmacro %}""",
+    "models/deep/packed.sql": """{{ config(materialized='table', post_hook="{{ told() }}") }}
+select 1 as id -- ends so""",
+}
+"""A package whose model has a hook that calls a macro of the package by its name alone."""
+
+
 def test_a_hook_that_dbt_cannot_render_takes_no_other_with_it(dbt: Path, tmp_path: Path) -> None:
     root = tmp_path / "hooks"
     shutil.copytree(PROJECTS / "hooks", root, ignore=shutil.ignore_patterns("target"))
     (root / "pyproject.toml").write_text(SETTINGS.format(dbt=dbt))
     (root / "models/fails.sql").write_text(FAILS)
+    for name, text in PACKAGE.items():
+        path = root / "dbt_packages/more" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     project = load_project(root)
 
     orders = project.models[ModelName("main", "orders")]
     assert "alter table @this_model set tblproperties('writer' = 'dbt')" in orders.post_statements
     assert project.models[ModelName("main", "fails")].post_statements == ()
+    packed = project.models[ModelName("main", "packed")]
+    told = "insert into raw.log select 'main.packed', cast(id as string) from @this_model"
+    assert packed.post_statements == (told,)
+    assert (root / "dbt_packages/more/models/deep/packed.sql").read_text().endswith("-- ends so")
     assert "post-hook with Jinja (2)" in project.warnings[0].message
 
 

@@ -57,6 +57,7 @@ def test_rights_are_granted_on_views_where_the_settings_say_so(
         ("-- of old rows\nanalyze table main.orders compute statistics;", None),
         ("insert into raw.log select 'a;b', '{{ this }}' from {{ this }}", None),
         ("", None),
+        ("insert into raw.log values ('", "post-hook that cannot be written in Spark SQL (1)"),
         ("insert into {{ this }} values (4)", "post-hook that writes rows of its own table (1)"),
         ("truncate table main.orders", "post-hook that writes rows of its own table (1)"),
         ("create index on {{ this }} (id", "post-hook that cannot be written in Spark SQL (1)"),
@@ -82,7 +83,7 @@ def test_a_hook_is_a_statement_or_counted_by_what_it_is(
     assert told == (f"{others}; {expected}" if expected else others)
     written = project.models[ModelName("main", "orders")].post_statements
     assert bool(written) is (expected is None and bool(hook))
-    assert all("main.orders" not in text and "this }}" not in text for text in written)
+    assert all("main.orders" not in text.replace("'main.orders'", "") for text in written)
 
 
 def test_a_seed_has_hooks(shop: DbtCopy) -> None:

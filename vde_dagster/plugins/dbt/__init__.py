@@ -1,6 +1,7 @@
 """dbt projects as a source of models, read from the manifest that dbt compiled; no dbt is imported.
 
-`compiling` lets dbt write it, `manifest` divides target/manifest.json into units, a node with its
-tests each, so that a changed node is read alone. `models` makes a unit a model, with `nodes` for
-what its configuration and tests become, and `relations` for the names that compiled code has.
+`compiling` lets dbt write it, and render `hooks`, which no manifest has compiled. `manifest` is
+divided into units, a node with its tests each, so that a changed node is read alone. `models`
+makes a unit a model, with `nodes` for what its configuration and tests become, and `relations` for
+the names that compiled code has.
 """

@@ -15,6 +15,7 @@ from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.rendering import render_statement
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, tokens_of
 from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.trees import placeholder
@@ -27,6 +28,7 @@ _STATEMENTS = frozenset(
 _THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
 _PART = re.compile(r"\bthis\.(?:name|identifier|table)\b")
 _TABLE = placeholder("this_model")
+_NOT_SPARK = "that cannot be written in Spark SQL"
 _RIGHTS = frozenset({"GRANT", "REVOKE"})
 _WRITES_ROWS = re.compile(
     r"(?:INSERT\s+(?:INTO|OVERWRITE)(?:\s+TABLE)?|UPDATE|DELETE\s+FROM|MERGE\s+INTO"
@@ -106,20 +108,28 @@ class _Hooks:
         """
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):
-            written = text_of(hook)
-            text = self.rendered.get(f"{key} {index}", _THIS.sub(_TABLE, written))
-            text = _over_this(text, self.node)
-            if "{{" in text or "{%" in text:
-                self.unread.append(f"{key} with Jinja")
-            elif _PART.search(written) and _names_alone(text, self.node):
-                self.unread.append(f"{key} that names its table without a schema")
-            else:
-                made, why = spark_statements(text, self.dialect, self.names, self.location)
-                if any(map(_WRITES_ROWS.match, made)):
-                    made, why = [], "that writes rows of its own table"
-                found += made
-                self.unread += [f"{key} {why}"] if why else []
+            made, why = self._statements(key, index, text_of(hook))
+            found += made
+            self.unread += [f"{key} {why}"] if why else []
         return found
+
+    def _statements(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
+        """Return a hook's statements, and why it has none, if it has none."""
+        text = self.rendered.get(f"{key} {index}")
+        if text is None:
+            text = _THIS.sub(lambda _: _relation(self.node), written)
+        if "{{" in text or "{%" in text:
+            return [], "with Jinja"
+        try:
+            text = _over_this(text, self.node, self.dialect)
+            if _PART.search(written) and _names_alone(text, self.node, self.dialect):
+                return [], "that names its table without a schema"
+        except ProjectError:
+            return [], _NOT_SPARK
+        made, why = spark_statements(text, self.dialect, self.names, self.location)
+        if any(map(_WRITES_ROWS.match, made)):
+            return [], "that writes rows of its own table"
+        return made, why
 
 
 def spark_statements(
@@ -141,7 +151,7 @@ def spark_statements(
             statement = render_statement(expander, expander.expand())
             found.append(replace_dotted_names(statement, names.in_own_catalog))
     except ProjectError:
-        return [], "that cannot be written in Spark SQL"
+        return [], _NOT_SPARK
     return found, None
 
 
@@ -159,19 +169,42 @@ def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
         yield own[0].start, own[-1].end
 
 
-def _over_this(text: str, node: Node) -> str:
-    """Let a hook name the table that is filled where it has the name of the model's."""
-    parts = node.relation[-2:]
-    for name in (node.relation_name, ".".join(node.relation), ".".join(parts)):
-        if name:
-            text = re.sub(rf'(?<![\w.`"]){re.escape(name)}(?![\w`"])', _TABLE, text)
-    return text
+def _over_this(text: str, node: Node, dialect: str) -> str:
+    """Let a hook name the table that is filled where it has the name of the model's.
+
+    Within texts the name stays, as those who read a log know the table by it.
+
+    Raises:
+        ProjectError: A bracket, string or comment is not closed.
+    """
+    backslash = dialect in BACKSLASH_DIALECTS
+    marks = "'\"" if backslash else "'"
+    texts = [
+        range(token.start, token.end)
+        for token in tokens_of(text, backslash=backslash)
+        if token.text.lstrip("rRbBeE")[:1] in marks and token.text[-1:] in marks
+    ]
+    names = dict.fromkeys((_relation(node), ".".join(node.relation), ".".join(node.relation[-2:])))
+    any_name = "|".join(map(re.escape, names))
+    edits = (
+        Edit(found.start(), found.end(), _TABLE)
+        for found in re.finditer(rf'(?<![\w.`"])(?:{any_name})(?![\w`"])', text)
+        if not any(found.start() in one for one in texts)
+    )
+    return apply_edits(text, edits)
 
 
-def _names_alone(text: str, node: Node) -> bool:
+def _relation(node: Node) -> str:
+    return node.relation_name or ".".join(node.relation)
+
+
+def _names_alone(text: str, node: Node, dialect: str) -> bool:
     """Say whether a word of a hook, outside of texts, is the name of its table."""
-    name = node.relation[-1].lower()
-    return any(token.text.strip('`"').lower() == name for token in tokens_of(text))
+    name, tokens = (
+        node.relation[-1].lower(),
+        tokens_of(text, backslash=dialect in BACKSLASH_DIALECTS),
+    )
+    return any(token.text.strip('`"').lower() == name for token in tokens)
 
 
 def _first_word(text: str, dialect: str) -> str:
