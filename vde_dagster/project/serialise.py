@@ -7,6 +7,7 @@ Source: https://jcristharif.com/msgspec/supported-types.html
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from datetime import date, datetime
 from functools import cache, lru_cache
@@ -53,7 +54,8 @@ def to_plain(value: object) -> Any:
 
 def from_plain(form: type[T], data: object) -> T:
     """Read what `to_plain` made of a value of a type; ValueError for another form."""
-    return msgspec.convert(data, form, dec_hook=_decoded)
+    with _BUILDING:
+        return msgspec.convert(data, form, dec_hook=_decoded)
 
 
 def types_of(form: type, *, without: str) -> dict[str, Any]:
@@ -120,11 +122,19 @@ _path = lru_cache(4096)(Path)
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded)
 
 
+_BUILDING = threading.RLock()
+"""msgspec keeps what it knows of a dataclass before it knows all of it, for types within
+themselves: a thread that finds that of another reads what is not there yet, and the process dies.
+"""
+
+
 @cache
 def _text_decoder(form: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(form, dec_hook=_decoded)
+    with _BUILDING:
+        return msgspec.json.Decoder(form, dec_hook=_decoded)
 
 
 @cache
 def _decoder(form: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(form, dec_hook=_decoded, ext_hook=_unmarked)
+    with _BUILDING:
+        return msgspec.msgpack.Decoder(form, dec_hook=_decoded, ext_hook=_unmarked)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,8 @@ from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import (
     T0,
     FakeClock,
@@ -280,3 +285,35 @@ def test_plan_stores_no_snapshot_that_was_hashed_again_under_an_earlier_id(
     assert store.snapshots.load([earlier, again.id, other]).keys() == {other}
     with pytest.raises(StoreError, match=earlier):
         store.plans.load(made.id)
+
+
+AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from vde_dagster.state.db.codec import load_stored_plan
+
+data = Path(sys.argv[1]).read_bytes()
+begin, read = threading.Barrier(8), []
+sys.setswitchinterval(1e-6)
+
+def work():
+    begin.wait()
+    read.append(len(load_stored_plan(data).plan.models))
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(read)
+"""
+
+
+def test_threads_that_read_the_first_plan_of_a_process_at_once_all_get_it(tmp_path: Path) -> None:
+    with open_fake(ProjectFolder(tmp_path / "shop", SHOP).root) as workspace:
+        made = workspace.plan("prod")
+    (tmp_path / "plan").write_bytes(dump_plan(made))
+    command = [sys.executable, "-c", AT_ONCE, str(tmp_path / "plan")]
+    for _ in range(4):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (0, f"{[len(made.models)] * 8}\n"), done.stderr

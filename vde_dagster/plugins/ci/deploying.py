@@ -240,9 +240,12 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
         proposal = Proposal(workspace.project.files_hash, _author(numbers))
         # Under an id of its own: a plan that was stored before is never changed.
         plan = replace(plan, id=fresh.id, proposal=proposal)
+    store = workspace.store
+    store.plans.save(plan)
     if keep_deploy(workspace, commit, plan.id, before) != plan.id:
+        if plan.id == fresh.id:
+            store.plans.set_status(plan.id, "superseded", "another deployment was first")
         return _of_others(workspace, commit, numbers)
-    workspace.store.plans.save(plan)
     if reasons:
         return _waiting(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)

@@ -40,7 +40,7 @@ from sqlalchemy import (
     inspect,
     make_url,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
@@ -399,7 +399,7 @@ class Database:
             return
         try:
             self.run_transaction(metadata.create_all, name="state.ensure_tables")
-        except IntegrityError:
+        except (IntegrityError, ProgrammingError):
             # Of two processes that make the same table at once PostgreSQL lets one fail.
             if not all(map(self.has_table, names)):
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ NOTES = "refs/notes/vde"
 _ATTEMPTS = 10
 _MOST_PARENTS = 50
 _TIMEOUT = 120
+_NOTHING = "0" * 40
 _SIGNED = {
     "GIT_AUTHOR_NAME": "vde",
     "GIT_AUTHOR_EMAIL": "vde@localhost",
@@ -64,9 +66,9 @@ class PlainGit:
 
     def comment(self, number: int, marker: str) -> str | None:
         """Return the text of a pull request's comment, or None."""
-        self._fetch(COMMENTS)
-        path = f"{COMMENTS}:{self._file(number)}"
-        if not self._has(path):
+        known = self._newest(COMMENTS)
+        path = f"{known}:{self._file(number)}"
+        if known is None or not self._has(path):
             return None
         text = self.ask("cat-file", "blob", path)
         return text if text.startswith(marker) else None
@@ -74,9 +76,8 @@ class PlainGit:
     def write_comment(self, number: int, marker: str, text: str) -> None:
         """Write the file of the comment, and push it."""
 
-        def change() -> None:
+        def change(before: str | None) -> str:
             blob = self.ask("hash-object", "-w", "--stdin", given=text).strip()
-            before = self.ask("rev-parse", COMMENTS).strip() if self._has(COMMENTS) else None
             with self._index() as index:
                 if before is not None:
                     self.ask("read-tree", before, index=index)
@@ -85,57 +86,72 @@ class PlainGit:
                 tree = self.ask("write-tree", index=index).strip()
             parents = ["-p", before] if before is not None else []
             said = f"comment of {number}"
-            commit = self.ask("commit-tree", tree, *parents, "-m", said).strip()
-            self.ask("update-ref", COMMENTS, commit, before or "")
+            return self.ask("commit-tree", tree, *parents, "-m", said).strip()
 
-        self._shared(COMMENTS, change)
+        self._change(COMMENTS, change)
 
     def write_check(self, check: Check) -> None:
         """Write the note of a commit, and push it."""
         begin = f"{check.name}: "
         lines = [f"{begin}{'passed' if check.passed else 'failed'}: {check.title}"]
         lines += [f"{one.level}: {one}" for one in check.annotations]
-        notes = ("notes", f"--ref={NOTES}")
 
-        def change() -> None:
-            known = self.ask(*notes, "show", check.commit) if self._noted(check.commit) else ""
-            # Each project of the repository has a paragraph.
-            others = [one for one in known.strip().split("\n\n") if not one.startswith(begin)]
-            text = "\n\n".join(filter(None, [*others, "\n".join(lines)]))
-            self.ask(*notes, "add", "-f", "-F", "-", check.commit, given=text)
+        def change(before: str | None) -> str:
+            # Git changes notes of a ref alone: this one is nobody else's.
+            own = f"{NOTES}-{uuid.uuid4().hex}"
+            notes = ("notes", f"--ref={own}")
+            try:
+                if before is not None:
+                    self.ask("update-ref", own, before)
+                noted = self._tried(*notes, "list", check.commit)
+                known = self.ask(*notes, "show", check.commit) if noted else ""
+                # Each project of the repository has a paragraph.
+                others = [one for one in known.strip().split("\n\n") if not one.startswith(begin)]
+                text = "\n\n".join(filter(None, [*others, "\n".join(lines)]))
+                self.ask(*notes, "add", "-f", "-F", "-", check.commit, given=text)
+                return self.ask("rev-parse", own).strip()
+            finally:
+                self._tried("update-ref", "-d", own)
 
-        self._shared(NOTES, change)
+        self._change(NOTES, change)
 
-    def _shared(self, ref: str, change: Callable[[], None]) -> None:
-        """Change a ref on top of what the remote has; again where somebody was first."""
+    def _change(self, ref: str, change: Callable[[str | None], str]) -> None:
+        """Put a commit on top of what the remote has of a ref; again where somebody was first.
+
+        Args:
+            change: Makes the commit on top of another, or of none.
+        """
         for _ in range(_ATTEMPTS):
-            self._fetch(ref)
-            change()
-            if not self._is_shared() or self._tried("push", "--quiet", self.remote, f"{ref}:{ref}"):
+            before = self._newest(ref)
+            made = change(before)
+            if not self._is_shared():
+                done = self._tried("update-ref", ref, made, before or _NOTHING)
+            else:
+                lease = f"--force-with-lease={ref}:{before or ''}"
+                done = self._tried("push", "--quiet", lease, self.remote, f"{made}:{ref}")
+                if done:
+                    self._tried("update-ref", ref, made)
+            if done:
                 return
         raise ExecutionError(
             f"{ref} cannot be pushed to {self.remote}",
             hint="look whether the job may push there, and run it again",
         )
 
-    def _fetch(self, ref: str) -> None:
-        """Take what the remote has of a ref, in place of what is here."""
+    def _newest(self, ref: str) -> str | None:
+        """Return the commit that the remote has as a ref, which is here then, or None."""
         if not self._is_shared():
-            return
-        listed = self.ask("ls-remote", self.remote, ref)
-        if listed.strip():
-            self.ask("fetch", "--quiet", self.remote, f"+{ref}:{ref}")
-        elif self._has(ref):
-            self.ask("update-ref", "-d", ref)
+            return self.ask("rev-parse", ref).strip() if self._has(ref) else None
+        listed = self.ask("ls-remote", self.remote, ref).split()
+        if listed:
+            self.ask("fetch", "--quiet", "--no-write-fetch-head", self.remote, ref)
+        return listed[0] if listed else None
 
     def _is_shared(self) -> bool:
         return self.remote in self.ask("remote").split()
 
     def _has(self, name: str) -> bool:
         return self._tried("rev-parse", "--quiet", "--verify", name)
-
-    def _noted(self, commit: str) -> bool:
-        return self._tried("notes", f"--ref={NOTES}", "list", commit)
 
     def _file(self, number: int) -> str:
         return f"{place_in_repository(self.folder)}pr_{number}.md"
