@@ -57,6 +57,10 @@ def test_a_signed_plan_is_applied_and_the_history_says_who_signed(team: Team, vd
     assert "signed by anna, deploy" in shown.out
     versions = vde("history", "prod", "--project", team.production.root, "--json").json["versions"]
     assert [one["attached"] for one in versions] == ["signed by anna, deploy", None]
+    with team.open() as workspace:
+        logged = [one for one in workspace.store.log.latest() if one.act == "sign"]
+    told = [(one.environment, one.details["signers"]) for one in logged]
+    assert told == [("prod", ["deploy"]), ("prod", ["anna"]), ("prod", ["anna"])]
 
 
 def test_a_stored_plan_is_signed_by_its_id(team: Team, vde: Vde) -> None:

@@ -97,6 +97,11 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
     database.ensure_tables(metadata)
 
     def work(conn: Connection) -> None:
+        query = select(rows.c.key, rows.c.signature).where(rows.c.plan_id == plan_id)
+        known = set(map(tuple, conn.execute(query)))
+        new = [one for one in trusted.values() if (one.key, one.signature) not in known]
+        if not new:
+            return
         conn.execute(delete(rows).where(rows.c.plan_id == plan_id, rows.c.key.in_(trusted)))
         conn.execute(
             insert(rows),
@@ -106,7 +111,7 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
             ],
         )
         environment = stored.environment if stored is not None else None
-        names = [settings.who(one.key) for one in trusted.values()]
+        names = [settings.who(one.key) for one in new]
         record(database, conn, "sign", environment, detail={"plan": plan_id, "signers": names})
 
     if trusted:
