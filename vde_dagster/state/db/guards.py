@@ -89,7 +89,7 @@ BEGIN
   SELECT role INTO needed FROM vde_rights WHERE name = wanted;
   IF needed IS NULL OR NOT pg_has_role(session_user, needed, 'MEMBER') THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'that needs the right to ' || wanted
-      || ', which members of the role ' || coalesce(needed, '?') || ' have';
+      || coalesce(', which members of the role ' || needed || ' have', ' the tables');
   END IF;
 END $$""",
     """
@@ -192,12 +192,16 @@ _GUARDED_HERE = (
     ),
     # What nothing reaches is given up by the janitor alone, which may remove what production shows.
     ("vde_tables", "UPDATE", "publish", "NEW.status <> OLD.status AND NEW.status <> 'live'"),
+    # Nobody writes that he did what he may not do.
     (
         "vde_log",
         "INSERT",
         "publish",
+        "NEW.act IN ('clean up', 'give up', 'remove') OR "
         "NEW.environment = '{production}' AND NEW.act NOT IN ('sign', 'sql')",
     ),
+    ("vde_log", "INSERT", "apply", "NEW.act NOT IN ('sign', 'sql')"),
+    ("vde_log", "INSERT", "own", "NEW.act IN ('roles', 'grant', 'revoke', 'import')"),
 )
 """(table, what is done, the right that it needs, a condition on the row)."""
 _POINTERS = {"iceberg_tables": "table_namespace", "iceberg_namespace_properties": "namespace"}
@@ -215,7 +219,7 @@ def put_guards_of_rights(connection: Connection) -> None:
         for table, what, right, condition in _GUARDED_HERE
     ]
     statements = [
-        f"CREATE OR REPLACE TRIGGER vde_guard_{what.lower()} BEFORE {what} ON {table} "
+        f"CREATE OR REPLACE TRIGGER vde_guard_{what.lower()}_{right} BEFORE {what} ON {table} "
         f"FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION vde_guard('{right}')"
         for table, what, right, condition in guards
     ]
