@@ -44,6 +44,7 @@ SEAMS = {
     "python_modules": "module that stands in",
     "assets": "maker of assets",
     "gates": "gate of plans",
+    "keepers": "keeper of files with environments",
     "sensors": "maker of sensors",
     "sinks": "sink",
     "state_tables": "group of tables in the state's database",

@@ -79,6 +79,7 @@ def plan_report(
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
             *_moves(plan),
+            *_keeps(plan),
             *_outdated(plan),
             *_backlogs(plan),
             *_views(plan),
@@ -267,6 +268,10 @@ def text_changes(
 def _moves(plan: Plan) -> Iterator[Section]:
     told = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
     yield from sentences("Moves metrics", told)
+
+
+def _keeps(plan: Plan) -> Iterator[Section]:
+    yield from sentences("Keeps other definitions of", list(plan.other_kept))
 
 
 def _outdated(plan: Plan) -> Iterator[Section]:

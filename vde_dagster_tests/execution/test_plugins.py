@@ -336,7 +336,16 @@ def test_info_lists_every_plug_in_and_why_one_is_broken(
     by_name = {(one["seam"], one["name"]): one for one in found}
     toys = {one["seam"] for one in found if one["distribution"] == "vde-toy"}
     single = {"publishers", "formatters", "configurations", "python_modules", "model_files"}
-    single |= {"assets", "attachments", "gates", "sensors", "sinks", "state_tables", "workflows"}
+    single |= {
+        "assets",
+        "attachments",
+        "gates",
+        "keepers",
+        "sensors",
+        "sinks",
+        "state_tables",
+        "workflows",
+    }
     assert toys == set(SEAMS) - single
     assert by_name["exporters", "lines"] == {
         "seam": "exporters",

@@ -128,7 +128,7 @@ def test_without_metricflow_a_plan_says_once_that_metrics_are_left_out(
     def without(name: str, *more: Any) -> Any:
         return None if name == "metricflow" else found(name, *more)
 
-    for module in ("vde_dagster.plugins.metrics", "vde_dagster.plugins.metrics.answers"):
+    for module in ("vde_dagster.plugins.metrics", "vde_dagster.plugins.metrics.kept"):
         monkeypatch.setattr(f"{module}.find_spec", without)
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")

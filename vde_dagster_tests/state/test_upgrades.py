@@ -64,6 +64,7 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     assert found == SCHEMA_VERSION
     current = store.environments.get("prod")
     assert current is not None
+    assert current.kept == ({"metrics": "kept"} if released.stem >= "0020" else {})
     (entry,) = current.entries.values()
     assert entry.table_id is not None
     table = store.tables.load([entry.table_id])[entry.table_id]

@@ -79,6 +79,7 @@ def publish_plan(
         note=plan.kind.value,
         suffix=published.suffix,
         mode=published.mode,
+        kept=plan.kept,
     )
     return lakehouse.publish(
         Publication(

@@ -162,6 +162,7 @@ class Environments:
                 note=f"frozen {version}",
                 suffix=workspace.settings.environment_suffix_target,
                 frozen=version,
+                kept=shown.kept,
             )
             state = complete_state(store, frozen, None, ())
             gone = [n for n, e in entries.items() if e.table_id and e.table_id not in state.tables]

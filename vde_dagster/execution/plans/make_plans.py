@@ -29,6 +29,7 @@ from vde_dagster.execution.plans.finish_plan import (
     doubts,
     readable_id,
     require_engine_for,
+    with_kept,
     with_statements,
 )
 from vde_dagster.execution.plans.gates import objections
@@ -334,12 +335,20 @@ class Plans:
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
             state = gather(snapshots)
+        kept = state.target.kept if state.target is not None else {}
+
+        def with_settings(plan: Plan) -> Plan:
+            plan = with_statements(workspace, plan)
+            # A part of the models is none of what else the files have.
+            whole = not part and not options.select
+            return with_kept(workspace, plan, kept) if whole else replace(plan, kept=dict(kept))
+
         return self._made(
             environment,
             snapshots,
             state,
             options,
-            partial(with_statements, workspace),
+            with_settings,
             resolved=resolved,
             warnings=(*said, *resolved.warnings),
             save=save,
@@ -379,7 +388,7 @@ class Plans:
 
         def with_published(plan: Plan) -> Plan:
             said = store.statements.around_runs(environment)
-            plan = replace(plan, statements=said) if said else plan
+            plan = replace(plan, statements=said, kept=current.kept)
             return with_auto_restatement(workspace, plan, save=save) if ticks else plan
 
         return self._made(environment, snapshots, state, options, with_published, save=save)

@@ -118,6 +118,7 @@ class Environment:
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
         frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+        kept: What plug-ins keep of the project's files beside the models, by their names.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Environment:
     suffix: SuffixTarget = "schema"
     mode: EnvironmentMode = "full"
     frozen: str | None = None
+    kept: dict[str, str] = field(default_factory=dict)
 
     @property
     def views(self) -> ViewNames:

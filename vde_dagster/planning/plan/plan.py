@@ -321,6 +321,8 @@ class Plan:
         proposal: Set where it was made to be approved.
         branch: The branch of whose name the environment's was made; empty where it is its own.
         objections: What gates had against it when it was made; None where nobody asked them.
+        kept: What plug-ins keep of the files with the environment, by their names.
+        other_kept: The names under which that is other than the environment has so far.
     """
 
     id: str
@@ -343,6 +345,8 @@ class Plan:
     proposal: Proposal | None = None
     branch: str = ""
     objections: tuple[Objection, ...] | None = None
+    kept: dict[str, str] = field(default_factory=dict)
+    other_kept: tuple[str, ...] = ()
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -399,6 +403,7 @@ class Plan:
             not self.views
             and not self.builds
             and not self.other_statements
+            and not self.other_kept
             and not any(model.audits for model in self.models)
             and all(model.change is Change.UNCHANGED for model in self.models)
         )
@@ -439,4 +444,5 @@ class Plan:
             "outdates": [outdated.to_json() for outdated in self.outdates],
             "before_all": list(statements.before),
             "after_all": list(statements.after),
+            "keeps": list(self.other_kept),
         }

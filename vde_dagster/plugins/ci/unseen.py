@@ -54,6 +54,9 @@ def _differences(
         for text in _statements(plan):
             if text not in statements:
                 yield f"before_all and after_all run another statement: {text}"
+    for name in plan.other_kept:
+        if all(other.kept.get(name) != plan.kept.get(name) for other in seen):
+            yield f"other definitions of {name} are kept than anybody saw"
 
 
 def _difference(

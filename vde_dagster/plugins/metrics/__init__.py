@@ -1,7 +1,8 @@
 """Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
 
 `definitions` reads `metrics/*.yaml`, `layer` asks MetricFlow for the SQL of a metric and tells
-which columns that reads, `answers` runs it on environments and compares what they say. Metrics are
+which columns that reads, `kept` has those that an environment keeps,
+`answers` runs it on environments and compares what they say. Metrics are
 readers of models beside dashboards and syncs, so that plans and lineage name them.
 """
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.models.catalog import AssetCatalog
     from vde_dagster.project.model import LoadedFile
     from vde_dagster.project.reading.file_context import FileContext
@@ -50,6 +52,13 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
     read = LoadedFile(path, uses=(*others, *sorted(folders), about))
     return replace(read, exposures=readers_in(path, texts, context.names))
+
+
+def kept_metrics(workspace: Workspace) -> str | None:
+    """Return the files of metrics, for an environment to keep; see `vde_dagster.keepers`."""
+    from vde_dagster.plugins.metrics.kept import kept_text
+
+    return kept_text(workspace)
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:

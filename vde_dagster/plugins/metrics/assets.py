@@ -80,10 +80,11 @@ def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what metrics are, all by one query, and the rows of saved queries."""
-    from vde_dagster.plugins.metrics.answers import answer, layer_of
+    from vde_dagster.plugins.metrics.answers import answer
+    from vde_dagster.plugins.metrics.kept import layer_of
     from vde_dagster.plugins.metrics.layer import Question
 
-    layer = layer_of(workspace)
+    layer = layer_of(workspace, environment)
     metrics = tuple(name for name in asked if name in layer.metrics)
     if metrics:
         found = answer(workspace, layer, Question(metrics), environment)

@@ -41,6 +41,16 @@ Of = Annotated[
         "--environment", "--env", "-e", metavar="ENV", help="The environment, or dev@7, prod@TIME."
     ),
 ]
+OfFiles = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        "--env",
+        "-e",
+        metavar="ENV",
+        help="Those of dev, or of prod@7.",
+    ),
+]
 Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL, and run nothing.")]
 To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write it to a file.")]
 One = Annotated[str, typer.Argument(metavar="A", help="The environment, or a version of it.")]
@@ -48,14 +58,14 @@ Other = Annotated[str, typer.Argument(metavar="B", help="The one that it is comp
 
 
 @on_project
-def metrics_list(workspace: Workspace, output: Output) -> None:
+def metrics_list(workspace: Workspace, output: Output, environment: OfFiles = None) -> None:
     """List the project's metrics and saved queries, and what each can be divided by.
 
-    Example: vde metrics list
+    Examples: vde metrics list; vde metrics list --env prod@41
     """
-    from vde_dagster.plugins.metrics.answers import layer_of
+    from vde_dagster.plugins.metrics.kept import layer_of
 
-    found = list(layer_of(workspace).described())
+    found = list(layer_of(workspace, environment).described())
     rows = [(one.name, one.type, ", ".join(one.by), one.description or "") for one in found]
     told = [
         {
@@ -88,10 +98,11 @@ def metrics_query(
     Examples: vde metrics query revenue --by route --env dev; vde metrics query revenue --grain
     month --where "route = 'JFK-LAX'" --env prod@41
     """
-    from vde_dagster.plugins.metrics.answers import answer, layer_of
+    from vde_dagster.plugins.metrics.answers import answer
+    from vde_dagster.plugins.metrics.kept import layer_of
     from vde_dagster.plugins.metrics.layer import Question
 
-    layer = layer_of(workspace)
+    layer = layer_of(workspace, environment)
     question = Question(tuple(names), tuple(by or ()), tuple(where or ()), grain, limit)
     if sql:
         text = workspace.queries.render(environment, layer.sql(question))
@@ -115,11 +126,13 @@ def metrics_diff(
 
     Example: vde metrics diff dev prod --metric revenue --by route
     """
-    from vde_dagster.plugins.metrics.answers import compare, layer_of
+    from vde_dagster.plugins.metrics.answers import compare
+    from vde_dagster.plugins.metrics.kept import layer_of
     from vde_dagster.plugins.metrics.layer import Question
 
     question = Question(tuple(metric), tuple(by or ()), tuple(where or ()), grain)
-    found = compare(workspace, layer_of(workspace), question, one, other)
+    layers = (layer_of(workspace, one), layer_of(workspace, other))
+    found = compare(workspace, layers, question, one, other)
     rows = [
         (*map(text_value, row.by), row.metric, *map(text_value, (row.one, row.other)),
          "" if row.difference is None else text_value(row.difference))
@@ -140,9 +153,13 @@ def metrics_diff(
         for name, version in zip((one, other), found.versions, strict=True)
     ]
     same = count(found.same, "value")
-    value = {"one": sides[0], "other": sides[1], "by": list(found.by), "different": told}
+    value = {"one": sides[0], "other": sides[1], "by": list(found.by), "different": told,
+             "redefined": list(found.redefined)}  # fmt: skip
     table = simple_table((*found.by, "metric", one, other, "difference"), rows)
     output.result({**value, "same": found.same}, table if rows else f"{same}, all the same in both")
+    if found.redefined:
+        names = ", ".join(found.redefined)
+        output.note(f"defined otherwise in {other} than in {one}: {names}")
     if rows:
         output.note(f"[dim]{count(len(rows), 'value')} differ, {same} the same in both[/]")
 
@@ -156,10 +173,10 @@ def metrics_export(
     Example: vde metrics export --env prod --to ossie.yaml
     """
     from vde_dagster.execution.published_version import named_environment
-    from vde_dagster.plugins.metrics.answers import layer_of
+    from vde_dagster.plugins.metrics.kept import layer_of
     from vde_dagster.plugins.metrics.ossie import ossie_document
 
-    layer, settings = layer_of(workspace), workspace.settings
+    layer, settings = layer_of(workspace, environment), workspace.settings
     shown = named_environment(workspace, environment)
     document = ossie_document(layer, shown, settings.catalog, settings.name)
     text = document.yaml()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
@@ -14,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Delete,
     Dialect,
+    LargeBinary,
     Row,
     Select,
     Table,
@@ -137,6 +140,19 @@ def to_micros(value: datetime) -> int:
 def from_micros(value: int) -> datetime:
     """Return the instant of a number of microseconds since 1970 (UTC)."""
     return EPOCH + timedelta(microseconds=value)
+
+
+class Texts(TypeDecorator[dict[str, str]]):
+    """Texts by name, compressed; none are NULL."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
+        return zlib.compress(json.dumps(value, sort_keys=True).encode(), 6) if value else None
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> dict[str, str]:
+        return {} if value is None else dict(json.loads(zlib.decompress(value)))
 
 
 class Instant(TypeDecorator[datetime]):

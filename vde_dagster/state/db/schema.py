@@ -25,9 +25,9 @@ from sqlalchemy import (
     text,
 )
 
-from vde_dagster.state.db.rows import Instant
+from vde_dagster.state.db.rows import Instant, Texts
 
-SCHEMA_VERSION = "0019"
+SCHEMA_VERSION = "0020"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -133,6 +133,7 @@ environment_versions = Table(
     Column("suffix", String(16)),
     Column("mode", String(16)),
     Column("frozen", String(255)),
+    Column("kept", Texts),
 )
 
 entries = Table(

@@ -174,7 +174,7 @@ class EnvironmentStore:
             before = read_frozen(connection, environment.name, current)
             require_changeable(environment.name, before)
         if ends:
-            environment = replace(environment, entries={}, frozen=None)
+            environment = replace(environment, entries={}, frozen=None, kept={})
         self.database.require_right_clock(connection)
         self.tables.require_live(connection, environment.tables)
         environment.require_whole()

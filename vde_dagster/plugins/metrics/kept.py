@@ -1,0 +1,100 @@
+"""Definitions of metrics as the files have them, and as an environment keeps them.
+
+An environment keeps the texts of the files of its plan, so `prod@41` answers with what a metric
+meant then. One that keeps none, as it was published before there were any, is asked with those of
+the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.planning.environments.contracts import mistakes_in_metrics
+from vde_dagster.project.files import METRICS, decoded, metrics_files
+from vde_dagster.semantics.versions.version import how_to_install
+
+if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.plugins.metrics.layer import SemanticLayer
+
+NAME = "metrics"
+"""Under which environments keep them."""
+
+
+def kept_text(workspace: Workspace) -> str | None:
+    """Return the files of metrics as one text; None where nobody here can say which there are."""
+    if find_spec("metricflow") is None:
+        return None
+    texts = {path.as_posix(): text for path, text in _texts(workspace).items()}
+    return json.dumps(texts, sort_keys=True) if texts else ""
+
+
+def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLayer:
+    """Return the semantic layer of the files, or that of an environment or a version (`prod@41`).
+
+    Raises:
+        UsageError: There are no metrics or no such environment, or MetricFlow is not installed.
+        ProjectError: A definition has a mistake, or reads a model or a column that is not there.
+    """
+    texts, snapshots = _of_environment(workspace, environment) if environment else ({}, None)
+    if not texts:
+        texts, snapshots = _texts(workspace), None
+    if not texts:
+        raise UsageError(
+            f"there are no metrics in {workspace.root / METRICS}",
+            hint="docs/metrics.md has an example",
+        )
+    if find_spec("metricflow") is None:
+        hint = how_to_install("metrics")
+        raise UsageError("metrics need MetricFlow, which is not installed", hint=hint)
+    from vde_dagster.plugins.metrics.definitions import read_definitions
+    from vde_dagster.plugins.metrics.layer import SemanticLayer
+    from vde_dagster.plugins.metrics.reading import readers
+
+    layer = SemanticLayer(read_definitions(texts, workspace.project.names))
+    models = workspace.project.models if snapshots is None else snapshots
+    missing = [
+        ProjectError(
+            f"a semantic model is of {name}, which is no model",
+            hint="name a model of the project",
+            location=place,
+        )
+        for name, place in layer.definitions.models.values()
+        if name not in models
+    ]
+    known = workspace.snapshots() if snapshots is None else snapshots
+    mistakes = [*missing, *mistakes_in_metrics(readers(layer), known)]
+    if mistakes:
+        raise ProjectError.of(mistakes)
+    return layer
+
+
+def _of_environment(
+    workspace: Workspace, environment: str
+) -> tuple[dict[Path, str], Mapping[ModelName, Snapshot] | None]:
+    from vde_dagster.execution.published_version import named_environment, stored_snapshots
+
+    shown = named_environment(workspace, environment)
+    text = shown.kept.get(NAME)
+    if text is None:
+        return {}, None
+    texts = {Path(path): said for path, said in json.loads(text).items()}
+    return texts, stored_snapshots(workspace, shown)
+
+
+def _texts(workspace: Workspace) -> dict[Path, str]:
+    files = metrics_files(workspace.settings)
+    if find_spec("metricflow") is not None:
+        # Where dbt compiled, its file names what it has; of the product's own a reader is enough.
+        readers = [one for one in workspace.project.exposures if one.what == "metric"]
+        paths = {one.location.path for one in readers}
+        dbts = sorted(path.as_posix() for path in paths if path.suffix == ".json")
+        files = [*(files if len(paths) > len(dbts) else ()), *dbts]
+    return {Path(one): decoded(Path(one), (workspace.root / one).read_bytes()) for one in files}

@@ -1,0 +1,14 @@
+"""What plug-ins keep with each version of an environment."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0020"
+down_revision = "0019"
+
+
+def upgrade() -> None:
+    """Add its column; versions before have nothing."""
+    op.add_column("vde_environment_versions", sa.Column("kept", sa.LargeBinary))

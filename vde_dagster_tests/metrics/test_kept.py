@@ -1,0 +1,120 @@
+"""Definitions of metrics that environments keep: what a metric means in each version of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vde_dagster.plugins.metrics.answers import redefined
+from vde_dagster.plugins.metrics.kept import NAME, layer_of
+from vde_dagster.plugins.metrics.layer import Question
+from vde_dagster.reports.plan import plan_report
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+SUM = "{name: revenue, agg: sum"
+
+
+def _apply(shop: ProjectFolder, environment: str = "prod") -> tuple[str, ...]:
+    """Plan and apply; return what the plan keeps otherwise."""
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan(environment)
+        workspace.apply(plan)
+        again = workspace.plan(environment)
+    assert again.is_empty
+    assert again.other_kept == ()
+    return plan.other_kept
+
+
+def _sql(shop: ProjectFolder, vde: Vde, environment: str) -> str:
+    words = ("metrics", "query", "revenue", "--env", environment, "--sql", "--json")
+    text: str = vde(*words, "--project", shop.root).json["sql"]
+    return " ".join(text.split())
+
+
+def test_a_version_answers_with_its_own_definition(shop: ProjectFolder, vde: Vde) -> None:
+    assert _apply(shop) == (NAME,)
+    shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))
+    # Nothing has been planned of the edit.
+    assert "SUM(" in _sql(shop, vde, "prod")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        assert not plan.is_empty
+        assert (plan.builds, bool(plan.views), plan.other_kept) == ((), False, (NAME,))
+        (section,) = [one for one in plan_report(plan).rest if "Keeps" in one.title]
+        assert [row.cells[0].text for row in section.rows] == [NAME]
+        assert plan.to_json()["keeps"] == [NAME]
+    assert _apply(shop) == (NAME,)
+    assert "MAX(" in _sql(shop, vde, "prod")
+    assert "MAX(" in _sql(shop, vde, "prod@2")
+    assert "SUM(" in _sql(shop, vde, "prod@1")
+
+
+def test_rollbacks_runs_and_frozen_environments_have_the_definitions_of_their_version(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    _apply(shop)
+    with open_fake(shop.root) as workspace:
+        workspace.environments.freeze("prod@1", "audit")
+    shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))
+    _apply(shop)
+    assert "SUM(" in _sql(shop, vde, "audit")
+    with open_fake(shop.root) as workspace:
+        workspace.environments.rollback("prod", 1)
+        first = workspace.store.versions.at("prod", 1)
+        assert first is not None
+        assert workspace.plans.due("prod").kept == first.kept != {}
+    assert "SUM(" in _sql(shop, vde, "prod")
+    # The files still say otherwise, and the next plan of them says so.
+    assert _apply(shop) == (NAME,)
+    assert "MAX(" in _sql(shop, vde, "prod")
+
+
+def test_metrics_that_two_environments_define_otherwise_are_named(shop: ProjectFolder) -> None:
+    _apply(shop)
+    shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))
+    _apply(shop, "dev")
+    with open_fake(shop.root) as workspace:
+        sides = layer_of(workspace, "prod"), layer_of(workspace, "dev")
+        same = layer_of(workspace, "prod"), layer_of(workspace, "prod@1")
+    question = Question(("revenue", "orders", "mean_order"), by=("is_big",))
+    assert redefined(sides, question) == ("revenue", "mean_order")
+    assert redefined(same, question) == ()
+
+
+def test_what_was_published_before_there_were_metrics_is_asked_with_the_files(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    text = (shop.root / "metrics/shop.yaml").read_text()
+    (shop.root / "metrics/shop.yaml").unlink()
+    assert _apply(shop) == ()
+    shop.write("metrics/shop.yaml", text)
+    assert "SUM(" in _sql(shop, vde, "prod")
+    assert _apply(shop) == (NAME,)
+    (shop.root / "metrics/shop.yaml").unlink()
+    assert _apply(shop) == (NAME,)
+    listed = vde("metrics", "list", "--env", "prod@2", "--project", shop.root, "--json").json
+    assert "revenue" in {one["name"] for one in listed["metrics"]}
+    gone = vde("metrics", "list", "--project", shop.root)
+    assert (gone.code, "there are no metrics" in gone.err) == (2, True)
+
+
+def test_a_part_of_the_models_leaves_what_is_kept(shop: ProjectFolder) -> None:
+    _apply(shop)
+    shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))
+    with open_fake(shop.root) as workspace:
+        part = workspace.plan("prod", select=["marts.top"])
+        shown = workspace.store.environments.get("prod")
+    assert shown is not None
+    assert (part.other_kept, part.kept) == ((), shown.kept)
+
+
+@pytest.mark.parametrize("kept", [{}, {"other": "x" * 100_000}, {"a": "ü\n\u2028", "b": "{"}])
+def test_kept_texts_come_back_as_they_were(shop: ProjectFolder, kept: dict[str, str]) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(replace(workspace.plan("prod"), kept=kept))
+        found = workspace.store.environments.get("prod")
+    assert found is not None
+    assert found.kept == kept
