@@ -61,6 +61,13 @@ def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
     said = vde(folder, "apply", "prod", "--yes").stderr
     assert said.count("spark.driver.memory is ignored") == 1
     check_rows(folder)
+    with Workspace.open(folder.root) as workspace:
+        shown = workspace.store.environments.get("prod")
+        assert shown is not None
+        tables = [entry.table_id for entry in shown.entries.values() if entry.table_id]
+        fills = [fill for table in tables for fill in workspace.store.fills.log(table)]
+    # Nobody asks others' server what its tasks did, and that is not nothing.
+    assert {(fill.task_seconds, fill.bytes_read) for fill in fills} == {(None, None)}
     query = "SELECT v, TIMESTAMP'2024-01-01 10:00:00Z' AS at FROM m.shown"
     found = vde(folder, "query", "prod", query, "--json").stdout
     assert "21" in found
