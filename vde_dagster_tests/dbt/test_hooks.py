@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.plugins.dbt.hooks import Hooks
+from vde_dagster.plugins.dbt.manifest import decoded
 from vde_dagster_tests.dbt.conftest import MANIFEST, DbtCopy
 
 Copied = Callable[[str], DbtCopy]
@@ -96,3 +98,19 @@ def test_a_seed_has_hooks(shop: DbtCopy) -> None:
     name = ModelName("main", "raw_orders")
     assert after[name].post_statements == ("ANALYZE TABLE @this_model COMPUTE STATISTICS",)
     assert {n for n in after if after[n] != before[n]} == {name}
+
+
+def test_hooks_that_cannot_be_rendered_are_left_out_file_by_file(copied: Copied) -> None:
+    hooks = Hooks.of(decoded((copied("hooks").root / MANIFEST).read_bytes()))
+    assert set(hooks.models) == {ORDERS, "model.rows.shown", "snapshot.rows.kept"}
+    runs = {f"operation.rows.rows-on-run-{one}" for one in ("start-1", "end-0")}
+    assert set(hooks.runs) == runs
+
+    others = hooks.without("transform/models/orders.sql")
+    assert set(others.models) == {"model.rows.shown", "snapshot.rows.kept"}
+    assert others.runs == hooks.runs
+
+    # A mistake in a hook of runs is no model's file.
+    without_runs = hooks.without("dbt_project.yml")
+    assert (without_runs.models, without_runs.runs) == (hooks.models, ())
+    assert not without_runs.without("dbt_project.yml")

@@ -209,10 +209,7 @@ class Compiler:
             try:
                 self._run(project, "hooks", selected, introspect=False)
             except ProjectError as error:
-                before = hooks
                 hooks = hooks.without(str(error.location.path) if error.location else "")
-                if hooks == before:
-                    return False
                 continue
             rendered = hooks.rendered(decoded((cache / "hooks/manifest.json").read_bytes()))
             (cache / _HOOKS).write_text(json.dumps(rendered), encoding="utf-8")
@@ -291,12 +288,13 @@ class Compiler:
         """Return the error that says what dbt said, with the file and line that it names."""
         lines = [line.strip() for line in said.splitlines()]
         files = {Path(one).name: one for one in reversed(self.files)}
-        named = (name for line in lines for name in _PLACE.findall(line))
+        named = (name.removeprefix("./") for line in lines for name in _PLACE.findall(line))
         whole = f"{self.inside}{PROJECT_FILE}"
         path = next(
             (
                 found
                 for name in named
+                if name != PROJECT_FILE  # Packages have one of that name, too.
                 for found in (f"{self.inside}{name}", files.get(Path(name).name))
                 if found in self.files and found != whole
             ),

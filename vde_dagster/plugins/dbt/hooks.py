@@ -90,14 +90,19 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return them without those of the nodes of a file, told by the end of its path."""
+        """Return them without those of the nodes of a file, told by the end of its path.
+
+        Of a file that none of them has hooks of runs are left out, which are no file's, or all.
+        """
         nodes = self.manifest.nodes
         models = {
             one: keys
             for one, keys in self.models.items()
             if not path.endswith(nodes[one].original_file_path)
         }
-        return replace(self, models=models)
+        if len(models) < len(self.models):
+            return replace(self, models=models)
+        return replace(self, models=self.models if self.runs else {}, runs=())
 
     @property
     def selected(self) -> list[str]:
