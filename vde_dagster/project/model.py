@@ -316,6 +316,7 @@ class Exposure:
     reads: tuple[tuple[ModelName, str | None, SourceLocation], ...]
     location: SourceLocation
     what: Literal["exposure", "sync", "metric"] = "exposure"
+    description: str | None = None
 
     def reads_of(self, model: ModelName, column: str | None) -> bool:
         """Say whether it reads a column, or a model; who reads a model reads all its columns."""

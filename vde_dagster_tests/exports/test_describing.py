@@ -82,6 +82,7 @@ OUTSIDE = """
 DASHBOARD = """
     - name: Sales of today
       owner: sales@example.com
+      description: What is sold by day
       reads: [marts.daily.revenue, marts.orders]
 """
 ORDERS = """
@@ -133,6 +134,7 @@ def test_a_project_in_dbts_form_is_what_dbts_schemas_allow(mart: ProjectFolder, 
     assert parents["model.mart.visits"] == ["source.mart.crm.people", "model.mart.marts__orders"]
     assert set(parents[sales["unique_id"]]) == {"model.mart.daily", "model.mart.marts__orders"}
     assert sales["owner"] == {"email": "sales@example.com"}
+    assert sales["description"] == "What is sold by day"
     turned = {(child, one) for child, read in parents.items() for one in read}
     assert turned == {(c, one) for one, read in manifest["child_map"].items() for c in read}
     tests = {

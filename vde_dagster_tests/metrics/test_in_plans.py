@@ -80,5 +80,8 @@ def test_metrics_are_documented_as_readers(shop: ProjectFolder) -> None:
         document = gather_document(workspace)
     told = {one.name: (one.what, len(one.reads)) for one in document.exposures}
     assert told["revenue"] == ("metric", 2)
+    said = {one.name: one.description for one in document.exposures}
+    assert said["orders_of_big"] == "Orders of customers who spent more than 10"
+    assert said["mean_order"] is None
     customers = next(one for one in document.models if one.name == "marts.customers")
     assert customers.exposures == ("orders_of_big", "revenue_per_size")

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.server]
 EVIL = "</script><script>window.ran = 1</script><img src=x onerror=window.ran=1>"
 FOLDED = "Money <!-- <script>window.ran = 2</script>"
 """What `docs.yml` says of a column."""
+SOLD = "What is sold <script>window.ran = 3</script>"
+"""What a dashboard says of itself."""
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
     folder.edit("models/marts/customers.sql", "Who ordered", EVIL)
     folder.write("models/docs.yml", f"marts.customers:\n  columns:\n    revenue: {FOLDED}\n")
+    sales = f"- {{name: Sales, reads: [marts.top], description: '{SOLD}'}}"
+    folder.write("exposures.yaml", sales)
     with open_fake(root) as workspace:
         workspace.apply(workspace.plan("dev"))
         document = gather_document(workspace)
@@ -109,6 +113,8 @@ def test_a_reader_without_a_mouse_finds_a_column_and_where_it_comes_from(page: P
 
 
 def test_descriptions_are_read_and_not_run(page: Page) -> None:
+    outside = page.get_by_role("region", name="Readers outside")
+    expect(outside.get_by_role("row", name="Sales")).to_contain_text(SOLD)
     page.get_by_role("link", name="marts.customers", exact=True).click()
     expect(page.get_by_text(EVIL, exact=True)).to_be_visible()
     assert page.evaluate(

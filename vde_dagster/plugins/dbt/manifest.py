@@ -147,6 +147,7 @@ class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
     package_name: str
     original_file_path: str
     label: str | None = None
+    description: str | None = None
     url: str | None = None
     owner: dict[str, Any] = {}
     depends_on: DependsOn = DependsOn()

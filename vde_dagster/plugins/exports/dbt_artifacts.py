@@ -285,6 +285,7 @@ class _Artifacts:
             "label": one.name,
             "owner": owner,
             "url": one.url,
+            "description": one.description or "",
             **self._reads(read),
         }
 

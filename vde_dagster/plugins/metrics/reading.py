@@ -59,7 +59,8 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
             raise ProjectError(error.message, hint=error.hint, location=place) from error
         named = ((*definitions.models[table], column) for table, column in _sorted(read))
         reads = tuple((model, column, at) for model, at, column in named)
-        yield Exposure(name, None, None, reads, place, "metric")
+        described = layer.metrics.get(name) or layer.saved[name]
+        yield Exposure(name, None, None, reads, place, "metric", described.description)
 
 
 def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]:

@@ -129,6 +129,7 @@ class _Compactor:
                     what=one.what,
                     owner=one.owner,
                     url=one.url,
+                    said=one.description,
                     reads=[[self.names.number(model), column or 0] for model, column in one.reads],
                 )
                 for one in document.exposures

@@ -11,7 +11,7 @@ from vde_dagster.project.model import Exposure, LoadedFile
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
 
-KEYS = ("name", "owner", "url", "reads")
+KEYS = ("name", "owner", "url", "description", "reads")
 
 
 def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
@@ -60,5 +60,8 @@ def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) ->
                 )
             column = parts[2].lower() if parts[2:] else None
             found.append((names.read(".".join(parts[:2])), column, place))
-    owner, url = (str(entry[key]) if entry.get(key) else None for key in ("owner", "url"))
-    return Exposure(str(entry["name"]), owner, url, tuple(found), document.location(keys))
+    owner, url, description = (
+        str(entry[key]) if entry.get(key) else None for key in ("owner", "url", "description")
+    )
+    place = document.location(keys)
+    return Exposure(str(entry["name"]), owner, url, tuple(found), place, description=description)

@@ -209,4 +209,4 @@ def _model(
 
 def _exposure(one: Exposure) -> DocumentedExposure:
     reads = tuple((str(model), column) for model, column, _ in one.reads)
-    return DocumentedExposure(one.name, one.what, one.owner, one.url, reads)
+    return DocumentedExposure(one.name, one.what, one.owner, one.url, reads, one.description)

@@ -140,6 +140,7 @@ class DocumentedExposure:
     owner: str | None
     url: str | None
     reads: tuple[tuple[str, str | None], ...]
+    description: str | None
 
 
 @dataclass(frozen=True, slots=True)

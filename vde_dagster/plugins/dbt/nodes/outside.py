@@ -28,7 +28,8 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
     name, owner = exposure.label or exposure.name, owner_of(exposure.owner)
-    told = Exposure(name, owner, exposure.url, reads, place)
+    description = exposure.description or None
+    told = Exposure(name, owner, exposure.url, reads, place, description=description)
     return LoadedFile(Path(unit), exposures=(told,) if reads else ())
 
 

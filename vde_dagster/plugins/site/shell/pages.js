@@ -34,8 +34,8 @@ site.routes[""] = () => {
     body: [
       el("p", { class: "soft" }, `${count(index.models.length)} models`, index.environments.length ? [", shown in ", link(["environments"], index.environments.map(one => `${one.name}@${one.version}`).slice(0, 8).join(", "))] : ", nothing published"),
       table("Models", ["Model", "Kind", "Columns", "Description"], order.map(at => rows[at])),
-      index.exposures.length ? section("Readers outside", table("Dashboards, syncs and others", ["Name", "What", "Owner", "Reads"], index.exposures.map(one => [
-        outside(one), one.what, one.owner || "", between([...new Set((one.reads || []).map(([model]) => model))].map(model => modelLink(model)))]))) : null,
+      index.exposures.length ? section("Readers outside", table("Dashboards, syncs and others", ["Name", "What", "Description", "Owner", "Reads"], index.exposures.map(one => [
+        outside(one), one.what, one.said || "", one.owner || "", between([...new Set((one.reads || []).map(([model]) => model))].map(model => modelLink(model)))]))) : null,
     ],
   };
 };
@@ -190,7 +190,7 @@ function columnLineage(number, at, model) {
     down.setAttribute("aria-busy", "false");
     down.append(found.length ? el("ul", {}, found.map(one => step(one, "down", new Set([`${number}.${at + 1}`])))) : el("p", { class: "soft" }, "No model uses it."));
     const reads = site.index.exposures.filter(one => (one.reads || []).some(([read, column]) => read === number && (!column || column.toLowerCase() === word.toLowerCase())));
-    if (reads.length) down.append(el("p", { class: "soft" }, "Outside"), el("ul", {}, reads.map(one => el("li", {}, outside(one), ` (${one.what})`))));
+    if (reads.length) down.append(el("p", { class: "soft" }, "Outside"), el("ul", {}, reads.map(one => el("li", {}, outside(one), ` (${one.what})`, one.said ? `: ${one.said}` : ""))));
   });
   users.catch(error => down.append(el("p", { role: "alert" }, error.message)));
   return el("section", { "aria-label": `Lineage of ${word}` }, el("h2", {}, `Lineage of ${word}`), el("div", { class: "sides" }, up, down));
