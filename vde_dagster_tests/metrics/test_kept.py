@@ -101,6 +101,32 @@ def test_what_was_published_before_there_were_metrics_is_asked_with_the_files(
     assert (gone.code, "there are no metrics" in gone.err) == (2, True)
 
 
+def test_a_metric_that_only_the_files_have_is_refused_with_what_to_do(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    _apply(shop)
+    _apply(shop, "dev")
+    shop.write(
+        "metrics/more.yaml",
+        "metric: {name: sold, type: simple, type_params: {measure: order_count}}",
+    )
+    for words in (
+        ("query", "sold", "--sql"),
+        ("query", "sold", "--env", "prod@1", "--sql"),
+        ("diff", "dev", "prod", "-m", "sold"),
+    ):
+        ended = vde("metrics", *words, "--project", shop.root, "--json")
+        assert ended.code == 2, ended.out
+        assert "has no metric 'sold', which the files have" in ended.json["error"]["message"]
+        assert "vde plan" in ended.json["error"]["hint"]
+    _apply(shop, "dev")
+    assert vde("metrics", "query", "sold", "-e", "dev", "--sql", "--project", shop.root).code == 0
+    ended = vde("metrics", "diff", "dev", "prod", "-m", "sold", "--project", shop.root, "--json")
+    assert ended.json["error"]["message"].startswith("'prod' has no metric 'sold'")
+    unknown = vde("metrics", "query", "sol", "--project", shop.root, "--json")
+    assert unknown.json["error"]["message"] == "there is no metric 'sol'"
+
+
 def test_a_part_of_the_models_leaves_what_is_kept(shop: ProjectFolder) -> None:
     _apply(shop)
     shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))

@@ -99,10 +99,11 @@ def metrics_query(
     month --where "route = 'JFK-LAX'" --env prod@41
     """
     from vde_dagster.plugins.metrics.answers import answer
-    from vde_dagster.plugins.metrics.kept import layer_of
+    from vde_dagster.plugins.metrics.kept import layer_of, require_kept
     from vde_dagster.plugins.metrics.layer import Question
 
     layer = layer_of(workspace, environment)
+    require_kept(workspace, layer, names, environment)
     question = Question(tuple(names), tuple(by or ()), tuple(where or ()), grain, limit)
     if sql:
         text = workspace.queries.render(environment, layer.sql(question))
@@ -127,11 +128,13 @@ def metrics_diff(
     Example: vde metrics diff dev prod --metric revenue --by route
     """
     from vde_dagster.plugins.metrics.answers import compare
-    from vde_dagster.plugins.metrics.kept import layer_of
+    from vde_dagster.plugins.metrics.kept import layer_of, require_kept
     from vde_dagster.plugins.metrics.layer import Question
 
     question = Question(tuple(metric), tuple(by or ()), tuple(where or ()), grain)
     layers = (layer_of(workspace, one), layer_of(workspace, other))
+    for layer, environment in zip(layers, (one, other), strict=True):
+        require_kept(workspace, layer, metric, environment)
     found = compare(workspace, layers, question, one, other)
     rows = [
         (*map(text_value, row.by), row.metric, *map(text_value, (row.one, row.other)),

@@ -8,12 +8,12 @@ the files.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import ProjectError, UsageError, VdeError
 from vde_dagster.planning.environments.contracts import mistakes_in_metrics
 from vde_dagster.project.files import METRICS, decoded, metrics_files
 from vde_dagster.semantics.versions.version import how_to_install
@@ -74,6 +74,30 @@ def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLa
     if mistakes:
         raise ProjectError.of(mistakes)
     return layer
+
+
+def require_kept(
+    workspace: Workspace, layer: SemanticLayer, names: Sequence[str], environment: str
+) -> None:
+    """Make sure that what an environment keeps has metrics that the files have.
+
+    Raises:
+        UsageError: One is in the files alone; what neither has is told by who is asked for it.
+    """
+    missing = [name for name in names if name not in layer.metrics and name not in layer.saved]
+    if not missing:
+        return
+    try:
+        files = layer_of(workspace)
+    except VdeError:
+        return
+    for name in missing:
+        if name in files.metrics or name in files.saved:
+            plan = environment.partition("@")[0]
+            raise UsageError(
+                f"'{environment}' has no metric '{name}', which the files have",
+                hint=f"publish it there: vde plan {plan}",
+            )
 
 
 def _of_environment(
