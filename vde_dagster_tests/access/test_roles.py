@@ -19,7 +19,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state import StateStore
 from vde_dagster.state.db import migrate
 from vde_dagster.state.db.rights import RIGHTS
-from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE, metadata
 from vde_dagster.state.db.transfer import tables_of_plugins
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -378,3 +378,14 @@ def test_a_state_in_a_file_has_no_roles(vde: Vde, tmp_path: Path) -> None:
         refused = vde("roles", *arguments, *at)
         assert refused.code == 2
         assert "a state in a SQLite file has no users, so it can have no roles" in refused.err
+
+
+def test_every_table_with_rows_of_an_environment_is_guarded(world: World) -> None:
+    of_everybody = {"vde_audit_results", "vde_change_cursors"}
+    with psycopg.connect(world.url("owner")) as conn:
+        guarded = conn.execute(
+            "SELECT DISTINCT event_object_table FROM information_schema.triggers "
+            "WHERE trigger_name LIKE 'vde_guard_%'"
+        ).fetchall()
+    named = {table.name for table in metadata.sorted_tables if "environment" in table.c}
+    assert named - of_everybody <= {name for (name,) in guarded}
