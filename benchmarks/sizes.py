@@ -50,6 +50,7 @@ SIZES = {
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
+    "lineage_beside_spark": Size(spark=True),
     "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution"),
     "lineage_scale": Size("--models 50 --runs 1"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
