@@ -9,6 +9,7 @@ import pytest
 from vde_dagster.plugins.metrics.answers import redefined
 from vde_dagster.plugins.metrics.kept import NAME, layer_of
 from vde_dagster.plugins.metrics.layer import Question
+from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -144,3 +145,17 @@ def test_kept_texts_come_back_as_they_were(shop: ProjectFolder, kept: dict[str, 
         found = workspace.store.environments.get("prod")
     assert found is not None
     assert found.kept == kept
+
+
+def test_a_document_of_a_version_has_the_metrics_of_then(shop: ProjectFolder) -> None:
+    _apply(shop)
+    shop.edit("metrics/shop.yaml", "name: orders_of_big", "name: orders_of_rich")
+    _apply(shop)
+    with open_fake(shop.root) as workspace:
+        told = {
+            of: {one.name for one in gather_document(workspace, of).exposures}
+            for of in ("prod@1", "prod@2", "prod")
+        }
+    assert "orders_of_big" in told["prod@1"]
+    assert told["prod@2"] == told["prod"]
+    assert told["prod"] == told["prod@1"] - {"orders_of_big"} | {"orders_of_rich"}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.plugins import Seam
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.planning.environments.environment import ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -151,30 +150,6 @@ def with_statements(workspace: Workspace, plan: Plan) -> Plan:
     if made == before:
         return replace(plan, statements=made) if made else plan
     return replace(plan, statements=made, other_statements=True)
-
-
-Keeper = Callable[["Workspace"], str | None]
-"""Returns what an environment is to keep of the project's files beside the models: empty for
-nothing, None to leave what it has. Equal files give equal texts."""
-KEEPERS: Seam[Keeper] = Seam("keepers")
-
-
-def with_kept(workspace: Workspace, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add what plug-ins keep of the project's files with the environment.
-
-    Args:
-        kept: What the environment has so far, by the plug-ins' names.
-
-    Raises:
-        ProjectError: A plug-in cannot read what it keeps.
-    """
-    said = {name: KEEPERS.require(name)(workspace) for name in KEEPERS.names()}
-    found = {name: kept.get(name, "") if text is None else text for name, text in said.items()}
-    # What an absent plug-in keeps stays.
-    made = {name: text for name, text in {**kept, **found}.items() if text}
-    names = sorted({*made, *kept})
-    other = tuple(name for name in names if made.get(name) != kept.get(name))
-    return replace(plan, kept=made, other_kept=other)
 
 
 MAX_ID = 64

@@ -29,11 +29,11 @@ from vde_dagster.execution.plans.finish_plan import (
     doubts,
     readable_id,
     require_engine_for,
-    with_kept,
     with_statements,
 )
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.plans.gather_state import gather_state, what_decides
+from vde_dagster.execution.plans.keepers import with_kept
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.models.catalog import AssetCatalog
     from vde_dagster.project.model import LoadedFile
     from vde_dagster.project.reading.file_context import FileContext
@@ -52,13 +51,6 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
     read = LoadedFile(path, uses=(*others, *sorted(folders), about))
     return replace(read, exposures=readers_in(path, texts, context.names))
-
-
-def kept_metrics(workspace: Workspace) -> str | None:
-    """Return the files of metrics, for an environment to keep; see `vde_dagster.keepers`."""
-    from vde_dagster.plugins.metrics.kept import kept_text
-
-    return kept_text(workspace)
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ProjectError, UsageError, VdeError
+from vde_dagster.execution.plans.keepers import Keeper
 from vde_dagster.planning.environments.contracts import mistakes_in_metrics
 from vde_dagster.project.files import METRICS, decoded, metrics_files
 from vde_dagster.semantics.versions.version import how_to_install
@@ -21,14 +23,16 @@ from vde_dagster.semantics.versions.version import how_to_install
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.plugins.metrics.layer import SemanticLayer
+    from vde_dagster.project.model import Exposure
 
 NAME = "metrics"
 """Under which environments keep them."""
 
 
-def kept_text(workspace: Workspace) -> str | None:
+def _kept_text(workspace: Workspace) -> str | None:
     """Return the files of metrics as one text; None where nobody here can say which there are."""
     if find_spec("metricflow") is None:
         return None
@@ -98,6 +102,24 @@ def require_kept(
                 f"'{environment}' has no metric '{name}', which the files have",
                 hint=f"publish it there: vde plan {plan}",
             )
+
+
+def _kept_readers(workspace: Workspace, environment: Environment) -> tuple[Exposure, ...] | None:
+    """Return the metrics that an environment keeps, as readers of models; None for no answer."""
+    text = environment.kept.get(NAME)
+    if text is None or find_spec("metricflow") is None:
+        return None
+    from vde_dagster.plugins.metrics.definitions import read_definitions
+    from vde_dagster.plugins.metrics.layer import SemanticLayer
+    from vde_dagster.plugins.metrics.reading import readers
+
+    texts = {Path(path): said for path, said in json.loads(text).items()}
+    with suppress(VdeError):  # Where the files cannot be read, nor can names be told.
+        return tuple(readers(SemanticLayer(read_definitions(texts, workspace.project.names))))
+    return None
+
+
+KEPT = Keeper(_kept_text, _kept_readers, "metric")
 
 
 def _of_environment(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.plans.keepers import readers_of
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
@@ -68,7 +69,8 @@ def gather_document(
     else:
         environment = named_environment(workspace, of)
         snapshots = stored_snapshots(workspace, environment)
-        exposures = () if is_past else _exposures_of_files(workspace)
+        of_files = () if is_past else _exposures_of_files(workspace)
+        exposures = readers_of(workspace, environment, of_files)
         named = f"{environment.name}@{environment.version}" if is_past else environment.name
         shown = [environment]
         if is_past:
