@@ -4,9 +4,10 @@
 
 A small project is applied on a Spark that has `openlineage-spark` as a listener, which writes what
 it sees of each job to a file; then `vde export openlineage` writes its events to another. Compared
-are, by table: its columns, what it is read from, and what each column is made of (DIRECT). The
-agent sees Spark's plan with views looked through, so no model here reads a view. It knows no
-catalog of JDBC: once Spark has loaded the catalog, the configuration says that it is Hadoop's.
+are, by table: its columns, what it is read from, what each column is made of (DIRECT), and what
+decides its columns and rows (INDIRECT). The agent sees Spark's plan with views looked through, so
+no model here reads a view. It knows no catalog of JDBC: once Spark has loaded the catalog, the
+configuration says that it is Hadoop's.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Heard:
     columns: set[str] = field(default_factory=set)
     inputs: set[str] = field(default_factory=set)
     made_of: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    decided_by: set[tuple[str, str, str]] = field(default_factory=set)
 
 
 def events(file: Path) -> Iterator[dict[str, Any]]:
@@ -82,14 +84,23 @@ def heard(file: Path) -> dict[str, Heard]:
             facets = output.get("facets", {})
             one.columns |= {column["name"] for column in facets.get("schema", {}).get("fields", ())}
             one.inputs |= {_table(each["name"]) for each in event.get("inputs", ())}
-            lineage = facets.get("columnLineage", {}).get("fields", {})
-            for column, said in lineage.items():
+            lineage = facets.get("columnLineage", {})
+            one.decided_by |= set(_indirect(lineage.get("dataset") or ()))
+            for column, said in lineage.get("fields", {}).items():
+                one.decided_by |= set(_indirect(said["inputFields"]))
                 one.made_of.setdefault(column, set()).update(
                     (_table(each["name"]), each["field"])
                     for each in said["inputFields"]
                     if _is_direct(each.get("transformations", ()))
                 )
     return found
+
+
+def _indirect(inputs: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    for each in inputs:
+        for how in each.get("transformations", ()):
+            if how["type"] == "INDIRECT":
+                yield _table(each["name"]), each["field"], how["subtype"]
 
 
 def _is_direct(transformations: Iterable[dict[str, Any]]) -> bool:
@@ -161,6 +172,14 @@ def compare(ours: dict[str, Heard], theirs: dict[str, Heard]) -> None:
         print(f"inputs {sorted(one.inputs)} / {sorted(other.inputs)}")
         for name in sorted(one.columns - {*alike}):
             print(f"    {name}: {_said(one, name)} / {_said(other, name)}")
+        for who, more in (
+            ("ours alone", one.decided_by - other.decided_by),
+            ("the agent's alone", other.decided_by - one.decided_by),
+        ):
+            for decided in sorted(more):
+                print(f"    {who}, INDIRECT: {'.'.join(decided)}")
+    both = sum(len(ours[t].decided_by & theirs.get(t, Heard()).decided_by) for t in ours)
+    print(f"{both} columns decide by INDIRECT lineage that both say")
     print(f"{same} of {columns} columns are said to be made of the same; ours / the agent's")
 
 
