@@ -405,6 +405,7 @@ class SparkEngine:
             table=table,
             frame=frame,
             project_root=self._root,
+            frame_types=types,
             types={physical: types[physical] for _, physical in task.columns},
             physical={output.lower(): physical for output, physical in task.columns},
             summary=fill_summary(

@@ -57,7 +57,8 @@ class Write:
     Args:
         table: The table as it was before the write.
         frame: The rows, in the table's physical columns and types.
-        types: Spark SQL type by physical column.
+        frame_types: Spark SQL type by column of the frame, which has all columns of the table.
+        types: Those of the columns that the task fills.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
     """
@@ -66,6 +67,7 @@ class Write:
     session: SparkSession
     table: IcebergTable
     frame: DataFrame
+    frame_types: Mapping[str, str]
     types: Mapping[str, str]
     physical: Mapping[str, str]
     summary: Mapping[str, str]
@@ -182,7 +184,7 @@ class Strategy(ABC):
         except NotImplementedError:
             return None
         whole = meaning_of(task.snapshot.model.kind).replaces_all
-        return Digester(task.digest_sets, tiles, whole, write.table.types())
+        return Digester(task.digest_sets, tiles, whole, write.frame_types)
 
     def output(self, write: Write, commit: Commit) -> Output | None:
         """Return the digests of a fill; None where they are not asked for or not known."""
