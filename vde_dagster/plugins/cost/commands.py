@@ -81,17 +81,7 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
     titles += ["cost", "saved"] if prices.known else []
     rows = []
     for name, one in totals.items():
-        row = [
-            name,
-            f"{one.fills:,}",
-            f"{one.work.seconds:,.1f}",
-            f"{one.work.task_seconds:,.1f}",
-            size(round(one.work.bytes)),
-            size(round(one.work.bytes_read)),
-            f"{one.saved_fills:,}",
-            f"{one.saved.seconds:,.1f}",
-            size(round(one.saved.bytes)),
-        ]
+        row = [name, *one.cells(), size(round(one.saved.bytes))]
         if prices.known:
             row.append(prices.text(prices.price(one.work)))
             row.append(prices.text(prices.price(one.saved)))

@@ -11,7 +11,6 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.base.texts import size
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.applying import as_failure
@@ -125,16 +124,8 @@ def _table(
     heads += ["cost", "saved"] if prices.known else []
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
-        row = [
-            partition_link(key, name, name) if key is not None and name else name,
-            f"{one.fills:,}",
-            f"{one.work.seconds:,.1f}",
-            f"{one.work.task_seconds:,.1f}",
-            size(round(one.work.bytes)),
-            size(round(one.work.bytes_read)),
-            f"{one.saved_fills:,}",
-            f"{one.saved.seconds:,.1f}",
-        ]
+        shown = partition_link(key, name, name) if key is not None and name else name
+        row = [shown, *one.cells()]
         if prices.known:
             row += [prices.text(prices.price(one.work)), prices.text(prices.price(one.saved))]
         rows.append(row)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from vde_dagster.base.texts import size
 from vde_dagster.base.work import NO_WORK, Work
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.plan.plan import Change
@@ -67,6 +68,18 @@ class Total:
         else:
             self.saved_fills += 1
             self.saved += item.work
+
+    def cells(self) -> list[str]:
+        """Return for people: fills, seconds, of tasks, written, read, saved fills, seconds."""
+        return [
+            f"{self.fills:,}",
+            f"{self.work.seconds:,.1f}",
+            f"{self.work.task_seconds:,.1f}",
+            size(round(self.work.bytes)),
+            size(round(self.work.bytes_read)),
+            f"{self.saved_fills:,}",
+            f"{self.saved.seconds:,.1f}",
+        ]
 
     def to_json(self, prices: CostSettings) -> dict[str, Any]:
         """Return the documented JSON form; money is None where nobody said prices."""
