@@ -21,13 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.spark.session.connect_service import Service
 from vde_dagster.spark.session.launch import launch
 from vde_dagster.spark.session.usage import serve_usage
 from vde_dagster.spark.session.warm import WarmEngine, end_of, exercise_of, log_of
-from vde_dagster.spark.session.warm_up import EXERCISE_USER, WarmUp
+from vde_dagster.spark.session.warm_up import WarmUp
 
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
-_SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
     from pyspark import SparkContext
 
     process = SparkContext._gateway.proc
-    service = _Service()
+    service = Service()
     context = SparkContext._active_spark_context
     assert context is not None
     engine = WarmEngine(
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
         serve_usage(context, token),
     )
     own = exercise_of(folder, engine.pid)
-    warm_up = WarmUp(context, engine.master, own, _Others(service), known)
+    warm_up = WarmUp(context, engine.master, own, service, known)
     with engine.write(folder):
         if request["warm_up"]:
             warm_up.start()
@@ -105,7 +105,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 def _watch(
     process: subprocess.Popen[bytes],
-    service: _Service,
+    service: Service,
     stop: threading.Event,
     patience: Callable[[], float],
 ) -> None:
@@ -116,73 +116,6 @@ def _watch(
         with suppress(Py4JError, OSError):  # It is ending.
             if service.idle_seconds() > patience():
                 return
-
-
-class _Service:
-    """The server within the JVM."""
-
-    def __init__(self) -> None:
-        from pyspark import SparkContext
-
-        jvm: Any = SparkContext._jvm
-        self._java = jvm.java.lang
-        loader = self._java.Thread.currentThread().getContextClassLoader()
-        kind = self._java.Class.forName(_SERVICE, True, loader)
-        self._object = kind.getField("MODULE$").get(None)
-        self.port = int(self._object.localPort())
-
-    def idle_seconds(self) -> float:
-        """Return for how long no statement ran; 0 where one runs.
-
-        Raises:
-            Py4JError, OSError: The JVM has ended.
-        """
-        running = self._object.listActiveExecutions()
-        if not running.isLeft():
-            return 0.0
-        since: int = self._java.System.nanoTime() - running.swap().toOption().get()
-        return since / 1e9
-
-    def executions(self) -> list[Any]:
-        """Return what runs, as the server knows it."""
-        running = self._object.listActiveExecutions()
-        return [] if running.isLeft() else _listed(running.toOption().get())
-
-    def sessions(self) -> list[Any]:
-        """Return the sessions that are open, as the server knows them."""
-        return _listed(self._object.sessionManager().listActiveSessions())
-
-    def close_session(self, session: Any) -> None:
-        """Close a session, and end what runs in it."""
-        self._object.sessionManager().closeSession(session.key(), False)
-
-
-def _listed(sequence: Any) -> list[Any]:
-    return [sequence.apply(number) for number in range(sequence.size())]
-
-
-class _Others:
-    """Who asks a server for something, beside the exercise."""
-
-    def __init__(self, service: _Service) -> None:
-        self._service = service
-        self._last = 0.0
-
-    def idle_seconds(self) -> float:
-        """Return for how long no statement of others ran; 0 where one runs."""
-        now = time.time()
-        if any(one.userId() != EXERCISE_USER for one in self._service.executions()):
-            self._last = now
-        for one in self._service.sessions():
-            if one.userId() != EXERCISE_USER:
-                self._last = max(self._last, one.lastAccessTimeMs() / 1000)
-        return now - self._last
-
-    def close_sessions(self, user: str) -> None:
-        """End the sessions of a user, and what runs in them."""
-        for one in self._service.sessions():
-            if one.userId() == user:
-                self._service.close_session(one)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.spark.jvm.class_data import archive_of, make_archive
 from vde_dagster.spark.jvm.known_start import KnownStart
 from vde_dagster.spark.jvm.local_files import use_plain_files
+from vde_dagster.spark.session.connect_service import EXERCISE_USER, Service
 from vde_dagster.spark.session.warm import environment_before
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EXERCISE_USER = "vde-exercise"
-"""Who the sessions are of that only make an engine fast."""
 _EXERCISE = "vde_dagster.execution.exercise"
 _ROUNDS = 3
 _TRIES = 3
@@ -33,16 +32,6 @@ _ARCHIVE_SECONDS = 20.0
 """After how long without one it archives its classes, which then are those of real work."""
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
-
-
-class Users(Protocol):
-    """Who else asks the server for something."""
-
-    def idle_seconds(self) -> float:
-        """Return for how long no statement of others ran; 0 where one runs."""
-
-    def close_sessions(self, user: str) -> None:
-        """End the sessions of a user, and what runs in them."""
 
 
 def variables_of_exercise() -> dict[str, str]:
@@ -65,12 +54,12 @@ class WarmUp(threading.Thread):
         context: SparkContext,
         master: str,
         folder: Path,
-        users: Users,
+        service: Service,
         known: KnownStart | None,
     ) -> None:
         super().__init__(name="vde-warm-up", daemon=True)
         self._context, self._master, self._folder = context, master, folder
-        self._users, self._known = users, known
+        self._service, self._known = service, known
         self._ending = threading.Event()
 
     def run(self) -> None:
@@ -110,7 +99,10 @@ class WarmUp(threading.Thread):
             with process.stdin:
                 process.stdin.write(json.dumps(request))
             while process.poll() is None:
-                if self._ending.wait(_LOOK_SECONDS) or self._users.idle_seconds() < _IDLE_SECONDS:
+                if (
+                    self._ending.wait(_LOOK_SECONDS)
+                    or self._service.others_idle_seconds() < _IDLE_SECONDS
+                ):
                     return False
             assert process.stderr is not None
             if process.returncode:
@@ -121,12 +113,12 @@ class WarmUp(threading.Thread):
             process.kill()
             process.wait()
             if not self._ending.is_set():
-                self._users.close_sessions(EXERCISE_USER)
+                self._service.close_exercise()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _is_free(self, seconds: float) -> bool:
         """Wait until nobody asked for anything for some time; False where it is to end."""
-        while self._users.idle_seconds() < seconds:
+        while self._service.others_idle_seconds() < seconds:
             if self._ending.wait(_LOOK_SECONDS):
                 return False
         return not self._ending.is_set()

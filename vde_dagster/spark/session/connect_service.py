@@ -1,0 +1,58 @@
+"""The Spark Connect server within the JVM of this process: where it listens, and who asks it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+EXERCISE_USER = "vde-exercise"
+"""Who the sessions are of that only make an engine fast, see `warm_up.py`."""
+_SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
+
+
+class Service:
+    """The server; every method raises Py4JError or OSError once the JVM has ended."""
+
+    def __init__(self) -> None:
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        self._java = jvm.java.lang
+        loader = self._java.Thread.currentThread().getContextClassLoader()
+        kind = self._java.Class.forName(_SERVICE, True, loader)
+        self._object = kind.getField("MODULE$").get(None)
+        self._last_of_others = 0.0
+        self.port = int(self._object.localPort())
+
+    def idle_seconds(self) -> float:
+        """Return for how long no statement ran; 0 where one runs."""
+        running = self._object.listActiveExecutions()
+        if not running.isLeft():
+            return 0.0
+        since: int = self._java.System.nanoTime() - running.swap().toOption().get()
+        return since / 1e9
+
+    def others_idle_seconds(self) -> float:
+        """Return for how long no statement ran but those of the exercise; 0 where one runs."""
+        now, running = time.time(), self._object.listActiveExecutions()
+        executions = [] if running.isLeft() else _listed(running.toOption().get())
+        if any(one.userId() != EXERCISE_USER for one in executions):
+            self._last_of_others = now
+        for one in self._sessions():
+            if one.userId() != EXERCISE_USER:
+                last = one.lastAccessTimeMs() / 1000
+                self._last_of_others = max(self._last_of_others, last)
+        return now - self._last_of_others
+
+    def close_exercise(self) -> None:
+        """End the exercise's sessions, and what runs in them."""
+        for one in self._sessions():
+            if one.userId() == EXERCISE_USER:
+                self._object.sessionManager().closeSession(one.key(), False)
+
+    def _sessions(self) -> list[Any]:
+        return _listed(self._object.sessionManager().listActiveSessions())
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(number) for number in range(sequence.size())]
