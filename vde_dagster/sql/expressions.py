@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -102,15 +103,35 @@ def in_spark(text: str, dialect: str) -> str:
     """
     if dialect == "spark":
         return text
-    from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.sql.other_dialects import Unwritable
     from vde_dagster.sql.other_dialects.translate import spark_text
+    from vde_dagster.sql.reading import parse_plain
 
     try:
-        return spark_text(parse_one(text, dialect=dialect))
+        return spark_text(parse_plain(text, dialect))
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:
         raise ValueError(f"it cannot be written in Spark SQL: {problem}") from problem
+
+
+def bracketed(text: str, dialect: str) -> str:
+    """Put brackets around a text that is one expression with an operator at its top."""
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import parse_plain
+    from vde_dagster.sql.scanner import SourceText, too_deep
+
+    if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
+        return text  # What is too deep is refused with the place of the call.
+    try:
+        tree = parse_plain(text, dialect=dialect)
+    except SqlglotError:  # not an expression of its own: a clause, a list, part of a statement
+        return text
+    loose = exp.Binary | exp.Not | exp.Neg | exp.Between | exp.In
+    if isinstance(tree, loose) and not isinstance(tree, exp.Paren | exp.Dot | exp.Func):
+        return f"({text})"
+    return f"({text})" if isinstance(tree, exp.Connector) else text

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -90,6 +93,88 @@ def read_query(text: str) -> Reading:
     if len(statements) != 1:
         raise ParseError(f"The query must be one statement, not {len(statements)}.")
     return Reading(text, tokens, statements[0])
+
+
+def parse_plain(
+    text: str, dialect: str | Dialect = "spark", into: Any = None, **options: Any
+) -> exp.Expr:
+    """Parse one statement or expression into SQLGlot's own classes.
+
+    Trees for user macros and lint rules, which expect SQLGlot's classes. For Spark, a doubled quote
+    within a string is one quote and operators are grouped as Spark groups them; SQLGlot's parser
+    alone would read `'C''1'` as `'C1'`.
+
+    Args:
+        dialect: A dialect of SQLGlot, by name or as an object.
+        into: The class to parse into, as SQLGlot's `parse_one` takes it.
+        options: Options of SQLGlot's parser.
+
+    Raises:
+        ParseError, TokenError: SQLGlot cannot read the text, or it has no statement.
+    """
+    for tree in _plain_trees(text, dialect, into, options):
+        if tree is not None:
+            return tree
+    raise ParseError(f"No expression was parsed from '{text}'")
+
+
+def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
+    """Parse a text of several statements as `parse_plain` does, without the empty ones.
+
+    Raises:
+        ParseError, TokenError: SQLGlot cannot read the text.
+    """
+    return [tree for tree in _plain_trees(text, dialect, None, {}) if tree is not None]
+
+
+def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
+    """Parse a type; a field's comment may have doubled quotes, as in Spark.
+
+    Raises:
+        ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read it.
+    """
+    if dialect == "spark" and ("''" in text or '""' in text):
+        tokens = _with_doubled_quotes(text, untranslated(dialect).tokenize(text))
+        for token in reversed(tokens):
+            if token.token_type == TokenType.STRING:
+                escaped = token.text.replace("\\", "\\\\").replace("'", "\\'")
+                text = f"{text[: token.start]}'{escaped}'{text[token.end + 1 :]}"
+    return exp.DataType.build(text, dialect=dialect)
+
+
+def _plain_trees(
+    text: str, dialect: str | Dialect, into: Any, options: dict[str, Any]
+) -> list[exp.Expr | None]:
+    chosen = Dialect.get_or_raise(dialect)
+    tokens = chosen.tokenize(text)
+    if isinstance(chosen, Spark) and not isinstance(chosen, Databricks):
+        tokens = _with_doubled_quotes(text, tokens)
+        tokens = with_brackets(tokens) or tokens
+    parser = chosen.parser(**options)
+    try:
+        if into is not None:
+            return parser.parse_into(into, tokens, text)
+        return parser.parse(tokens, text)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ParseError(f"SQLGlot cannot read it: {error}") from error
+
+
+def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
+    """Join adjacent strings in the same quotes into one string with a quote between them."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.token_type == token.token_type == TokenType.STRING
+            and last.end + 1 == token.start
+            and text[last.end] == text[token.start]
+        ):
+            last.text += text[token.start] + token.text
+            last.end = token.end
+        else:
+            joined.append(token)
+    return joined
 
 
 _WITHOUT_ON = "LEFT JOIN LATERAL without ON"

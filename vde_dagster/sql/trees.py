@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,25 +32,6 @@ def restore_parameter_text(text: str) -> str:
 def has_placeholder(text: str) -> bool:
     """Say whether a text may contain a placeholder."""
     return _PREFIX in text
-
-
-def bracketed(text: str, dialect: str) -> str:
-    """Put brackets around text that is an operator's expression and nothing more."""
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
-
-    from vde_dagster.sql.scanner import SourceText, too_deep
-
-    if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
-        return text  # What is too deep is refused with the place of the call.
-    try:
-        tree = parse_one(text, dialect=dialect)
-    except SqlglotError:  # not an expression of its own: a clause, a list, part of a statement
-        return text
-    loose = exp.Binary | exp.Not | exp.Neg | exp.Between | exp.In
-    if isinstance(tree, loose) and not isinstance(tree, exp.Paren | exp.Dot | exp.Func):
-        return f"({text})"
-    return f"({text})" if isinstance(tree, exp.Connector) else text
 
 
 @lru_cache(maxsize=16)

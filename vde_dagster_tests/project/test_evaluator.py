@@ -40,6 +40,21 @@ def query_of(load: Load, body: str, *, dialect: str = "spark", call: str = "@m(x
     return query.removeprefix("SELECT ").partition(" AS a")[0]
 
 
+@pytest.mark.parametrize("annotation", ["SQL", "str", "'SQL'"])
+def test_an_argument_as_text_is_in_the_dialect_of_its_file(load: Load, annotation: str) -> None:
+    macro = (
+        "from sqlmesh import SQL, macro\n\n"
+        f"@macro()\ndef typed(evaluator, given: {annotation}):\n    return repr(given)\n"
+    )
+    files = {
+        "config.yaml": CONFIG % "duckdb",
+        "macros/typed.py": macro,
+        "models/m.sql": "MODEL (name a.m); SELECT @typed([1, 2]) AS a",
+    }
+    query = load(files).models[ModelName("a", "m")].query
+    assert query == "SELECT '[1, 2]' AS a"  # In Spark's dialect: ARRAY(1, 2)
+
+
 @pytest.mark.parametrize("dialect", ["spark", "duckdb"])
 @pytest.mark.parametrize(
     ("body", "expanded"),

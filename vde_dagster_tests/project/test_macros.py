@@ -50,6 +50,18 @@ def text_of(evaluator, value: str):
     return f"g({value})"
 
 @macro()
+def length_of(evaluator, value: str):
+    return len(value)
+
+@macro()
+def length_in_tree(evaluator, value):
+    return len(value.this)
+
+@macro()
+def as_read(evaluator):
+    return evaluator.parse_one("'C''1'")
+
+@macro()
 def kind_of(evaluator, tree):
     return exp.Literal.string(type(tree).__name__)
 """
@@ -99,6 +111,11 @@ def kind_of(evaluator, tree):
         ("SELECT @wrap(@wrap('O''Brien'))", "SELECT F(F('O''Brien'))"),
         ("SELECT @text_of(nvl(x, @end_ds)) AS a", "SELECT g(nvl(x, @end_ds)) AS a"),
         ("SELECT @upper_case('a') AS a", "SELECT 'A' AS a"),
+        ("SELECT @IF('C''1' = \"C'1\", 'same', 'other') AS a", "SELECT 'same' AS a"),
+        ("SELECT @EVAL('C''1') AS a", "SELECT 'C''1' AS a"),
+        ("SELECT @length_of('C''1') AS a", "SELECT 3 AS a"),
+        ("SELECT @length_in_tree('C''1') AS a", "SELECT 3 AS a"),
+        ("SELECT @as_read() AS a", "SELECT 'C\\'1' AS a"),
         ("SELECT @add(\n  x, -- one\n  1\n) AS a", "SELECT (x + 1) AS a"),
     ],
 )

@@ -155,10 +155,10 @@ class ModelView(Model):
     @cached_property
     def query(self) -> exp.Expr | None:
         """Its query as SQLGlot's tree."""
-        from sqlglot import parse_one
+        from vde_dagster.sql.reading import parse_plain
 
         query = self.snapshot.model.query
-        return None if query is None else parse_one(query, dialect="spark")
+        return None if query is None else parse_plain(query)
 
     @cached_property
     def tree(self) -> exp.Expr | None:

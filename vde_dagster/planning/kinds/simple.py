@@ -98,11 +98,12 @@ def proven_keys(query: str) -> tuple[frozenset[str], ...]:
     """
     if "HAVING" not in query.upper():
         return ()
-    from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.sql.reading import read_query
+
     try:
-        tree = parse_one(query, dialect="spark")
+        tree = read_query(query).tree
     except SqlglotError:
         return ()
     keys = [_key(select) for select in _selects(tree)]
@@ -146,9 +147,24 @@ def _is_one_value(expression: exp.Expr) -> bool:
 
     if isinstance(expression, exp.Cast):
         expression = expression.this
-    if isinstance(expression, exp.Count):
-        return isinstance(expression.this, exp.Star)
+    if _counts_rows(expression):
+        return True
     return isinstance(expression, exp.Column | exp.Literal)
+
+
+def _counts_rows(expression: exp.Expr) -> bool:
+    """Whether an expression is `count(*)`."""
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call
+
+    counted = expression.expressions
+    return (
+        name_of_call(expression) == "count"
+        and len(counted) == 1
+        and isinstance(counted[0], exp.Star)
+        and not _given(counted[0])
+    )
 
 
 def _reads_the_model(select: exp.Select) -> bool:
@@ -166,9 +182,7 @@ def _is_repeated(condition: exp.Expr) -> bool:
 
     return (
         isinstance(condition, exp.GT)
-        and isinstance(condition.this, exp.Count)
-        and isinstance(condition.this.this, exp.Star)
-        and not condition.this.this.args.get("except_")
+        and _counts_rows(condition.this)
         and isinstance(condition.expression, exp.Literal)
         and condition.expression.sql() == "1"
     )

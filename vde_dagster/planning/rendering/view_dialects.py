@@ -75,12 +75,12 @@ def trino_query(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.reading import is_misread
+    from vde_dagster.sql.reading import is_misread, parse_plain
 
     try:
         if is_misread(sql):
             return None
-        tree = sqlglot.parse_one(sql, read="spark")
+        tree = parse_plain(sql)
         if tree.find(exp.AtTimeZone):
             # Spark's `from_utc_timestamp` moves the instant; AT TIME ZONE only shows it elsewhere.
             return None

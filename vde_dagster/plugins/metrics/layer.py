@@ -11,22 +11,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from metricflow.engine.metricflow_engine import (
-    DimensionType,
-    Entity,
-    MetricFlowEngine,
-    MetricFlowQueryRequest,
-)
+from metricflow.engine.metricflow_engine import MetricFlowEngine, MetricFlowQueryRequest
 from metricflow.protocols.sql_client import SqlEngine
 from metricflow.sql.render.databricks import DatabricksSqlPlanRenderer
+from metricflow_semantic_interfaces.references import MetricReference
 from metricflow_semantics.errors.error_classes import MetricFlowException
+from metricflow_semantics.model.linkable_element_property import GroupByItemProperty
 from metricflow_semantics.model.semantic_manifest_lookup import SemanticManifestLookup
+from metricflow_semantics.model.semantics.element_filter import GroupByItemSetFilter
+from metricflow_semantics.model.semantics.linkable_element import LinkableElementType
 
 from vde_dagster.base.texts import closest, listed, meant, suggest
 from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unknown_metric
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.expressions import read_expression
+from vde_dagster.sql.trees import untranslated
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")
 """Units of time by which `--grain` divides."""
@@ -87,9 +88,12 @@ class SemanticLayer:
         self.saved = {one.name: one for one in manifest.saved_queries}
 
     @cached_property
+    def _lookup(self) -> SemanticManifestLookup:
+        return SemanticManifestLookup(self.definitions.manifest)
+
+    @cached_property
     def _engine(self) -> MetricFlowEngine:
-        lookup = SemanticManifestLookup(self.definitions.manifest)
-        return MetricFlowEngine(lookup, _Spark())
+        return MetricFlowEngine(self._lookup, _Spark())
 
     def described(self) -> Iterator[DescribedMetric]:
         """Yield the metrics, and then the saved queries."""
@@ -106,9 +110,32 @@ class SemanticLayer:
             yield DescribedMetric(one.name, "saved query", *said, by, places[one.name])
 
     def group_bys(self, names: Sequence[str]) -> list[str]:
-        """Return what metrics can be divided by together, sorted."""
-        found = self._engine.list_group_bys(list(names))
-        return sorted({_called(one) for one in found})
+        """Return the dimensions and entities that metrics have in common, sorted by name."""
+        return sorted(self._dimensions(names))
+
+    def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
+        """Return the dimensions and entities that metrics have in common, by the name to ask for.
+
+        An entity of a joined semantic model has its path in its name (`customer__region`). A
+        metric's own entities have the short name alone, without MetricFlow's `order__customer`.
+        """
+        common = self._lookup.metric_lookup.get_common_group_by_items(
+            metric_references=tuple(map(MetricReference, names)),
+            set_filter=GroupByItemSetFilter.create(any_properties_denylist=_NOT_LISTED),
+        )
+        specs = common.annotated_specs
+        own = {one.spec.element_name for one in specs if not one.spec.entity_links}
+        found: dict[str, _GroupBy] = {}
+        for one in specs:
+            path = tuple(entity.element_name for entity in one.spec.entity_links)
+            is_local = GroupByItemProperty.LOCAL in one.property_set
+            is_entity = one.element_type is LinkableElementType.ENTITY
+            if is_entity and path and is_local and one.spec.element_name in own:
+                continue
+            name = "__".join([*path, one.spec.element_name])
+            grain = one.time_grain.name if one.time_grain is not None else None
+            found[name] = _GroupBy(one.spec.element_name, path, is_entity, grain)
+        return found
 
     def metrics_of(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the metrics that a question's names stand for.
@@ -158,7 +185,7 @@ class SemanticLayer:
                 f"MetricFlow refuses {', '.join(question.names)}: {_said(error)}",
                 hint="`vde metrics list` says what each metric can be divided by",
             ) from error
-        sql = "\n".join(line for line in statement.sql.splitlines() if not _COMMENT.match(line))
+        sql = _without_comments(statement.sql)
         if NO_SPINE in sql:
             raise UsageError(
                 f"{', '.join(question.names)} needs a table of days, a time spine, and none is "
@@ -216,38 +243,61 @@ class SemanticLayer:
 
     def _condition(self, text: str, metrics: Sequence[str]) -> str:
         """Return a condition as MetricFlow's template, with each column as a dimension."""
-        if "{{" in text:
+        if _TEMPLATE.search(text):
             return text
-        from sqlglot import exp, parse_one
-        from sqlglot.errors import SqlglotError
-
         try:
-            tree = parse_one(text, dialect="spark")
-        except SqlglotError as error:
-            said = str(error).splitlines()[0]
+            condition = read_expression(text)
+        except ValueError as error:
             raise UsageError(
-                f"the condition '{text}' cannot be read: {said}", hint="write it in Spark SQL"
+                f"the condition '{text}' cannot be read: {error}", hint="write it in Spark SQL"
             ) from error
-
-        def dimension(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column):
-                return node
-            return exp.to_identifier(self._template(node.sql(dialect="spark"), metrics), False)
-
-        return tree.transform(dimension).sql(dialect="spark")
+        dimensions = self._dimensions(metrics)
+        edits = [
+            Edit(found.start(), found.end(), f"{{{{ '{found[0]}' }}}}")
+            for found in _TEMPLATE_SIGNS.finditer(text)
+        ]
+        for parts, places in condition.mentions:
+            whole = "__".join(parts).lower()
+            first = [parts[0].lower(), *_ending(list(dimensions), parts[0].lower())]
+            is_path = any(dimensions[name].is_entity for name in first if name in dimensions)
+            if len(parts) > 1 and is_path:  # `customer.region`, not a field of a struct
+                edits.append(Edit(places[0][0], places[-1][1], self._template(whole, metrics)))
+            else:
+                edits.append(Edit(*places[0], self._template(parts[0], metrics)))
+        # A comment at the end would hide what MetricFlow writes behind the condition.
+        return apply_edits(text, edits) + ("\n" if "--" in text else "")
 
     def _template(self, name: str, metrics: Sequence[str]) -> str:
         """Return a dimension or entity as MetricFlow's conditions name it."""
-        found = self._resolved(name.replace("`", ""), metrics)
-        stem, _, unit = found.rpartition("__")
-        if stem and unit in _UNITS:
-            return f"{{{{ TimeDimension('{stem}', '{unit}') }}}}"
-        for one in self._engine.list_group_bys(list(metrics)):
-            if _called(one) == found and isinstance(one, Entity):
-                return f"{{{{ Entity('{found}') }}}}"
-            if _called(one) == found and one.type is DimensionType.TIME:
-                return f"{{{{ TimeDimension('{found}', '{_least(one)}') }}}}"
-        return f"{{{{ Dimension('{found}') }}}}"
+        found = self._resolved(name, metrics)
+        dimensions = self._dimensions(metrics)
+        unit = ""
+        if found not in dimensions:
+            found, _, unit = found.rpartition("__")
+        one = dimensions[found]
+        path = one.path if one.is_entity else one.path[:-1]
+        given = [repr("__".join([*one.path[len(path) :], one.name]))]
+        if one.grain is not None:
+            given.append(f"'{unit or one.grain}'")
+        if path:
+            given.append(f"entity_path={list(path)}")
+        form = "Entity" if one.is_entity else "Dimension" if one.grain is None else "TimeDimension"
+        return f"{{{{ {form}({', '.join(given)}) }}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupBy:
+    """A dimension or an entity.
+
+    Args:
+        path: The entities by which MetricFlow reaches it.
+        grain: The finest unit of a time dimension; None for any other.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    is_entity: bool
+    grain: str | None
 
 
 class _Spark:
@@ -261,18 +311,31 @@ class _Spark:
         return f":{bind_parameter_key}"
 
 
-_COMMENT = re.compile(r"\s*--")
+_NOT_LISTED = frozenset(
+    {
+        GroupByItemProperty.DERIVED_TIME_GRANULARITY,
+        GroupByItemProperty.DATE_PART,
+        GroupByItemProperty.METRIC,
+    }
+)
+"""Forms of a group-by that are asked for by `--grain` or a template, or not at all."""
+_TEMPLATE = re.compile(r"\{\{\s*(Dimension|TimeDimension|Entity|Metric)\b")
+_TEMPLATE_SIGNS = re.compile(r"\{[{%#]")
+"""Texts that would begin a statement or a comment of MetricFlow's template."""
+_COMMENT = re.compile(r"^[ \t]*--.*(?:\n|\Z)", re.MULTILINE)
 _PLAIN = re.compile(r"\w+\('(\w+)'(?:, *'(\w+)')?\)")
 
 
-def _called(one: Any) -> str:
-    """Return how a dimension or an entity is called; a time without its unit."""
-    name = str(getattr(one, "dunder_name", None) or one.name)
-    return _TIME if name.startswith(f"{_TIME}__") else name
-
-
-def _least(one: Any) -> str:
-    return str(one.type_params.time_granularity.value) if one.type_params else "day"
+def _without_comments(sql: str) -> str:
+    """Return MetricFlow's SQL without its lines of comments; lines inside of texts stay."""
+    inside = [
+        (token.start, token.end)
+        for token in untranslated("spark").tokenize(sql)
+        if "\n" in sql[token.start : token.end]
+    ]
+    return _COMMENT.sub(
+        lambda line: line[0] if any(a < line.start() <= b for a, b in inside) else "", sql
+    ).strip("\n")
 
 
 def _plain(written: str) -> str:

@@ -110,11 +110,13 @@ def _named(sql: str) -> dict[str, set[str]]:
 
     MetricFlow names the table of a column where a query has several.
     """
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
 
+    from vde_dagster.sql.reading import read_query
+
     found: dict[str, set[str]] = {}
-    for scope in traverse_scope(parse_one(sql, dialect="spark")):
+    for scope in traverse_scope(read_query(sql).tree):
         for alias, source in scope.sources.items():
             if not isinstance(source, exp.Table):
                 continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlglot import exp
-from sqlglot import parse as _parse
-from sqlglot import parse_one as _parse_one
+
+from vde_dagster.sql.reading import parse_plain, parse_plain_statements
 
 MacroVar = exp.Parameter
 """A variable in a tree: SQLGlot's own class for `@name`."""
@@ -14,14 +14,12 @@ MacroVar = exp.Parameter
 
 def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
     """Read one statement."""
-    given = {"into": into} if into is not None else {}
-    found: exp.Expr = _parse_one(sql, dialect=dialect, **given)
-    return found
+    return parse_plain(sql, dialect, into)
 
 
 def parse(sql: str, default_dialect: Any = None, match_dialect: bool = True) -> list[exp.Expr]:
     """Read statements."""
-    return [one for one in _parse(sql, dialect=default_dialect) if one is not None]
+    return parse_plain_statements(sql, default_dialect)
 
 
 def normalize_model_name(
@@ -56,4 +54,8 @@ def schema_(db: Any, catalog: Any = None, quoted: bool | None = None) -> exp.Tab
 def _table(name: Any, dialect: Any) -> exp.Table:
     if isinstance(name, exp.Column):
         name = ".".join(part.sql() for part in name.parts)
-    return exp.to_table(name if isinstance(name, exp.Table | str) else str(name), dialect=dialect)
+    if isinstance(name, exp.Table):
+        return name
+    found = parse_plain(str(name), dialect, exp.Table)
+    assert isinstance(found, exp.Table)
+    return found

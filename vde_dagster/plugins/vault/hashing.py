@@ -162,7 +162,7 @@ class Part(NamedTuple):
 
 
 def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> list[Part]:
-    from vde_dagster.sql.trees import bracketed
+    from vde_dagster.sql.expressions import bracketed
 
     if not arguments:
         raise evaluator.error(f"@{macro} takes at least one column", f"write @{macro}(a, b)")
@@ -183,9 +183,11 @@ def text_of(value: str) -> str:
     A CAST that is written there says the type, and what is written runs on other engines, too. Else
     Spark chooses the branch while it plans: TYPEOF is a constant to it.
     """
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
 
-    tree = parse_one(value, dialect="spark").unnest()
+    from vde_dagster.sql.reading import parse_plain
+
+    tree = parse_plain(value).unnest()
     type_ = tree.to if isinstance(tree, exp.Cast) else None
     if type_ is not None and type_.this.name in _PLAIN_TYPES:
         return f"CAST({value} AS STRING)"

@@ -27,8 +27,9 @@ from vde_dagster.project.macros.variables import (
     quoted_text,
 )
 from vde_dagster.sql.edits import NOTHING
+from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import unquote
-from vde_dagster.sql.trees import bracketed, placeholder
+from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
@@ -76,9 +77,11 @@ def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
     """Write Spark SQL in the file's dialect, and put the file's own texts in its places."""
     dialect = expander.scope.dialect
     if dialect != "spark":
-        from sqlglot import exp, parse_one
+        from sqlglot import exp
 
-        tree = parse_one(spark, dialect="spark")
+        from vde_dagster.sql.reading import parse_plain
+
+        tree = parse_plain(spark)
         for cast in list(tree.find_all(exp.TryCast)):  # So SQLGlot reads Spark's CAST.
             cast.replace(exp.Cast(this=cast.this, to=cast.to))
         spark = tree.sql(dialect=dialect)

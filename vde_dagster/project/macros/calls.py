@@ -21,8 +21,9 @@ from vde_dagster.base.failures import said, where_raised
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, asks_for_loading
 from vde_dagster.sql.edits import NOTHING
+from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
-from vde_dagster.sql.trees import bracketed, untranslated
+from vde_dagster.sql.trees import untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -72,7 +73,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
             f"@{name}: {error}", f"the macro's arguments are ({signature})"
         ) from None
     try:
-        _coerce_arguments(function, bound)
+        _coerce_arguments(function, bound, expander.scope.dialect)
         return evaluator.checked(function(*bound.args, **bound.kwargs))
     except ProjectError:
         raise
@@ -142,14 +143,16 @@ def _parse_arguments(
     expander: Expander, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     """Read a call's arguments as expressions, by position and by name (`name := value`)."""
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
     from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import parse_plain
 
     text = expander.expand_text(arguments)
     if not text.strip():
         return [], {}
     try:
-        tree = parse_one(f"SELECT __VDE_CALL({text})", dialect=untranslated(expander.scope.dialect))
+        tree = parse_plain(f"SELECT __VDE_CALL({text})", untranslated(expander.scope.dialect))
     except SqlglotError as error:
         raise expander.error(
             f"the arguments of @{name} cannot be read: {str(error).splitlines()[0]}"
@@ -179,11 +182,12 @@ def _parse_arguments(
     return positional, named
 
 
-def _coerce_arguments(function: Any, bound: inspect.BoundArguments) -> None:
-    """Make a call's arguments, defaults included, what the function's annotations ask for.
+def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
+    """Convert a call's arguments, defaults included, to the types of the function's annotations.
 
     Args:
         bound: The call; the first argument is the evaluator and stays.
+        dialect: The dialect of the file that calls the macro.
     """
     from sqlglot import exp
 
@@ -199,35 +203,37 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments) -> None:
         if hint is None:
             continue
         if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            bound.arguments[name] = tuple(_coerced(item, hint) for item in value)
+            bound.arguments[name] = tuple(_coerced(item, hint, dialect) for item in value)
         elif parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            bound.arguments[name] = {key: _coerced(item, hint) for key, item in value.items()}
+            bound.arguments[name] = {
+                key: _coerced(item, hint, dialect) for key, item in value.items()
+            }
         else:
-            bound.arguments[name] = _coerced(value, hint)
+            bound.arguments[name] = _coerced(value, hint, dialect)
 
 
 class _CannotBeError(Exception):
     """An expression cannot be what an annotation asks for."""
 
 
-def _coerced(value: Any, hint: Any) -> Any:
-    """Make an expression what an annotation asks for, or return it as it is."""
+def _coerced(value: Any, hint: Any, dialect: str) -> Any:
+    """Convert an expression to the type of an annotation, or return it unchanged."""
     try:
-        return _strictly(value, hint)
+        return _strictly(value, hint, dialect)
     except Exception:  # whatever a class in an annotation does with a text that is none of it
         return value
 
 
-def _strictly(value: Any, hint: Any) -> Any:
+def _strictly(value: Any, hint: Any, dialect: str) -> Any:
     from sqlglot import exp
 
     if hint is None or hint is Any or not isinstance(value, exp.Expr):
         return value
     origin = get_origin(hint) or hint
     if origin is typing.Union or origin is types.UnionType:
-        return _first_of(value, get_args(hint))
+        return _first_of(value, get_args(hint), dialect)
     if origin is SQL:
-        return _words_of(value) or value.sql("spark")
+        return _words_of(value) or value.sql(dialect)
     if origin is typing.Literal:
         return _one_of(value, get_args(hint))
     if not isinstance(origin, type):
@@ -235,18 +241,18 @@ def _strictly(value: Any, hint: Any) -> Any:
     if isinstance(value, origin):
         return value
     if issubclass(origin, exp.Expr):
-        return _tree(value, origin)
+        return _tree(value, origin, dialect)
     if origin in (list, tuple, set):
-        return origin(_items(value, get_args(hint), is_tuple=origin is tuple))
-    return _scalar(value, origin)
+        return origin(_items(value, get_args(hint), dialect, is_tuple=origin is tuple))
+    return _scalar(value, origin, dialect)
 
 
-def _first_of(value: exp.Expr, hints: tuple[Any, ...]) -> Any:
+def _first_of(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
     for hint in hints:
         if hint is type(None):
             continue
         try:
-            return _strictly(value, hint)
+            return _strictly(value, hint, dialect)
         except Exception:  # not this one: the next
             continue
     return value
@@ -263,16 +269,18 @@ def _one_of(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
     raise _CannotBeError
 
 
-def _tree(value: exp.Expr, wanted: type[exp.Expr]) -> exp.Expr:
-    """Read a text, or an expression again, as another class of expressions."""
-    from sqlglot import exp, parse_one
+def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
+    """Parse a text, or an expression's text, into another class of expressions."""
+    from sqlglot import exp
     from sqlglot.parser import Parser
+
+    from vde_dagster.sql.reading import parse_plain
 
     is_text = isinstance(value, exp.Literal) and value.is_string
     if wanted in Parser.EXPRESSION_PARSERS:
-        made = parse_one(value.this if is_text else value.sql(), into=wanted)
+        made = parse_plain(value.this if is_text else value.sql(dialect), dialect, wanted)
     elif is_text:
-        made = parse_one(value.this)
+        made = parse_plain(value.this, dialect)
     else:
         raise _CannotBeError
     if not isinstance(made, wanted):
@@ -280,7 +288,7 @@ def _tree(value: exp.Expr, wanted: type[exp.Expr]) -> exp.Expr:
     return made
 
 
-def _items(value: exp.Expr, hints: tuple[Any, ...], *, is_tuple: bool) -> list[Any]:
+def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: bool) -> list[Any]:
     from sqlglot import exp
 
     if isinstance(value, exp.Array | exp.Tuple):
@@ -292,17 +300,17 @@ def _items(value: exp.Expr, hints: tuple[Any, ...], *, is_tuple: bool) -> list[A
     if is_tuple and hints[-1] is not ...:
         if len(hints) != len(items):
             raise _CannotBeError
-        return [_coerced(item, hint) for item, hint in zip(items, hints, strict=True)]
-    return [_coerced(item, hints[0]) for item in items]
+        return [_coerced(item, hint, dialect) for item, hint in zip(items, hints, strict=True)]
+    return [_coerced(item, hints[0], dialect) for item in items]
 
 
-def _scalar(value: exp.Expr, wanted: type) -> Any:
+def _scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
     from sqlglot import exp
 
     if wanted is str:
         if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and not value.table):
             return value.name
-        return _words_of(value) or value.sql("spark")
+        return _words_of(value) or value.sql(dialect)
     if wanted is bool:
         if isinstance(value, exp.Boolean):
             return bool(value.this)

@@ -197,13 +197,13 @@ class MacroEvaluator:
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
         """Parse SQL of the query's dialect; an expression stays as it is."""
-        from sqlglot import exp, parse_one
+        from sqlglot import exp
+
+        from vde_dagster.sql.reading import parse_plain
 
         if isinstance(sql, exp.Expr):
             return sql
-        given = {"into": into, **options} if into is not None else options
-        found: exp.Expr = parse_one(sql, dialect=untranslated(self.dialect), **given)
-        return found
+        return parse_plain(sql, untranslated(self.dialect), into, **options)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
         """Expand the macros and variables in an expression; None for nothing."""

@@ -35,6 +35,7 @@ from vde_dagster.project.macros.variables import (
     template,
 )
 from vde_dagster.sql.edits import NOTHING, Expanded
+from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     CLOSING,
@@ -52,7 +53,7 @@ from vde_dagster.sql.scanner import (
     unquote,
 )
 from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
-from vde_dagster.sql.trees import bracketed, placeholder
+from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
@@ -307,13 +308,14 @@ class Expander:
 
     def constant(self, text: str, what: str = "expression") -> Any:
         """Compute a text of constants."""
-        from sqlglot import parse_one
         from sqlglot.errors import SqlglotError
+
+        from vde_dagster.sql.reading import parse_plain
 
         if text.strip() in ("", NOTHING):
             return None
         try:
-            return constant(parse_one(text, dialect=self.scope.dialect))
+            return constant(parse_plain(text, self.scope.dialect))
         except SqlglotError as error:
             reason = str(error).splitlines()[0]
             raise self.error(f"the {what} '{text}' cannot be read: {reason}") from error

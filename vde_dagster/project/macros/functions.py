@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
+from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import SourceText, Token, matching, split_top_level
-from vde_dagster.sql.trees import bracketed
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander

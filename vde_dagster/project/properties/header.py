@@ -293,13 +293,13 @@ def read_properties(
 
 def _condition(text: str, dialect: str) -> str:
     """Return `true` or `false` for a condition of constants, any other text as it is."""
-    from sqlglot import parse_one
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.project.macros.conditions import NotConstantError, constant
+    from vde_dagster.sql.reading import parse_plain
 
     try:
-        value = constant(parse_one(text, dialect=dialect))
+        value = constant(parse_plain(text, dialect))
     except (SqlglotError, NotConstantError):
         return text
     return str(value).lower()

@@ -289,10 +289,10 @@ def canonical_type(
     """
     if dialect == "spark" and text.upper() in _SIMPLE_TYPES:
         return text.upper()
-    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.sql.other_dialects.calls import with_spark_calls
+    from vde_dagster.sql.reading import parse_type
 
     if too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
@@ -300,7 +300,7 @@ def canonical_type(
         # SQLGlot closes what is open.
         raise error(f"'{text}' is not a type", "close its brackets")
     try:
-        type_ = exp.DataType.build(text, dialect=dialect)
+        type_ = parse_type(text, dialect)
     except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if not _is_type(type_):

@@ -157,14 +157,15 @@ class ModelContext:
     def _spark_sql(self, query: str | exp.Expr) -> str:
         if isinstance(query, str) and self.dialect == "spark":
             return query
-        from sqlglot import exp, parse_one
+        from sqlglot import exp
         from sqlglot.errors import SqlglotError
 
         from vde_dagster.sql.other_dialects import Unwritable
         from vde_dagster.sql.other_dialects.translate import spark_text
+        from vde_dagster.sql.reading import parse_plain
 
         try:
-            tree = query if isinstance(query, exp.Expr) else parse_one(query, dialect=self.dialect)
+            tree = query if isinstance(query, exp.Expr) else parse_plain(query, self.dialect)
         except SqlglotError as error:
             message = str(error).splitlines()[0]
             raise ExecutionError(f"{self.model}: the query cannot be read: {message}") from None

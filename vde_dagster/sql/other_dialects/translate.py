@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
 from vde_dagster.sql.other_dialects.writing import query_sql
+from vde_dagster.sql.reading import parse_plain
 
 _WRONG = {
     "ToChar": "to_char(…, format)",
@@ -47,7 +48,7 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
     text = query_sql(tree)
     try:
-        again = query_sql(parse_one(text, dialect="spark"))
+        again = query_sql(parse_plain(text))
     except SqlglotError as error:
         raise Unwritable(str(error).splitlines()[0]) from error
     if again != text:
