@@ -19,6 +19,7 @@ SHORT_NAMES = {
     "@annually": "0 0 1 1 *",
 }
 
+_A_LEAP_YEAR = datetime(2024, 1, 1, tzinfo=timezone.utc)
 _ONCE_A_DAY = re.compile(r"[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \* \* \*")
 
 
@@ -26,7 +27,7 @@ def normalise_cron(text: str) -> str:
     """Return the five-field form (UTC) of a cron expression.
 
     Raises:
-        ValueError: It is not a cron expression; the message says so.
+        ValueError: The text is not a cron expression, or its days do not exist in its months.
     """
     fields = text.split()
     if len(fields) == 1 and fields[0].startswith("@"):
@@ -36,11 +37,17 @@ def normalise_cron(text: str) -> str:
         return short
     normal = " ".join(fields)
     if normal in SHORT_NAMES.values() or _ONCE_A_DAY.fullmatch(normal):
-        return normal  # Nearly every project has such a one, and the parser takes time to import.
-    from croniter import croniter
+        return normal  # Most models use one of these, and importing the parser takes time.
+    from croniter import CroniterBadDateError, croniter
 
     if len(fields) != 5 or not croniter.is_valid(normal):
         raise ValueError(f"'{text}' is not a cron expression of five fields")
+    if any(field[0] in "Rr" for field in fields):
+        raise ValueError(f"'{text}' has random fields (R), which differ in every process")
+    try:
+        croniter(normal, _A_LEAP_YEAR).get_next()
+    except CroniterBadDateError:
+        raise ValueError(f"'{text}' never ticks: its months do not have these days") from None
     return normal
 
 
@@ -118,6 +125,6 @@ def shortest_gap(cron: str) -> float:
     """Return the shortest time between the first ticks of 2024, in seconds."""
     from croniter import croniter  # Not every command asks for ticks.
 
-    ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))
+    ticks = croniter(cron, _A_LEAP_YEAR - timedelta(days=1))
     moments = [ticks.get_next(datetime) for _ in range(6)]
     return float(min((b - a).total_seconds() for a, b in itertools.pairwise(moments)))

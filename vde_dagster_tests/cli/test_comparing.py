@@ -78,6 +78,7 @@ def test_queries_are_run_and_tables_are_compared(
     assert [row["id"] for row in diff.json["samples"]["only_source"]] == [3]
     assert [row["id"] for row in diff.json["samples"]["only_target"]] == [4]
 
+    assert vde("table-diff", "shop.rows", "shop__dev.rows", *at).json["on"] == ["id"]
     same = vde("table-diff", "shop.rows", "lakehouse.shop__dev.rows", "--on", "name,ID", *at).json
     assert same["on"] == ["name", "id"]
     assert same["rows"]["identical"] == 2
@@ -94,7 +95,7 @@ def test_queries_are_run_and_tables_are_compared(
     ("arguments", "said"),
     [
         (["table-diff", "prod:dev", "shop.rows"], "there is no environment 'prod'"),
-        (["table-diff", "shop.rows", "shop.others"], "the key of the rows is not known"),
+        (["table-diff", "shop.more", "shop.others"], "compared without a key of their rows"),
         (["table-diff", "rows", "shop.others", "--on", "id"], "'rows' is no table's name"),
         (["evaluate", "shop.rwos"], "there is no model 'shop.rwos'"),
     ],

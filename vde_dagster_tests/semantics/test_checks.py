@@ -21,6 +21,7 @@ EXPECTED = {
     "column 'amount' is neither in GROUP BY nor in an aggregate function",
     "column 'qty' is neither in GROUP BY nor in an aggregate function",
     "a comparison with NULL is never true",
+    "NOT IN a list that contains NULL is never true",
     "RIGHT JOIN takes no LATERAL",
     "FULL JOIN takes no LATERAL",
     "within quotes '@start_ds' is a text and no variable",

@@ -181,6 +181,7 @@ def table_diff(
     from vde_dagster.errors import UsageError
     from vde_dagster.execution.environments.compare_tables import (
         compare_tables,
+        grain_of_models,
         table_in_spark,
         tables_of_environments,
     )
@@ -189,12 +190,13 @@ def table_diff(
     if ":" in first:
         source, target, grain = tables_of_environments(workspace, first, second)
     else:
-        source, target = (table_in_spark(workspace, one) for one in (first, second))
+        source, target = (table_in_spark(workspace, name) for name in (first, second))
+        grain = grain_of_models(workspace, first, second) if not on else ()
     keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
     if not (keys or grain):
         raise UsageError(
-            "the key of the rows is not known",
-            hint="name the key with --on, or give the model a grain",
+            "the tables cannot be compared without a key of their rows",
+            hint="pass --on COLUMNS, or declare grain (COLUMNS) in the model",
         )
     found = compare_tables(
         workspace.engine(), source, target, keys or grain, where=where, limit=limit

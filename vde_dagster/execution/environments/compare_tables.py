@@ -80,6 +80,25 @@ def tables_of_environments(
     return shown[0][0], shown[1][0], grains[0] if grains else ()
 
 
+def grain_of_models(workspace: Workspace, first: str, second: str) -> tuple[str, ...]:
+    """Return the grain of two models that are named as tables, or of the one that is a model.
+
+    A grain that both declare comes before all others. It is empty where neither declares one.
+    """
+    default, models = workspace.settings.default_namespace, workspace.project.models
+    declared = [
+        models[name].grains
+        for name in (
+            ModelName.parse(text, default)
+            for text in (first, second)
+            if len(split_identifier(text)) <= 2
+        )
+        if name in models and models[name].grains
+    ]
+    shared = [grain for grain in declared[0] if grain in declared[-1]] if declared else []
+    return shared[0] if shared else declared[0][0] if declared else ()
+
+
 def table_in_spark(workspace: Workspace, text: str) -> str:
     """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`."""
     parts = split_identifier(text)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
@@ -60,7 +60,7 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
             what = f"{model.name}: {_message(sent, refusal)}"
             yield Problem(what, _hint(refusal), model.place(offset))
     for audit in model.audits:
-        sent, refusal = _refusal(audit.query.replace("@this_model", str(model.name)))
+        sent, refusal = _refusal(audit.query.replace("@this_model", quote(*model.name)))
         if refusal is not None:
             what = f"{model.name}: audit {audit.name}: {_message(sent, refusal)}"
             yield Problem(what, _hint(refusal), place_in_header(model, "audits", audit.name))
@@ -137,11 +137,14 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         return
     if _has_interval(model) or any(_has_interval(parent.model) for parent in _inlined(parents)):
         return
+    from vde_dagster.semantics.checks.interval_filters import interval_filter
+
+    types = {output.name.lower(): output.type for output in known.columns or ()}
+    condition = interval_filter(column.name, types.get(column.name.lower()), column.format)
     yield Problem(
-        f"{model.name} is filled by intervals and its query does not ask for one: every interval "
-        "reads everything",
-        f"add WHERE {column.name} BETWEEN @start_date AND @end_date, or the like with @start_ts "
-        "and @end_ts, on a column of what is read",
+        f"{model.name} is filled by intervals, but its query does not filter by one: every "
+        "interval reads all rows of its parents",
+        f"add WHERE {condition}, on a column of a parent",
         place_in_header(model, "kind"),
         certain=False,
     )

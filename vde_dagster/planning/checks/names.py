@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import meant, suggest
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
@@ -148,7 +148,8 @@ def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     plain = _OF_BUILTINS.union(name.lower() for name in columns)
     for audit in known.model.audits:
         words = {word.lower() for word in _WORDS.findall(audit.query) if word[0] != "'"}
-        if audit.name in BUILTIN_AUDITS and words <= plain:
+        has_null_in_list = {"null", "in"} <= words
+        if audit.name in BUILTIN_AUDITS and words <= plain and not has_null_in_list:
             continue
         yield from _read(known, audit, columns, parents)
 
@@ -167,7 +168,7 @@ def _read(
     schema[str(model.name)] = columns
     try:
         found = analyze(
-            audit.query.replace("@this_model", str(model.name)),
+            audit.query.replace("@this_model", quote(*model.name)),
             schema,
             functions=known.functions,
             of=f"audit {audit.name} of {model.name}",

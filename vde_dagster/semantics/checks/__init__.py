@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
+from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
 from vde_dagster.semantics.checks.queries import finding_of, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, offset_of
@@ -36,6 +37,7 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
     found.update(dict.fromkeys(refused_forms(parts)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(parts)))
+    found.update(dict.fromkeys(interval_filter_findings(parts)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 

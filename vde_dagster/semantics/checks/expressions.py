@@ -110,6 +110,27 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
     return None
 
 
+def _in_list(e: exp.In) -> Finding | None:
+    values = [value for value in e.expressions if not isinstance(value, exp.Query)]
+    nulls = [value for value in values if isinstance(value.unnest(), exp.Null)]
+    if nulls and isinstance(_outside_brackets(e), exp.Not):
+        return finding(
+            "null in a list",
+            e,
+            "NOT IN a list that contains NULL is never true",
+            "remove NULL from the list; write … IS NOT NULL where NULL must not pass",
+            certain=False,
+        )
+    return _apart(e, e.this, values)
+
+
+def _outside_brackets(e: exp.Expr) -> exp.Expr | None:
+    parent = e.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    return parent
+
+
 def _is_number(e: exp.Expr) -> bool:
     if not isinstance(e, exp.Literal):
         return False
@@ -238,7 +259,7 @@ def _shown(e: exp.Expr) -> str:
 _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.Anonymous: _call,
     exp.Between: lambda e: _apart(e, e.this, [e.args["low"], e.args["high"]]),
-    exp.In: lambda e: _apart(e, e.this, [x for x in e.expressions if not isinstance(x, exp.Query)]),
+    exp.In: _in_list,
     exp.Where: _condition,
     exp.Having: _condition,
     exp.Qualify: _condition,
