@@ -42,8 +42,9 @@ from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.strategies import Write, find_strategy
-from vde_dagster.spark.tables.columns import in_utc, spark_type
+from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster.spark.tables.iceberg import IcebergTable
+from vde_dagster.spark.tables.rows import collect_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -468,12 +469,7 @@ def _columns(frame: DataFrame) -> Columns:
 
 
 def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
-    fields = frame.schema.fields
-    rows = tuple(
-        tuple(in_utc(value, field.dataType) for value, field in zip(row, fields, strict=True))
-        for row in frame.collect()
-    )
-    return _columns(frame), rows
+    return _columns(frame), collect_rows(frame)
 
 
 @contextmanager

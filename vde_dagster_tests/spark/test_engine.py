@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -151,6 +151,47 @@ def test_a_query_returns_values_in_utc(
     assert rows == (
         (8, noon, [{"d": START}], date(2013, 1, 1)),
         (7, noon, [{"d": START}], date(2013, 1, 1)),
+    )
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/New_York"])
+def test_a_query_returns_the_first_and_last_instants_and_intervals(
+    spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    first = datetime(1, 1, 1, tzinfo=timezone.utc)
+    last = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
+    try:
+        columns, rows = spark_engine.query(
+            "SELECT TIMESTAMP '0001-01-01 00:00:00Z' AS t, "
+            "map(TIMESTAMP '9999-12-31 23:59:59.999999Z', "
+            "array(TIMESTAMP '0001-01-01 00:00:00Z')) AS t, "
+            "INTERVAL '1-2' YEAR TO MONTH AS i, array(INTERVAL '3' MONTH) AS i, "
+            "make_interval(1) AS c, "
+            "INTERVAL '1 02:00:00' DAY TO SECOND AS d, "
+            "named_struct('a', TIMESTAMP_NTZ '0001-01-01') AS s"
+        )
+        with pytest.raises(UsageError, match="cannot be shown: date value out of range"):
+            spark_engine.query("SELECT TIMESTAMP '+10000-01-01 00:00:00Z' AS t")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [kind for _, kind in columns][2:5] == [
+        "interval year to month",
+        "array<interval month>",
+        "interval",
+    ]
+    assert rows == (
+        (
+            first,
+            {last: [first]},
+            "INTERVAL '1-2' YEAR TO MONTH",
+            "[INTERVAL '3' MONTH]",
+            "1 years",
+            timedelta(days=1, hours=2),
+            {"a": first.replace(tzinfo=None)},
+        ),
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 
@@ -29,32 +28,6 @@ def spark_type(data_type: DataType) -> str:
         types = (spark_type(field.dataType) for field in data_type.fields)
         return f"struct<{','.join(map(':'.join, zip(names, types, strict=True)))}>"
     return str(data_type.simpleString())
-
-
-def in_utc(value: Any, data_type: DataType) -> Any:
-    """Return a collected value with every TIMESTAMP in it as an instant in UTC.
-
-    PySpark gives them without a zone, in the process's local time.
-    """
-    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
-
-    if value is None:
-        return None
-    if isinstance(data_type, TimestampType):
-        return value.astimezone(timezone.utc)
-    if isinstance(data_type, ArrayType):
-        return [in_utc(item, data_type.elementType) for item in value]
-    if isinstance(data_type, MapType):
-        return {
-            in_utc(key, data_type.keyType): in_utc(item, data_type.valueType)
-            for key, item in value.items()
-        }
-    if isinstance(data_type, StructType):
-        return {
-            field.name: in_utc(item, field.dataType)
-            for field, item in zip(data_type.fields, value, strict=True)
-        }
-    return value
 
 
 def sortable(value: str, data_type: str) -> str:

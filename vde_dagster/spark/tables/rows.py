@@ -1,0 +1,99 @@
+"""Rows of a query as Python values, with every TIMESTAMP as an instant in UTC.
+
+`DataFrame.collect` converts a TIMESTAMP through the process's local time, which fails for the first
+and last day that a datetime can hold, and has no form for intervals of years and months. Rows
+with a TIMESTAMP are read as Arrow instead, and such intervals as Spark's text of them.
+"""
+
+from __future__ import annotations
+
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_TEXTS = ("YearMonthIntervalType", "CalendarIntervalType")
+
+
+def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
+    """Return a query's rows; a struct is a dictionary, and a map is one by its keys.
+
+    Raises:
+        UsageError: A DATE or TIMESTAMP is outside of the years 1 to 9999.
+    """
+    types = [field.dataType for field in frame.schema.fields]
+    texts = [_contains(data_type, *_TEXTS) for data_type in types]
+    if any(texts):
+        aliases = [f"c{position}" for position in range(len(types))]
+        frame = frame.toDF(*aliases).selectExpr(
+            *(
+                f"CAST({quote(alias)} AS STRING) AS {quote(alias)}" if is_text else quote(alias)
+                for alias, is_text in zip(aliases, texts, strict=True)
+            )
+        )
+        types = [field.dataType for field in frame.schema.fields]
+    instants = any(_contains(data_type, "TimestampType") for data_type in types)
+    variants = any(_contains(data_type, "VariantType") for data_type in types)
+    try:
+        rows = _arrow_rows(frame) if instants and not variants else frame.collect()
+        return tuple(
+            tuple(_python_value(value, kind) for value, kind in zip(row, types, strict=True))
+            for row in rows
+        )
+    except (OverflowError, ValueError) as error:
+        if "out of range" not in str(error):
+            raise
+        raise UsageError(
+            f"a date or timestamp of the rows cannot be shown: {error}",
+            hint="only years 1 to 9999 can be shown; write CAST(… AS STRING) for others",
+        ) from error
+
+
+def _arrow_rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    table = frame.toDF(*(f"c{position}" for position in range(len(frame.columns)))).toArrow()
+    columns = [column.to_pylist() for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def _contains(data_type: DataType, *names: str) -> bool:
+    """Whether a type, or a type nested in it, is of a class named so."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(data_type, ArrayType):
+        return _contains(data_type.elementType, *names)
+    if isinstance(data_type, MapType):
+        nested = (data_type.keyType, data_type.valueType)
+        return any(_contains(inner, *names) for inner in nested)
+    if isinstance(data_type, StructType):
+        return any(_contains(field.dataType, *names) for field in data_type.fields)
+    return data_type.__class__.__name__ in names
+
+
+def _python_value(value: Any, data_type: DataType) -> Any:
+    """Convert a value of `collect` or of Arrow, which has pairs where Spark has a map."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+
+    if value is None:
+        return None
+    if isinstance(data_type, TimestampType):
+        return value.astimezone(timezone.utc)
+    if isinstance(data_type, ArrayType):
+        return [_python_value(item, data_type.elementType) for item in value]
+    if isinstance(data_type, MapType):
+        pairs = value.items() if isinstance(value, dict) else value
+        return {
+            _python_value(key, data_type.keyType): _python_value(item, data_type.valueType)
+            for key, item in pairs
+        }
+    if isinstance(data_type, StructType):
+        items = value.values() if isinstance(value, dict) else value
+        return {
+            field.name: _python_value(item, field.dataType)
+            for field, item in zip(data_type.fields, items, strict=True)
+        }
+    return value
