@@ -15,7 +15,13 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
+from vde_dagster.planning.snapshots.snapshot import (
+    CANONICALISER,
+    OutputColumn,
+    Read,
+    Snapshot,
+    column_types,
+)
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.semantics.errors import SemanticError, offset_of
@@ -134,11 +140,7 @@ def _meaning(
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
 
-    schema = {
-        str(name): {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
-        for name, snapshot in parents.items()
-        if snapshot.columns
-    }
+    schema = column_types(parents)
     try:
         analysis = analyze(
             model.query,

@@ -14,6 +14,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.project.dag import audit_order, parents_first
+from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Column, Model
 from vde_dagster.sql.grammar.compiled import spark_jar
 from vde_dagster.sql.trees import ParsedQueries
@@ -64,7 +65,7 @@ def build_snapshots(
 
     Args:
         models: The project's models, external ones included.
-        catalog_columns: Columns of external tables that the project does not declare.
+        catalog_columns: Columns of external tables that are not all declared.
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
@@ -95,12 +96,13 @@ def build_snapshots(
             model = models[name]
             if any(parent not in out for parent in graph[name]):
                 continue  # A parent has a mistake, so what it has is not known.
-            if model.kind.is_external and not (model.columns or model.table):
+            if _asks_catalog(model):
                 columns = catalog_columns(name)
-                if columns is None:
+                if columns is None and not model.columns:
                     absent.append(name)
                 elif columns:
-                    model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+                    every = tuple(Column(column, type_) for column, type_ in columns)
+                    model = replace(model, kind=External(), columns=every)
             parents = {parent: out[parent] for parent in sorted(graph[name])}
             audited = {one: out[one] for one in before.get(name, ()) if one in out}
             read = [seen[parent] for parent in (*parents, *audited)]
@@ -143,6 +145,12 @@ def build_snapshots(
     if mistakes:
         raise ProjectError.of(in_order(mistakes))
     return out
+
+
+def _asks_catalog(model: Model) -> bool:
+    """Whether a model is a table of the project's catalog whose columns are not all declared."""
+    kind = model.kind
+    return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
 
 
 def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:

@@ -11,12 +11,14 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Exposure, Model, TestTable, UnitTest
 from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, DbtCopy
 
 FILES = Path(__file__).parent
 DAILY = "0 0 * * *"
+VISITS = "source.shop.web.visits"
 
 
 def described(model: Model) -> dict[str, Any]:
@@ -503,3 +505,59 @@ def test_a_project_that_was_broken_loads_once_it_is_not(shop: DbtCopy) -> None:
     (shop.root / MANIFEST).write_text(whole)
 
     assert len(shop.load().models) == 17
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"severity": "warn"}, {"where": "amount > 0"}, {"warn_if": ">5"}, {"fail_calc": "sum(0)"}],
+    ids=lambda config: next(iter(config)),
+)
+def test_a_test_that_lets_rows_with_null_pass_is_no_proof_for_unique(
+    shop: DbtCopy, config: dict[str, str]
+) -> None:
+    """dbt's `unique` ignores NULLs; only a `not_null` that blocks each of them makes a key."""
+    name, stem = ModelName("main_staging", "stg_orders"), "not_null_stg_orders_order_id"
+
+    def unique_query() -> str:
+        audits = {audit.name: audit.query for audit in shop.load().models[name].audits}
+        return audits["unique_stg_orders_order_id"]
+
+    assert "IS NULL" not in unique_query()
+
+    def weaken(manifest: dict[str, Any]) -> None:
+        manifest["nodes"][f"test.shop.{stem}.81cfe2fe64"]["config"].update(config)
+
+    shop.edit(weaken)
+    assert "WHERE NOT order_id IS NULL" in unique_query()
+
+
+@pytest.mark.parametrize(
+    ("in_catalog", "types"),
+    [
+        (None, {"visitor": "BIGINT", "page": "UNKNOWN", "name": "STRING"}),
+        ([("visitor", "INT"), ("page", "DATE")], {"visitor": "INT", "page": "DATE"}),
+    ],
+    ids=["not in the catalog", "in the catalog"],
+)
+def test_a_source_has_columns_that_its_yaml_does_not_list(
+    shop: DbtCopy, in_catalog: list[tuple[str, str]] | None, types: dict[str, str]
+) -> None:
+    shop.edit(lambda manifest: manifest["sources"][VISITS]["columns"].pop("page"))
+    visits = ModelName("weblog", "raw_visits")
+    warnings: list[Any] = []
+
+    snapshots = build_snapshots(
+        shop.load().models,
+        lambda name: in_catalog if name == visits else None,
+        warnings=warnings,
+    )
+
+    columns = {c.name: c.type or "UNKNOWN" for c in snapshots[ModelName("main", "visits")].columns}
+    assert columns.items() >= types.items()
+    assert snapshots[ModelName("main", "visits")].version.opaque is None
+    assert [warning.message for warning in warnings if "raw_visits" in warning.message] == []
+
+
+def test_a_column_that_the_table_of_a_source_does_not_have_is_a_mistake(shop: DbtCopy) -> None:
+    with pytest.raises(ProjectError, match=r"'v\.page' does not exist"):
+        build_snapshots(shop.load().models, lambda _: [("visitor", "INT")], warnings=[])

@@ -30,7 +30,7 @@ from vde_dagster.planning.checks.names import (
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
@@ -237,13 +237,10 @@ def local_in_none(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
         return
     from vde_dagster.semantics.locality import columns_of_key
 
-    schema = {
-        str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
-        for name, parent in parents.items()
-    }
+    schema = column_types(parents)
     if (
         parents
-        and all(schema.values())
+        and len(schema) == len(parents)
         and not columns_of_key(model.query, schema, known.changed_by)
     ):
         key = ", ".join(known.changed_by)

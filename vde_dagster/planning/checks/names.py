@@ -21,7 +21,7 @@ from vde_dagster.planning.checks.diagnostics import (
     repeated_properties,
     without_property,
 )
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.properties.model_properties import METADATA
@@ -160,11 +160,7 @@ def _read(
     from vde_dagster.semantics.analysis import analyze
 
     model = known.model
-    schema = {
-        str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
-        for name, parent in {**parents, **known.audited}.items()
-        if parent.columns
-    }
+    schema = column_types({**parents, **known.audited})
     schema[str(model.name)] = columns
     try:
         found = analyze(

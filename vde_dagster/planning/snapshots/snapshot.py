@@ -13,8 +13,9 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.tables.table import table_version
+from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
-from vde_dagster.semantics.versions.version import SemanticVersion, canonicaliser
+from vde_dagster.semantics.versions.version import OTHER_COLUMNS, SemanticVersion, canonicaliser
 
 CANONICALISER = canonicaliser()
 """Version of the code that makes the hashes."""
@@ -178,6 +179,22 @@ def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapsho
         for name in sorted(snapshots)
     }
     return {name: snapshots[name] for name in TopologicalSorter(graph).static_order()}
+
+
+def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str, str]]:
+    """Return Spark SQL types by model and column, as `semantics.analysis.analyze` takes them.
+
+    A type is `UNKNOWN` until it is known, and a model is left out until its columns are. The column
+    `*` stands for the undeclared columns of an external table.
+    """
+    schema: dict[str, dict[str, str]] = {}
+    for name, snapshot in snapshots.items():
+        types = {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
+        if types:
+            kind = snapshot.model.kind
+            is_partial = isinstance(kind, External) and kind.partial
+            schema[str(name)] = types | ({OTHER_COLUMNS: "UNKNOWN"} if is_partial else {})
+    return schema
 
 
 def require_column(snapshot: Snapshot, column: str) -> str:

@@ -150,7 +150,7 @@ def _model(
     owner = meta.get("owner") or unit.owner or settings.owner
     model = Model(
         name=_name(node, context, location),
-        kind=External(),
+        kind=External(partial=is_source),
         location=location,
         source=node.raw_code or node.name,
         description=node.description or None,

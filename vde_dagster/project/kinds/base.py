@@ -374,8 +374,13 @@ class Embedded(Kind):
 
 @dataclass(frozen=True, slots=True)
 class External(Kind):
-    """A table that others write; models only read it."""
+    """A table that other programs write; models only read it.
 
+    Args:
+        partial: Whether the table may have columns that are not declared.
+    """
+
+    partial: bool = later(False)
     name: Literal["EXTERNAL"] = "EXTERNAL"
 
     summary = "by others"

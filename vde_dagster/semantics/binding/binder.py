@@ -13,7 +13,12 @@ from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
-from vde_dagster.semantics.versions.version import SemanticVersion, leaf_column, leaf_rows
+from vde_dagster.semantics.versions.version import (
+    OTHER_COLUMNS,
+    SemanticVersion,
+    leaf_column,
+    leaf_rows,
+)
 
 
 class Unsupported(Exception):
@@ -148,7 +153,10 @@ class Binder:
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}
+        is_open = columns is None and not (version is not None and version.columns)
         if columns is not None:
+            is_open = OTHER_COLUMNS in columns
+            columns = {c: t for c, t in columns.items() if c != OTHER_COLUMNS}
             types = {c.lower(): data_type(t) for c, t in columns.items()}
         elif version is not None and version.columns:
             types = dict.fromkeys(version.columns)
@@ -160,7 +168,7 @@ class Binder:
             nodes={},
             types=types,
             leaf=leaf,
-            open=columns is None and not (version is not None and version.columns),
+            open=is_open,
             written={c.lower(): c for c in columns or ()},
         )
 

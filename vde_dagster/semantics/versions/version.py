@@ -13,6 +13,9 @@ from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 CANONICALISER_VERSION = 14
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
 
+OTHER_COLUMNS = "*"
+"""The column, in a table's types, that stands for columns which are not known."""
+
 
 def canonicaliser() -> str:
     """The versions of the canonicaliser and of SQLGlot that made the hashes.

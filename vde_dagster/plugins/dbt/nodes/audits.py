@@ -28,12 +28,12 @@ def audits_of(
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
     unread: list[str] = []
-    never_null = {_plain(test, "not_null") for test in tests if not _conditions(test)}
+    never_null = {_plain(test, "not_null") for test in tests if _is_proof(test)}
     for test in tests:
         column = _plain(test, "unique")
         for suffix, form, blocking in _forms(test):
-            if column and column in never_null and not _conditions(test) and form == "{}":
-                # NULLs are bad rows of another test, and without its condition this proves a key.
+            if column and column in never_null and _is_proof(test):
+                # The other test blocks NULLs, so this query finds the same rows and proves a key.
                 query, read = _unique(column), dict[ModelName, SourceLocation]()
             else:
                 try:
@@ -126,11 +126,16 @@ def _plain(test: Node, name: str) -> str | None:
     return column if column.isidentifier() else None
 
 
-def _conditions(test: Node) -> bool:
-    """Say whether a test looks at some of the rows, or lets some failures pass."""
+def _is_proof(test: Node) -> bool:
+    """Whether a test blocks a publication for any failing row of the whole table."""
     config = test.config
-    thresholds = (str(config.get(key) or _ANY[0]) for key in ("warn_if", "error_if"))
-    return bool(config.get("where")) or any(one not in _ANY for one in thresholds)
+    thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
+    return (
+        str(config.get("severity") or "error").lower() == "error"
+        and not config.get("where")
+        and str(config.get("fail_calc") or "count(*)") == "count(*)"
+        and all(threshold in _ANY for threshold in thresholds)
+    )
 
 
 def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
