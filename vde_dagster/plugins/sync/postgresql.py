@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from vde_dagster.execution.workspace import Workspace
 
+IDLE_MS = 600_000
+"""How long a sync may be silent in its transaction, in which it reads rows to send."""
 _MAKING = 0x7664655F  # "vde_", the lock under which tables are made
 
 
@@ -52,10 +54,17 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         effects = workspace.store.database.effects
         try:
+            from vde_dagster.state.db.postgres import LimitedCursor, transaction_limits
+
+            limits = transaction_limits(IDLE_MS)
             engine = sa.create_engine(
                 _url(self.url),
                 poolclass=sa.NullPool,
-                connect_args={"connect_timeout": 10, "prepare_threshold": None},
+                connect_args={
+                    "connect_timeout": 10,
+                    "prepare_threshold": None,
+                    "cursor_factory": partial(LimitedCursor, limits=limits),
+                },
                 json_serializer=lambda value: msgspec.json.encode(value).decode(),
             )
             with engine.connect() as conn:

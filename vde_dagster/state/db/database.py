@@ -117,38 +117,9 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
             "a state in PostgreSQL needs the package psycopg, which is not installed",
             hint=how_to_install("postgres"),
         )
-    idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
-    alive = {
-        "keepalives": 1,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 4,
-        "tcp_user_timeout": idle,
-    }
-    engine = create_engine(
-        url.set(drivername="postgresql+psycopg"),
-        isolation_level="SERIALIZABLE",
-        pool_pre_ping=True,
-        connect_args={
-            # Server-side prepared statements do not survive a pooler such as PgBouncer.
-            "prepare_threshold": None,
-            "connect_timeout": 10,
-            # A server that is gone is found out in the time in which it gives us up.
-            **{key: value for key, value in alive.items() if key not in url.query},
-        },
-    )
-    # For one transaction, not for a session, which a pooler may give to others.
-    limits = (
-        f"SET LOCAL idle_in_transaction_session_timeout = {idle};"
-        f"SET LOCAL lock_timeout = {lock};"
-        f"SET LOCAL tcp_user_timeout = {idle}"
-    )
+    from vde_dagster.state.db.postgres import make_postgres_engine
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(limits)
-
-    return engine
+    return make_postgres_engine(url, idle_seconds)
 
 
 def _sqlite_engine(url: URL) -> Engine:

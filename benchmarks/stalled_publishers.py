@@ -1,0 +1,109 @@
+"""For how long a stopped publisher holds up others: `python -m benchmarks.stalled_publishers`.
+
+A publisher on PostgreSQL is stopped (`SIGSTOP`) before and behind every side effect and statement
+that it passes, each time another one; printed are how many of them held a transaction, and for
+how long the server let the longest. The servers are the one that the development dependencies
+install, and those whose folders (with `bin` in them) the environment variable
+`VDE_POSTGRES_SERVERS` names, separated as in `PATH`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from vde_dagster.state import StateStore
+from vde_dagster_tests.state.postgres_server import PostgresServer
+from vde_dagster_tests.state.stalls import (
+    NotReachedError,
+    make_project,
+    passed_points,
+    seconds_held,
+)
+
+VARIABLE = "VDE_POSTGRES_SERVERS"
+
+
+def sweep(server: PostgresServer, idle_seconds: float, stops: int, seed: str) -> int:
+    """Stop publishers of one server; return how many it did not end in time.
+
+    Args:
+        server: The server.
+        idle_seconds: How long a transaction may be silent.
+        stops: The most stops to try, in an order that the seed decides.
+        seed: Decides it.
+    """
+    empty = server.create_database()
+    StateStore.open(server.url(empty)).close()
+    held: list[float] = []
+    late = tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        database = server.create_database(empty)
+        project = make_project(Path(folder) / "steps", server.url(database))
+        points = passed_points(project, "prod")
+        counts: Counter[str] = Counter()
+        cases = []
+        for point in points:
+            counts[point] += 1
+            cases += [(point, counts[point], after) for after in (False, True)]
+        chosen = random.Random(seed).sample(cases, min(stops, len(cases)))
+        for number, stop in enumerate(chosen):
+            database = server.create_database(empty)
+            url = server.url(database)
+            project = make_project(Path(folder) / str(number), url)
+            try:
+                seconds = seconds_held(
+                    project, url, "prod", stop, idle_seconds, 3 * idle_seconds + 5
+                )
+            except NotReachedError:
+                continue
+            tried += 1
+            if seconds is None:
+                late += 1
+                print(f"  NOT ENDED: {stop}", flush=True)
+            elif seconds > 0.2:
+                held.append(seconds)
+            server.drop_database(database)
+    longest = f", the longest for {max(held):.1f} s" if held else ""
+    print(
+        f"{server.version}: {tried} of {len(cases)} stops, {len(held)} in a transaction{longest} "
+        f"(limit {idle_seconds} s); {late} not ended",
+        flush=True,
+    )
+    return late
+
+
+def main(idle_seconds: float, stops: int, seed: str) -> int:
+    """Stop publishers of every server that is found, and print how long they held up others.
+
+    Args:
+        idle_seconds: How long a transaction may be silent.
+        stops: The most stops for each server.
+        seed: Decides which, and in which order.
+
+    Returns:
+        How many stopped publishers no server ended.
+    """
+    print(f"seed {seed}")
+    others = [Path(one) for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
+    late = 0
+    for folder in (None, *others):
+        server = PostgresServer(folder)
+        try:
+            late += sweep(server, idle_seconds, stops, seed)
+        finally:
+            server.stop()
+    return late
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Stop publishers on PostgreSQL.")
+    parser.add_argument("--idle-seconds", type=float, default=1.5)
+    parser.add_argument("--stops", type=int, default=10_000)
+    parser.add_argument("--seed", default="1")
+    sys.exit(min(1, main(**vars(parser.parse_args()))))

@@ -1,0 +1,145 @@
+"""PostgreSQL as the state's database: limits of a transaction, and batches without a pipeline.
+
+The server ends a transaction whose client is silent, by `idle_in_transaction_session_timeout`. It
+counts from the moment at which it is ready for the next message, and any message ends the count.
+psycopg's own `executemany` is a pipeline that may send a flush request behind its last
+synchronization: the server has nothing to answer then and does not count again, so a client that
+stopped after one held its locks for as long as it was stopped (PostgreSQL 15 to 18 alike). Within a
+pipeline the server does not count either. So a batch is one message with all its statements here,
+and the message that begins a transaction also limits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg.abc import Params, Query
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
+from sqlalchemy import URL, Engine, create_engine
+
+_BATCH = 500
+"""The most statements in one message."""
+_KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
+"""Probes of a connection without traffic: seconds until the first, between two, and how many."""
+
+
+def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
+    """Connect to a server; opens nothing yet.
+
+    Args:
+        idle_seconds: How long a client may be silent in a transaction.
+    """
+    idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
+    alive = {
+        "keepalives": 1,
+        **{f"keepalives_{name}": value for name, value in _KEEPALIVE.items()},
+        "tcp_user_timeout": idle,
+    }
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="SERIALIZABLE",
+        pool_pre_ping=True,
+        connect_args={
+            # Server-side prepared statements do not survive a pooler such as PgBouncer.
+            "prepare_threshold": None,
+            "connect_timeout": 10,
+            "cursor_factory": partial(BatchCursor, limits=transaction_limits(idle, lock)),
+            # A server that is gone is found out in the time in which it gives us up.
+            **{key: value for key, value in alive.items() if key not in url.query},
+        },
+    )
+
+
+def transaction_limits(idle: int, lock: int = 0) -> bytes:
+    """Return the statements that let the server end a transaction whose client is silent or gone.
+
+    The limits are those of one transaction, not of a session, which a pooler may give to others.
+
+    Args:
+        idle: How long a client may be silent, in milliseconds.
+        lock: How long it may wait for a lock, in milliseconds; 0 for the session's own limit.
+    """
+    limits = {
+        "idle_in_transaction_session_timeout": idle,
+        **({"lock_timeout": lock} if lock else {}),
+        "tcp_user_timeout": idle,
+        # A machine that vanished while the server waits for the rest of a message.
+        **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVE.items()},
+    }
+    return ";".join(f"SET LOCAL {name} = {value}" for name, value in limits.items()).encode()
+
+
+class LimitedCursor(psycopg.Cursor[Any]):
+    """A cursor that begins transactions with limits, in one message.
+
+    Args:
+        limits: The statements that set them.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        *,
+        limits: bytes,
+        row_factory: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__(connection, row_factory=row_factory or connection.row_factory)
+        self._limits = limits
+
+    def execute(self, query: Any, params: Params | None = None, **how: Any) -> LimitedCursor:
+        """Run a statement, in a new transaction if there is none yet."""
+        connection = self.connection
+        if (
+            not connection.autocommit
+            and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        ):
+            self._begin(connection)
+        super().execute(query, params, **how)
+        return self
+
+    def _begin(self, connection: psycopg.Connection[Any]) -> None:
+        level = connection.isolation_level
+        begin = f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')};" if level else "BEGIN;"
+        with connection.lock:
+            result = connection.pgconn.exec_(begin.encode() + self._limits)
+        if result.status != ExecStatus.COMMAND_OK:
+            raise error_from_result(result, connection.info.encoding)
+
+
+class BatchCursor(LimitedCursor):
+    """A cursor that sends a batch as one message, after which the server waits for the next one."""
+
+    def executemany(
+        self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
+    ) -> None:
+        """Run a statement with each of some parameters; the row count is that of all of them.
+
+        Raises:
+            NotSupportedError: Rows were asked for.
+        """
+        if returning:
+            raise psycopg.NotSupportedError("a batch returns no rows")
+        rows = 0
+        for message in self._messages(query, params_seq):
+            self.execute(message)
+            rows += self.rowcount
+            while self.nextset():
+                rows += self.rowcount
+        self._rowcount = rows
+
+    def _messages(self, query: Query, params_seq: Iterable[Params]) -> Iterator[bytes]:
+        """Write the values into the statements, as literals of the connection's encoding."""
+        writer = psycopg.ClientCursor(self.connection)
+        encoding = self.connection.info.encoding
+        statements: list[bytes] = []
+        for parameters in params_seq:
+            statements.append(writer.mogrify(query, parameters).encode(encoding))
+            if len(statements) == _BATCH:
+                yield b";".join(statements)
+                statements = []
+        if statements:
+            yield b";".join(statements)
