@@ -54,6 +54,7 @@ SIZES = {
     "lineage_beside_sqlglot": Size(needs="FOLDER, SQLGlot's source distribution"),
     "lineage_scale": Size("--models 50 --runs 1"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
+    "nested_reads": Size("--tables 4 --columns 6", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
     "planning_intervals": Size("--models 2 --holes 1000"),

@@ -14,20 +14,22 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.rows.row_filters import Both, Comparison, Condition
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.rows import to_micros
 
 if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
 
 
 _BATCH_ROWS = 1 << 20
 _DAY = 86_400_000_000
+_FIELD_ID = b"PARQUET:field_id"
 _YEAR_ONE = -62_135_596_800_000_000
 
 
@@ -65,7 +67,7 @@ def interval_figures(
         elif str(file.file_format).rpartition(".")[2] != "PARQUET":
             return None
         else:
-            for value, rows in _values(table.io, file.file_path, column.name, counts):
+            for value, rows in _values(table.io, file.file_path, field, counts):
                 counts.add(instant(value), rows)
     return [Figures(*pair) for pair in zip(counts.rows, counts.sizes, strict=True)]
 
@@ -135,7 +137,9 @@ def _reader(column: TimeColumn) -> Callable[[Any], int]:
     return parsed
 
 
-def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tuple[Any, int]]:
+def _values(
+    io: FileIO, path: str, column: NestedField, counts: _Counts
+) -> Iterator[tuple[Any, int]]:
     """Yield the values of a file's column and how often each is there; instants are rounded down.
 
     Rounding is to what all ranges are multiples of, so that a year of microseconds is few values.
@@ -148,7 +152,11 @@ def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tup
     # Division goes towards zero, so it begins before all instants.
     first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)
     with io.new_input(path).open() as stream:
-        for batch in ParquetFile(stream).iter_batches(_BATCH_ROWS, columns=[column]):
+        file = ParquetFile(stream)
+        # Files of an earlier schema have an earlier name, and Iceberg escapes names in Parquet.
+        names = {(one.metadata or {}).get(_FIELD_ID): one.name for one in file.schema_arrow}
+        name = names.get(str(column.field_id).encode(), column.name)
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[name]):
             values = batch.column(0)
             if pa.types.is_timestamp(values.type):
                 micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
@@ -178,31 +186,42 @@ def some_rows(
     """Read rows of a commit, from the first of the given ranges that has any."""
     from pyiceberg.expressions import AlwaysTrue
 
-    physical = [name for _, name in columns]
+    from vde_dagster.lakehouse.rows.bind_filter import bind_filter
+    from vde_dagster.lakehouse.rows.row_order import first_rows
+    from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
+
     kinds = {column.name: (column.type or "").lower() for column in table.columns}
     bound = _BOUNDS.get(kinds.get(time_column or "", ""))
-    filters: list[BooleanExpression] = [AlwaysTrue()]
+    conditions: list[Condition | None] = [None]
     if time_column is not None and bound is not None:
-        filters = [_within(time_column, interval, bound) for interval in intervals]
-    loaded = lakehouse.load_table(table.ref)
-    for row_filter in filters:
-        scan = loaded.scan(
-            row_filter=row_filter,
-            selected_fields=tuple(physical),
-            snapshot_id=snapshot_id,
-            limit=limit,
-        )
-        rows = scan.to_arrow().select(physical).to_pylist()
+        conditions = [_within(time_column, interval, bound) for interval in intervals]
+    commit = lakehouse.of_metadata(
+        _at_snapshot(lakehouse.table_metadata(table.ref), snapshot_id), table.ref
+    )
+    wanted = list(dict.fromkeys(name for _, name in columns))
+    schema = narrowed(commit.schema().as_arrow(), wanted)
+    for condition in conditions:
+        tests = [bind_filter(condition, commit.schema(), "the range")] if condition else []
+        rows = first_rows(
+            scan_rows(commit, schema, tests, AlwaysTrue()), schema, (), limit, None
+        ).to_pylist()
         if rows:
             return [{name: row[column] for name, column in columns} for row in rows]
     return []
 
 
-def _within(column: str, interval: Interval, bound: str) -> BooleanExpression:
-    from pyiceberg import expressions
+def _at_snapshot(metadata: dict[str, Any], snapshot_id: int) -> dict[str, Any]:
+    """Return a table's metadata as of a commit, with the schema of that commit."""
+    found = next(one for one in metadata["snapshots"] if one["snapshot-id"] == snapshot_id)
+    schema = found.get("schema-id", metadata["current-schema-id"])
+    return {
+        **metadata,
+        "current-snapshot-id": snapshot_id,
+        "current-schema-id": schema,
+        "refs": {},
+    }
 
-    # Their constructors take a name and a value, which their annotations do not say.
-    at_least: Any = expressions.GreaterThanOrEqual
-    below: Any = expressions.LessThan
+
+def _within(column: str, interval: Interval, bound: str) -> Condition:
     start, end = (f"{at:{bound}}" for at in (interval.start, interval.end))
-    return expressions.And(at_least(column, start), below(column, end))
+    return Both((Comparison((column,), ">=", start), Comparison((column,), "<", end)), False)

@@ -103,3 +103,13 @@ def test_a_commit_that_is_gone_has_no_figures(lakehouse: Lakehouse) -> None:
     type_, value = VALUES["DATE", None]
     write(lakehouse, [value(0)], type_=type_)
     assert interval_figures(lakehouse, REF, 17, TimeColumn("day_1", "DATE"), days(0)) is None
+
+
+def test_a_column_is_found_by_its_id_in_files_that_name_it_otherwise(lakehouse: Lakehouse) -> None:
+    type_, value = VALUES["DATE", None]
+    commit, _ = write(lakehouse, [value(0), value(1), value(1)], type_=type_)
+    with pyiceberg_catalog(lakehouse).load_table((REF.namespace, REF.name)).update_schema() as to:
+        to.rename_column("day_1", "the day")
+    found = interval_figures(lakehouse, REF, commit, TimeColumn("the day", "DATE"), days(0, 1))
+    assert found is not None
+    assert [figures.rows for figures in found] == [1, 2]

@@ -9,21 +9,33 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
-from pyiceberg.manifest import DataFile
+from pyiceberg.io.pyarrow import (
+    _combine_positional_deletes,
+    _get_column_projection_values,
+    _read_all_delete_files,
+    pyarrow_to_schema,
+)
+from pyiceberg.manifest import DataFile, FileFormat
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from vde_dagster.lakehouse.rows.bind_filter import RowTest
+from vde_dagster.lakehouse.rows.projection import file_columns, project_batch
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _SMALL_BYTES = 4_000_000
 _AHEAD = 4
-
+_BUFFER_BYTES = 8 * 1024 * 1024
+_FORMATS = {
+    FileFormat.PARQUET: ds.ParquetFileFormat(pre_buffer=True, buffer_size=_BUFFER_BYTES),
+    FileFormat.ORC: ds.OrcFileFormat(),
+}
 
 FileState = tuple[str, frozenset[str]]
 """A data file, and the files that say which of its rows are deleted: it has the same rows ever."""
@@ -40,8 +52,8 @@ def scan_rows(
 
     Args:
         wanted: The columns, with the types that the rows get.
-        tests: The conditions, all of which a row has to fulfil.
-        files: What all wanted rows fulfil, too: it lets files be left out.
+        tests: Conditions; a row has to fulfil all of them.
+        files: A condition that every wanted row fulfills, by which files are left out.
         without: Files that are not read, in these states.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
@@ -50,21 +62,62 @@ def scan_rows(
     for test in tests:
         files = And(files, test.files)
     tasks = [task for task in _planned(table, files) if _state(task) not in without]
-    scan = ArrowScan(
-        table.metadata, table.io, schema.select(*names), AlwaysTrue(), case_sensitive=True
-    )
+    fields = {field.name: field for field in schema.fields}
+    selected = Schema(*(fields[name] for name in names))
     deletes = _read_all_delete_files(table.io, tasks)
 
     def read(task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        # What is public of it holds all rows of all files.
-        return scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+        return _read_file(table, task, selected, needed, deletes.get(task.file.file_path, ()))
 
     for batch in _ahead(tasks, read):
-        rows = pa.Table.from_batches([batch]).select(names).cast(needed)
+        rows = pa.Table.from_batches([batch])
         for test in tests:
             rows = test.rows(rows)
         if rows.num_rows:
             yield rows.select(wanted.names)
+
+
+def _read_file(
+    table: Table,
+    task: FileScanTask,
+    wanted: Schema,
+    types: pa.Schema,
+    deletes: Sequence[pa.ChunkedArray],
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a data file that are not deleted, without holding them.
+
+    Args:
+        wanted: The columns, as the table's schema has them.
+        types: Their Arrow types.
+        deletes: Positions in the file.
+    """
+    metadata, file = table.metadata, task.file
+    version = metadata.format_version
+    with table.io.new_input(file.file_path).open() as stream:
+        fragment = _FORMATS[file.file_format].make_fragment(stream)
+        schema = fragment.physical_schema
+        own = pyarrow_to_schema(
+            schema,
+            metadata.name_mapping(),
+            downcast_ns_timestamp_to_us=version <= 2,
+            format_version=version,
+        )
+        spec = metadata.specs().get(file.spec_id)
+        constants = _get_column_projection_values(
+            file, wanted, metadata.schema(), spec, own.field_ids
+        )
+        columns = file_columns(own, wanted)
+        position = 0
+        for batch in ds.Scanner.from_fragment(
+            fragment, schema=schema, columns=columns
+        ).to_batches():
+            start, position = position, position + batch.num_rows
+            kept = _combine_positional_deletes(list(deletes), start, position) if deletes else None
+            length = batch.num_rows if kept is None else len(kept)
+            if kept is not None and length < batch.num_rows:
+                batch = batch.take(kept)
+            if length:
+                yield project_batch(batch, own, wanted, types, constants)
 
 
 def file_states(table: Table) -> frozenset[FileState]:
@@ -77,9 +130,9 @@ def _state(task: FileScanTask) -> FileState:
 
 
 class _Planner(ManifestGroupPlanner):
-    """Finds files, and does not ask what of a condition is left to judge in each.
+    """Finds files without computing the rest of the condition for each.
 
-    PyIceberg would compare its partitions' NULLs to find that.
+    PyIceberg would compare its partitions' NULLs for that.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
@@ -128,5 +181,5 @@ def _ahead(
 
 
 def narrowed(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return some columns of a schema, of which each may be NULL, without metadata."""
+    """Return some columns of a schema as nullable ones without metadata."""
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])
