@@ -139,6 +139,7 @@ def _meaning(
         return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.session import read_session
 
     schema = column_types(parents)
     try:
@@ -150,6 +151,7 @@ def _meaning(
             functions=functions,
             tree=tree,
             of=str(model.name),
+            session=read_session(model.session, model.pre_statements),
         )
     except SemanticError as error:
         raise ProjectError.of(_located(one, model) for one in error.mistakes) from error

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.spark_settings import decides_answers
 
 ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
@@ -33,21 +34,6 @@ SPARK_PACKAGES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.49.1.0",
 )
-
-
-_HOW_IT_RUNS = tuple(
-    f"spark.sql.{name}"
-    for name in (
-        *("adaptive.", "autoBroadcastJoinThreshold", "broadcastTimeout", "catalog.", "codegen."),
-        *("debug.", "defaultCatalog", "defaultSizeInBytes", "event.", "execution.arrow."),
-        *("extensions", "files.", "hive.", "iceberg.", "inMemoryColumnarStorage.", "join."),
-        *("metadataCache", "orc.compression", "parquet.compression", "planChangeLog."),
-        *("redaction.", "repl.", "scriptTransformation.", "shuffle.", "shuffledHashJoin"),
-        *("sortMergeJoin", "sources.parallel", "sources.partitionOverwriteMode", "streaming."),
-        *("thriftServer.", "ui.", "variable.", "warehouse.dir"),
-    )
-)
-"""Settings of Spark SQL that change no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +70,7 @@ class SparkSettings:
         return tuple(
             (key, expand_secrets(value))
             for key, value in sorted(self.config.items())
-            if key.startswith("spark.sql.") and not key.startswith(_HOW_IT_RUNS)
+            if decides_answers(key)
         )
 
 

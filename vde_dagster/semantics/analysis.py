@@ -16,6 +16,7 @@ from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.checks import find, is_written
 from vde_dagster.semantics.errors import Finding, SemanticError
+from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
 from vde_dagster.semantics.versions.lineage import ColumnLineage, IndirectSource, lineage_of
@@ -55,6 +56,7 @@ def analyze(
     functions: Collection[str] = (),
     tree: exp.Expr | None = None,
     of: str = "a query",
+    session: Session = UNKNOWN,
 ) -> Analysis:
     """Read a query once, for its version, lineage and types.
 
@@ -65,6 +67,7 @@ def analyze(
         functions: Other user functions: they are no mistakes.
         tree: What `sql.reading` made of the text, if it is at hand; it is used up.
         of: Whose query it is, for the log.
+        session: The session that it runs in.
 
     Raises:
         SemanticError: A syntax error, or columns that are ambiguous or do not exist; the first
@@ -75,8 +78,12 @@ def analyze(
         tree = parse(query)
     reading = Binder(schema, parents or {}, scalar_functions, functions)
     reading.doubt = tree.meta.get(DOUBT)
+    reading.terms.has_zoned_timestamps = session.has_zoned_timestamps
     try:
         found = _read(query, tree, reading, schema, parents or {}, of)
+        if session.unlike is not None:
+            read = _every_table(tree, schema, parents or {})
+            found = _in_other_session(query, found, read, session.unlike)
         if given is None or not (reading.mistakes or found.findings):
             written = tuple(one for one in found.findings if is_written(one, query))
             if reading.mistakes:
@@ -94,7 +101,18 @@ def analyze(
         scalar_functions=scalar_functions,
         functions=functions,
         of=of,
+        session=session,
     )
+
+
+def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
+    """Compare a query as it is written, as its session may read the text in another way."""
+    version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
+    types = {
+        name: "UNKNOWN" if "TIMESTAMP" in kind else kind
+        for name, kind in found.output_types.items()
+    }
+    return replace(found, version=version, output_types=types)
 
 
 def _read(
@@ -173,15 +191,18 @@ def _named_keys(rel: Rel, reading: Binder) -> tuple[frozenset[str], ...]:
 
 
 def _opaque_over(query: str, reading: Binder, names: list[str], why: str) -> SemanticVersion:
-    read = {
+    return opaque_version(canonical_text(query), _read_versions(reading), names, why)
+
+
+def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
+    return {
         leaf.table: SemanticVersion(leaf.rows.hex(), {c: v.hex() for c, v in leaf.columns.items()})
         for leaf in reading.leaves
     }
-    return opaque_version(canonical_text(query), read, names, why)
 
 
-def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
-    """Everything depends on everything: the version of a query that is not understood."""
+def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
+    """Read every table that a query names, wherever it does."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
@@ -189,6 +210,12 @@ def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: s
             parts = tuple(part.name.lower() for part in table.parts)
             if len(parts) > 1 or parts[0] not in ctes:
                 reading.table(parts)
+    return reading
+
+
+def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
+    """Everything depends on everything: the version of a query that is not understood."""
+    reading = _every_table(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     told = [s.output_name.lower() for s in selects if not s.is_star]
     names = list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(told)))

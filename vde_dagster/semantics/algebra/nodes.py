@@ -55,9 +55,11 @@ class Node:
 class Terms:
     """Makes and interns the expressions of one query."""
 
-    __slots__ = ("_known", "keys", "same_type")
+    __slots__ = ("_known", "has_zoned_timestamps", "keys", "same_type")
 
     def __init__(self) -> None:
+        self.has_zoned_timestamps = False
+        """Whether TIMESTAMP is known to be the type with a time zone."""
         self._known: dict[tuple[Any, ...], Node] = {}
         self.keys: dict[Group, list[frozenset[Node]]] = {}
         """What `uniqueness` found out about groups that are finished."""
@@ -103,8 +105,13 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """AND or OR of operands: nested ones are taken in, repeated and neutral ones dropped."""
+        """AND or OR of operands: nested ones are taken in, repeated and neutral ones dropped.
+
+        FALSE of AND and TRUE of OR stay beside operands that are no literals: computing these may
+        raise an error, which `simplify.facts` decides.
+        """
         neutral = tag == "and"
+        absorbing: Node | None = None
         flat: list[Node] = []
         for operand in operands:
             flat.extend(operand.parts if operand.tag == tag else (operand,))
@@ -113,7 +120,11 @@ class Terms:
             if operand.tag != "bool":
                 kept.append(operand)
             elif operand.parts[0] != neutral:
-                return operand
+                absorbing = operand
+        if absorbing is not None:
+            if all(operand.tag in ("ref", "lit", "Null") for operand in kept):
+                return absorbing
+            kept.append(absorbing)
         if not kept:
             return self.boolean(neutral)
         if len(kept) == 1 and kept[0].tag in BOOLEAN:

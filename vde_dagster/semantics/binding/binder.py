@@ -134,6 +134,10 @@ class Binder:
             self.doubt = why
         return self.terms.make("unknown", *operands)
 
+    def condition(self, node: Node) -> Node:
+        """A whole condition; Spark refuses NULL without a type as one."""
+        return self.give_up("NULL as a condition") if node.tag == "Null" else node
+
     def mistaken(self, mistake: SemanticError) -> Node:
         """Keep a mistake for the end, and go on, so that all of a query's are told at once.
 

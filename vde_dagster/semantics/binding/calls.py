@@ -17,6 +17,7 @@ from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plai
 from vde_dagster.semantics.binding.binder import Binder
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
+from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.sql.reading import name_of_call
 from vde_dagster.sql.spark_tokens import WITH_UNIT
 
@@ -175,7 +176,9 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     try:
         for key, value in sorted(e.args.items()):
             if key != "this" and value is not None:
-                extra += [key, binder.part_of(value, scope)]
+                part = binder.part_of(value, scope)
+                filters = isinstance(e, exp.Filter) and part.__class__ is Node
+                extra += [key, binder.condition(part) if filters else part]
     finally:
         scope.in_aggregate -= 1
     body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
@@ -290,8 +293,11 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     finally:
         scope.in_window -= 1
     kind = spark_functions.kind(called(_bare(e.this)))
-    if spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE:
-        order, spec = [], None
+    keys = [sort_key(binder, o, scope) for o in order]
+    whole = spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE
+    facts = Facts(binder.terms)
+    if whole and all(facts.never_fails(key.parts[-1]) for key in keys):
+        keys, spec = [], None
     elif spec is not None and _is_default(spec, called(_bare(e.this)), ordered=bool(order)):
         spec = None
     frame: list[Any] = []
@@ -309,7 +315,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
         ties,
         body,
         terms.unordered("keys", [binder.bind(p, scope) for p in partition]),
-        terms.make("order", *[sort_key(binder, o, scope) for o in order]),
+        terms.make("order", *keys),
         terms.make("frame", *frame),
     )
 
@@ -367,7 +373,9 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")
-        extra = [binder.bind(condition, scope)] if isinstance(condition, exp.Expr) else []
+        extra = []
+        if isinstance(condition, exp.Expr):
+            extra = [binder.condition(binder.bind(condition, scope))]
         return binder.terms.make(e.__class__.__name__, inner, *extra), ties
     if isinstance(e, exp.Anonymous):
         kind = spark_functions.kind(called(e))

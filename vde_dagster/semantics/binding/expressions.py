@@ -57,10 +57,23 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         condition = binder.bind(branch.this, scope)
         if operand is not None:
             condition = binder.terms.compare("eq", operand, condition)
+        condition = binder.condition(condition)
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
     return choice(binder.terms, parts, other)
+
+
+def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
+    """LIKE with a character of its own for escapes, as one operator of three operands."""
+    like = e.this.unnest()
+    if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
+        return binder.give_up("ESCAPE of something unknown", *binder.parts_of(e, scope))
+    escape = binder.bind(e.expression, scope)
+    pattern, this = binder.bind(like.expression, scope), binder.bind(like.this, scope)
+    parts = ("escape", escape, "expression", pattern, "this", this)
+    node = binder.terms.make(like.__class__.__name__, *parts)
+    return binder.terms.negate(node) if like.args.get("negate") else node
 
 
 def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
@@ -217,6 +230,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Not: lambda b, e, scope: b.terms.negate(b.bind(e.this, scope)),
     exp.Between: _between,
     exp.In: _bind_in,
+    exp.Escape: _escaped,
     exp.Case: _case,
     exp.Neg: _neg,
     exp.Sqrt: _plus,

@@ -70,6 +70,14 @@ def bind_group_by(
     return sets
 
 
+def has_sets(e: exp.Group) -> bool:
+    """Whether a GROUP BY may have several grouping sets."""
+    kinds = (exp.Rollup, exp.Cube, exp.GroupingSets)
+    return any(e.args.get(key) for key in ("grouping_sets", "rollup", "cube")) or any(
+        isinstance(item, kinds) for item in e.expressions
+    )
+
+
 class _KeyReader:
     """Reads the elements of one GROUP BY."""
 
@@ -158,8 +166,11 @@ def aggregate(
     )
     inner: set[Any] = set(group.sources)
     memo: dict[Node, Node] = {}
+    plain: dict[Node, Node] = {}
 
     def rule(node: Node) -> Node | None:
+        if node.tag in AGGREGATES and not _names_keys(node):
+            node = rewrite(node, _without_name, terms, plain)
         if node in keys or node.tag in AGGREGATES:
             outer = node not in keys and not sources_in(node) & inner
             if outer and any(part.tag == "ref" for part in walk([node])):
@@ -173,3 +184,17 @@ def aggregate(
         return None
 
     return source, [rewrite(node, rule, terms, memo) for node in nodes]
+
+
+def _names_keys(aggregate: Node) -> bool:
+    """Whether an aggregate function asks for a key by its name, not by its value."""
+    body = aggregate.parts[0]
+    return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
+
+
+def _without_name(node: Node) -> Node | None:
+    """The expression that a column is made of."""
+    if node.tag != "column":
+        return None
+    inner: Node = node.parts[0]
+    return _without_name(inner) or inner

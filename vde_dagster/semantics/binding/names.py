@@ -88,6 +88,8 @@ class Scope:
     ungrouped: list[Node] = field(default_factory=list)
     lambdas: list[dict[str, Node]] = field(default_factory=list)
     rest: list[NamedSource] = field(default_factory=list)
+    in_sets: bool = False
+    """Whether the query has grouping sets, whose keys are told apart by how they are written."""
 
 
 class Found(NamedTuple):
@@ -226,7 +228,23 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
         return struct_fields(binder.terms, found.node, written, found.type)
     if found.type is not None:
         e.type = found.type
+    if scope.in_sets and found.node.tag != "ref":
+        return _apart(binder, parts, found.node, scope)
     return found.node
+
+
+def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
+    """A subquery's column above grouping sets, apart from the expression that it is made of.
+
+    Where the column is a key that a set leaves out it is NULL, and the expression is not.
+    """
+    column = _in_tables(parts, scope, binder.terms)
+    if column is None or column.node is not node:
+        return node
+    made, alias = binder.terms.make("column", node), scope.aliases.get(parts[0])
+    if scope.clause not in ("select", "group") and alias is not None and alias[0] is not made:
+        return binder.give_up("a name is both a column and an alias")
+    return made
 
 
 def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) -> Node:

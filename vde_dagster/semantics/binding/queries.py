@@ -21,7 +21,7 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.calls import sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
-from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, ordinal
+from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, has_sets, ordinal
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.relations import (
     NO_CTES,
@@ -84,9 +84,10 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
         scope.clause = "where"
         group.conditions += conditions(binder, where.this, scope)
     scope.clause = "select"
+    group_by = e.args.get("group")
+    scope.in_sets = group_by is not None and has_sets(group_by)
     made: list[Generator] = []
     outputs = _select_list(binder, e, scope, made)
-    group_by = e.args.get("group")
     grouping = bind_group_by(binder, group_by, outputs, scope) if group_by is not None else None
     scope.group_keys = frozenset(chain(*grouping)) if grouping is not None else frozenset()
     having = _condition(binder, e, "having", scope)

@@ -67,6 +67,8 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
         equal = joining and isinstance(item, (exp.EQ, exp.NullSafeEQ))
         if equal and compare_one_to_one(infer(item.this), infer(item.expression)):
             binder.terms.same_type.add(node)
+    if scope.clause != "having" and len(nodes) == 1:
+        nodes = [binder.condition(nodes[0])]
     found = conjuncts(binder.terms.combine("and", nodes))
     if scope.clause in ("where", "on"):
         found = memberships_as_exists(found, binder.terms)

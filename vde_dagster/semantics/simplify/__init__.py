@@ -20,6 +20,7 @@ from vde_dagster.semantics.simplify.nested_queries import (
     drop_groupings,
     drop_groupings_of_sets,
     flatten_set_operations,
+    keep_failing_sorts,
     merge_limits,
 )
 from vde_dagster.semantics.simplify.parts import Parts
@@ -46,3 +47,4 @@ def simplify(rel: Rel, terms: Terms) -> None:
     use_presence(parts)
     drop_empty(parts, said=False)
     merge_limits(parts)
+    keep_failing_sorts(parts)

@@ -48,18 +48,31 @@ def decide(node: Node, facts: Facts) -> Node:
         made = facts.joined("and", same)
         return terms.negate(made) if tag == "neq" else made
     for constant, other in ((one, two), (two, one)):
-        if is_null(constant) and tag == "nseq":
-            return terms.is_null(other)
-        if is_null(constant) and facts.never_fails(other):
-            return facts.null(BOOL)
+        if is_null(constant) and facts.comparable(one, two):
+            if tag == "nseq":
+                return terms.is_null(other)
+            if facts.never_fails(other):
+                return facts.null(BOOL)
         if constant.tag == "bool" and facts.is_boolean(other) and tag in ("eq", "neq", "nseq"):
             return _with_constant(tag, other, constant, facts)
     if one is two and facts.never_fails(one) and (tag == "nseq" or facts.never_null(one)):
         return terms.boolean(tag in ("eq", "le", "nseq"))
-    if tag == "nseq" and facts.never_null(one) and facts.never_null(two):
+    present = tag == "nseq" and facts.never_null(one) and facts.never_null(two)
+    if present and _keeps_presence(one, two, facts):
         tag = "eq"
     first, second = _uncast(one, two, facts), _uncast(two, one, facts)
     return compared(tag, first, second, facts)
+
+
+def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
+    """Whether comparing two expressions makes NULL of no value of theirs."""
+    if facts.comparable(one, two):
+        return True
+    for constant, other in ((one, two), (two, one)):
+        text = constant.parts[2] if constant.tag == "cast" else constant
+        if facts.type(other) == DATE and text.tag == "lit" and is_plain_date(text.parts[1]):
+            return constant is text or constant.parts[1] == DATE
+    return False
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
@@ -177,7 +190,7 @@ def among(node: Node, facts: Facts) -> Node:
 
 def _is_value(this: Node, member: Node, facts: Facts) -> bool:
     if is_null(member):
-        return facts.never_fails(this)
+        return facts.comparable(this, member) and facts.never_fails(this)
     kind = facts.type(this)
     if member.tag == "lit" and kind in (*WHOLE, DOUBLE) and integer(member) is not None:
         return True
@@ -267,7 +280,7 @@ def _same(node: Node, facts: Facts) -> Node:
     for constant, other in ((one, two), (two, one)):
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
             return true_where(other, facts)
-        if facts.never_null(constant):
+        if facts.never_null(constant) and _keeps_presence(one, two, facts):
             return facts.terms.compare("eq", one, two)
     return node
 
@@ -299,6 +312,9 @@ def _choice(node: Node, facts: Facts) -> Node:
     condition = parts[0]
     yes = true_where(parts[1], facts)
     no = true_where(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
+    if not all(map(facts.never_fails, (condition, yes, no))):
+        # A CASE keeps its values from rows of other conditions; operands of AND have no order.
+        return terms.make("case", condition, yes, no)
     if is_false(no):
         return facts.joined("and", [condition, yes])
     if yes.tag == "bool" and yes.parts[0]:
@@ -342,7 +358,7 @@ def _without_contradiction(node: Node, facts: Facts) -> Node:
     given = set(node.parts)
     turned = {terms.negate(p) for p in node.parts}
     if given & turned:
-        return terms.boolean(False)
+        return facts.joined("and", [*node.parts, terms.boolean(False)])
     kept: list[Node] = []
     for part in node.parts:
         if part.tag == "or":

@@ -95,7 +95,8 @@ def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
             continue
-        if made and _alike(made[-1][1], value):
+        safe = all(map(facts.never_fails, (condition, made[-1][0]))) if made else False
+        if safe and _alike(made[-1][1], value):
             condition = facts.joined("or", [made.pop()[0], condition])
         made.append((condition, value))
     return made

@@ -77,7 +77,8 @@ class _Emptied:
     def _empty(self, group: Group) -> bool:
         """Whether a group certainly has no rows, and nothing in it tells an error first."""
         if any(map(is_false, group.conditions)):
-            return True
+            # Operands of AND have no order: the others may be computed before FALSE is met.
+            return all(map(self._facts.never_fails, group.conditions))
         if not any(map(self._is_empty, group.sources)):
             return False
         return self._said or self._harmless(group)
@@ -253,8 +254,6 @@ class _Emptied:
         return self._null(node) if body.parts[0] in _TOTALS else None
 
     def _clear(self, group: Group, *, keep: bool) -> None:
-        false = self._parts.terms.boolean(False)
-        if keep:
-            group.conditions = list(dict.fromkeys([*group.conditions, false]))
-        else:
-            group.sources, group.conditions, group.sorts = [], [false], []
+        group.conditions = [self._parts.terms.boolean(False)]
+        if not keep:
+            group.sources, group.sorts = [], []

@@ -35,13 +35,19 @@ INT, BIGINT = "INT<>", "BIGINT<>"
 WHOLE = ("TINYINT<>", "SMALLINT<>", INT, BIGINT)
 """Integer types from the narrowest to the widest."""
 _SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F": "FLOAT<>"}
-TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
+TIMESTAMP = "TIMESTAMPTZ<>"
+TIMES = {TIMESTAMP, "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
 _BARE = {"this", "expressions", "nested"}
 _PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | TIMES)
 _TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
     *("endswith", "contains", "struct")
 }
 """Functions that have a value for all texts, and raise no error."""
+_OF_TIME = frozenset(
+    {"year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear"}
+    | {"hour", "minute", "second"}
+)
+"""Functions that have a value for all dates and times, and raise no error."""
 
 
 class Facts:
@@ -72,8 +78,15 @@ class Facts:
         return self.terms.make("cast", False, kind, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """AND or OR of operands; of one that is boolean, that one."""
+        """AND or OR of operands; of one that is boolean, that one.
+
+        FALSE decides an AND, and TRUE an OR, alone where no other operand can raise an error.
+        """
         made = self.terms.combine(tag, operands)
+        absorbing = self.terms.boolean(tag == "or")
+        if made.tag == tag and absorbing in made.parts:
+            kept = [part for part in made.parts if not self.never_fails(part)]
+            made = self.terms.combine(tag, [*kept, absorbing])
         alone = made.tag == tag and len(made.parts) == 1 and self.is_boolean(made.parts[0])
         return made.parts[0] if alone else made
 
@@ -90,17 +103,23 @@ class Facts:
         if tag == "lit":
             return _type_of_literal(node)
         if tag == "cast":
-            return _plain(parts[1])
+            return self._unless_set(_plain(parts[1]))
         if tag == "case":
             return self.common(case_values(node))
         if tag in ("add", "sub", "mul"):
             return self._type_of_arithmetic([self.type(p) for p in parts])
+        if tag == "column":
+            return self.type(parts[0])
         if tag == "neg":
             kind = self.type(parts[0])
             return DOUBLE if kind == TEXT else kind
         if tag == "aggregate":
             return self._type_of_total(parts[0])
         return self._type_of_call(node) if tag == "call" else None
+
+    def _unless_set(self, kind: str | None) -> str | None:
+        """A type by its name in a query; None for TIMESTAMP where a setting may choose it."""
+        return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
     def _type_of_column(self, node: Node) -> str | None:
         source, key = node.parts
@@ -134,7 +153,7 @@ class Facts:
         name, arguments = node.parts[0], [p for p in node.parts[1:] if p.__class__ is Node]
         if name in ("coalesce", "greatest", "least"):
             return self.common(arguments)
-        kind = plain_type(fixed_type(name))
+        kind = self._unless_set(plain_type(fixed_type(name)))
         if kind == TEXT and not (arguments and self.type(arguments[0])):
             return None  # It may have the collation of its argument.
         return kind
@@ -144,17 +163,22 @@ class Facts:
         tag, parts = node.tag, node.parts
         if node in self._present or tag in ("lit", "bool", "Is", "nseq", "exists"):
             return True
-        if tag in ("and", "or", "not", "eq", "neq", "lt", "le"):
+        if tag in ("and", "or", "not"):
             return all(map(self.never_null, parts))
+        if tag in ("eq", "neq", "lt", "le"):
+            return self.comparable(*parts) and all(map(self.never_null, parts))
         if tag == "cast":
             return self.widens(node) and self.never_null(parts[2])
         if tag in ("add", "sub", "mul"):
             return self.type(node) is not None and all(map(self.never_null, parts))
         if tag == "case":
-            return bool(len(parts) % 2) and all(map(self.never_null, case_values(node)))
+            values = case_values(node)
+            known = bool(len(parts) % 2) and self.common(values) is not None
+            return known and all(map(self.never_null, values))
         if tag == "call":
-            present = parts[0] == "coalesce" and any(map(self.never_null, parts[1:]))
-            return present or bool(parts[0] == "struct")
+            if parts[0] == "coalesce" and self.common(list(parts[1:])) is not None:
+                return any(map(self.never_null, parts[1:]))
+            return bool(parts[0] == "struct")
         if tag == "aggregate":
             body = parts[0]
             counts = body.tag == "call" and body.parts[0] in ("count", "count_if")
@@ -171,7 +195,11 @@ class Facts:
         return Facts(self.terms).never_null(made)
 
     def never_fails(self, node: Node) -> bool:
-        """Whether computing an expression certainly raises no error."""
+        """Whether computing an expression certainly raises no error, in ANSI mode or without it.
+
+        The rule that every rewriting keeps to: an expression that is left out, or computed for
+        other rows than before, is one of which this is true.
+        """
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
             return True
@@ -189,10 +217,18 @@ class Facts:
         if tag == "call" and parts[0] in _TOTAL:
             known = parts[0] == "struct" or self.common(inner) is not None
             return known and all(map(self.never_fails, inner))
-        return tag == "Like" and self.common(inner) == TEXT and len(inner) == 2
+        if tag == "call" and parts[0] in _OF_TIME and len(parts) == 2:
+            return self.type(inner[0]) in (DATE, *TIMES) and self.never_fails(inner[0])
+        if tag == "Like" and len(inner) == 2 and inner[0].tag == "lit":
+            # A pattern with a backslash may be one that Spark refuses.
+            return self.common(inner) == TEXT and plain_string(inner[0].parts[1]) is not None
+        return False
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Whether two expressions can be compared without a conversion that may fail."""
+        """Whether comparing two expressions converts neither, or only numbers to wider ones.
+
+        Any other conversion may raise an error, or make NULL of a value.
+        """
         left, right = self.type(one), self.type(two)
         if one.tag == "Null" or two.tag == "Null":
             return True

@@ -5,7 +5,6 @@ out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 from sqlglot import exp
@@ -163,7 +162,8 @@ def put_constants(parts: Parts) -> None:
                 group.conditions = _completed(asked, group, parts)
         source = above.derived.get(group)
         if known:
-            above.put(group, rule.put)
+            # A grouping set leaves out keys whatever their value is: its rows have NULL there.
+            above.put(group, rule.put, most_keys=1)
         if source is not None and source not in parts.frozen:
             _drop_constant_keys(source, parts.terms)
 
@@ -214,7 +214,7 @@ class _Above:
         self._rels = {rel.group: rel for rel in parts.rels}
         self._frozen = parts.frozen
 
-    def put(self, group: Group, change: Callable[[Node], Node], most_keys: float = inf) -> None:
+    def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
         """Put what a function returns in the place of every expression."""
         source, rel = self.derived.get(group), self._rels.get(group)
         if rel is not None:

@@ -106,8 +106,9 @@ def merge_readings(parts: Parts) -> None:
     """Read every row of a table with a key once, wherever that is enough."""
     if not _any_table_twice(parts):
         return
+    in_sets = {s.group for s in parts.derived() if len(s.keys) > 1}
     for group in list(parts.groups):
-        if group not in parts.shared and len(group.sources) <= MOST_SOURCES:
+        if group not in parts.shared | in_sets and len(group.sources) <= MOST_SOURCES:
             _merge_all(group, parts)
     for group in list(parts.groups):
         if group not in parts.shared and len(group.sources) <= MOST_SOURCES:

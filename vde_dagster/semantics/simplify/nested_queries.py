@@ -23,6 +23,7 @@ from vde_dagster.semantics.algebra.nodes import (
     integer,
     plain_total,
     rewrite,
+    walk,
 )
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
@@ -215,6 +216,26 @@ def _merge(outer: Derived, parts: Parts) -> None:
     outer.args = (terms.make("limit", least), *inner.args[1:])
     outer.group = inner.group
     group.sources = []
+
+
+def keep_failing_sorts(parts: Parts) -> None:
+    """Let the sort keys count that may raise an error and that no output column computes.
+
+    A query's result has no order, but Spark computes the keys.
+    """
+    rel, facts = parts.top, Facts(parts.terms)
+    if not rel.group.sorts:
+        return
+    computed = set(walk(output.node for output in rel.outputs))
+    for sort in rel.group.sorts:
+        key = sort
+        while key.tag in _SORTS:
+            key = key.parts[-1]
+        if sort.tag in _SORTS and key not in computed and not facts.never_fails(key):
+            rel.group.conditions = [*rel.group.conditions, parts.terms.make("computed", key)]
+
+
+_SORTS = ("sort", "cluster", "distribute")
 
 
 def _count(limit: Node) -> int | None:

@@ -18,6 +18,7 @@ from vde_dagster.semantics.simplify.facts import (
     INT,
     TEXT,
     TIMES,
+    TIMESTAMP,
     WHOLE,
     Facts,
     is_null,
@@ -244,7 +245,7 @@ _FIELDS = {
     "doy": "dayofyear",
 }
 """Units to the functions that take them out of a date or a time, where the names differ."""
-_MADE = {"to_date": DATE, "to_timestamp": "TIMESTAMPTZ<>"}
+_MADE = {"to_date": DATE, "to_timestamp": TIMESTAMP}
 _DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]
 """Types of numbers that Spark adds to a date."""

@@ -57,6 +57,7 @@ class Digester:
         self._closed: dict[tuple[Frame | None, Any], Closed] = {}
         self._branches_of: dict[tuple[Frame | None, Any], Branches] = {}
         self._lasting: dict[Any, bytes] = {}
+        self._of_sets: dict[tuple[Frame, Derived], Frame] = {}
 
     def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
         """The row digest of a query and the digests of its output columns."""
@@ -141,7 +142,7 @@ class Digester:
             number = repeated[row] = repeated.get(row, -1) + 1
             label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
-        if any(map(is_false, group.conditions)):
+        if group.conditions and all(map(is_false, group.conditions)):
             return Closed(digest_values("no rows"), frame)
         asked = {self.node(c, frame) for c in group.conditions if c not in equal}
         where = sorted(asked.union(equal.values()))
@@ -179,6 +180,30 @@ class Digester:
             closed = self._closed[around, source] = self._close(source.group, around, tail)
         return closed
 
+    def _keyed(self, source: Derived, frame: Frame) -> Frame:
+        """Frame for the columns of a grouping, in which every key of grouping sets has a digest.
+
+        A set that leaves out a key has NULL for it. So another key, or a literal, is another column
+        even where its value is the same in every row below.
+        """
+        if len(source.keys) < 2:
+            return frame
+        known = self._of_sets.get((frame, source))
+        if known is None:
+            known = Frame(frame.parent, frame.labels)
+            digests: dict[Node, bytes] = {
+                key: self.node(key, known)
+                for key in chain.from_iterable(k.parts for k in source.keys)
+            }
+            numbers: dict[bytes, int] = {}
+            for key, digest in digests.items():
+                number = numbers[digest] = numbers.get(digest, -1) + 1
+                if number or not sources_in(key):
+                    digest = digest_values("key", digest, number)
+                known.memo[key] = digest
+            self._of_sets[frame, source] = known
+        return known
+
     def _rows(self, source: Any, frame: Frame) -> bytes:
         if source.__class__ is Leaf:
             rows: bytes = source.rows
@@ -197,6 +222,7 @@ class Digester:
             closed = self._inner(source, frame)
             inside = closed.frame
             if source.op == "agg":
+                inside = self._keyed(source, inside)
                 keys = sorted(self.node(k, inside) for k in source.keys)
                 return digest_all("agg", [closed.rows, *keys])
             if source.op == "left":
@@ -261,7 +287,7 @@ class Digester:
             if source.op == "block":
                 return self._output(source.columns[key], closed)
             node = source.columns[key]
-            version = self.node(node, closed.frame)
+            version = self.node(node, self._keyed(source, closed.frame))
             if node.tag == "ordered aggregate":
                 return digest_values("ordered", version, self._order(source.group, closed.frame))
             return version
@@ -309,6 +335,8 @@ class Digester:
             return self._reference(node, frame)
         if tag == "window":
             return self._window(node, frame)
+        if tag == "column":
+            return self.node(node.parts[0], frame)
         if tag == "exists":
             return digest_values("exists", self._close(node.parts[0].group, frame, []).rows)
         parts: list[Any] = []

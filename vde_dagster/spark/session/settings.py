@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.spark.jvm.known_start import JAR_CACHE_VARIABLE
+from vde_dagster.sql.spark_settings import ASSUMED
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.catalogs.catalog import SparkCatalog
@@ -135,10 +136,12 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM.
 
-    None of them cuts work into tasks: what suits small tables puts large ones into one task.
+    None of them cuts work into tasks: what suits small tables puts large ones into one task. The
+    settings that versions assume are written out, so that a cluster's own ones do not count.
     """
     return {
         **catalog_config(settings),
+        **ASSUMED,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.partitionOverwriteMode": "static",

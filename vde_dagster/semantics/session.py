@@ -1,0 +1,48 @@
+"""Session in which a query runs, as far as the rules depend on it by which queries are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.sql.spark_settings import breaks_rules, read_settings
+
+_FUNCTION = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY|TEMP)\s+FUNCTION\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"`?(\w+)`?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Assumptions about a session.
+
+    Args:
+        has_zoned_timestamps: Whether TIMESTAMP is known to be the type with a time zone, as it is
+            by `spark.sql.timestampType`.
+        unlike: The setting, or the statement, with which the rules may not hold; None for none.
+    """
+
+    has_zoned_timestamps: bool
+    unlike: str | None = None
+
+
+UNKNOWN = Session(has_zoned_timestamps=False)
+"""A session of which only what every session has is assumed; its language is Spark's default."""
+
+
+def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str]) -> Session:
+    """Return the session of a model, by its project's settings and the statements before it."""
+    statements = tuple(statements)
+    last: dict[str, str | None] = {**dict(settings), **dict(read_settings(statements))}
+    for key, value in last.items():
+        if breaks_rules(key, value):
+            return Session(False, f"{key} = {value}" if value is not None else key)
+    for statement in statements:
+        made = _FUNCTION.match(statement)
+        if made is not None and spark_functions.kind(made[1].lower()) is not None:
+            return Session(False, f"a function of Spark's own name, {made[1]}")
+    return Session(has_zoned_timestamps=True)

@@ -1,0 +1,169 @@
+"""Settings of Spark's sessions by their effect: on speed, on answers, or on the language.
+
+Versions compare queries by rules that hold for Spark's defaults. Any setting that may break a rule
+makes the queries of its session opaque. The lists cover every setting of Spark 4.1;
+`vde_dagster_tests/spark/test_spark_settings.py` compares them with Spark's own list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PREFIX = "spark.sql."
+
+_HOW_IT_RUNS = tuple(
+    f"{PREFIX}{name}"
+    for name in (
+        *("adaptive.", "autoBroadcastJoinThreshold", "broadcastTimeout", "catalog.", "codegen."),
+        *("debug.", "defaultCatalog", "defaultSizeInBytes", "event.", "execution.arrow."),
+        *("extensions", "files.max", "files.min", "files.openCost", "hive.advanced"),
+        *("hive.filesource", "hive.gather", "hive.manage", "hive.metastore", "hive.tableProperty"),
+        *("hive.thriftServer.", "iceberg.", "inMemoryColumnarStorage.", "join.", "metadataCache"),
+        *("orc.compression", "parquet.compression", "planChangeLog.", "redaction.", "repl."),
+        *("scriptTransformation.", "shuffle.", "shuffledHashJoin", "sortMergeJoin"),
+        *("sources.parallel", "sources.partitionOverwriteMode", "streaming.", "thriftServer."),
+        *("ui.", "warehouse.dir"),
+    )
+)
+"""Settings that change no answer."""
+
+_RULES_HOLD_TEXT = """
+addPartitionInBatch. analyzer.maxIterations analyzer.singlePassResolver. ansi.enabled
+artifact. avro. binaryOutputStyle broadcastExchange. bucketing. cache. cartesianProductExec.
+catalogImplementation cbo. chunkBase64String. classic. cli. columnNameOfCorruptRecord
+columnVector. connect. constraintPropagation. csv. cteRecursion dataframeCache.
+dataFrameQueryContext. dataSource. datetime.java8API. debug defaultCacheStorageLevel
+defaultColumn. defaultUrlStreamHandlerFactory. error. exchange. execution.
+expressionTreeChangeLog. extendedExplainProviders files. filesourceTableRelationCacheSize
+geospatial. globalTempDatabase hive. inMemoryTableScanStatistics. json. jsonGenerator.
+leafNodeDefaultParallelism legacy.timeParserPolicy lightweightPlanChangeValidation limit.
+mapKeyDedupPolicy mapZipWithUsesJavaCollections maven. max nameResolutionLog.
+objectHashAggregate. optimizeNullAwareAntiJoin optimizer. orc. parquet.
+parser.manageParserCaches parser.parserDfa pipelines. pivotMaxValues planChangeValidation
+planner. pyspark. python. queryExecutionListeners requireAllClusterKeys resultQueryStage.
+scripting. session.localRelation session.timeZone sessionWindow. shuffleDependency.
+shuffleExchange. sort. sources. stackTracesInDataFrameContext statistics.
+storeAssignmentPolicy subexpressionElimination. subquery. thriftserver. timeTravel timeType.
+transposeMaxValues truncateTable. tvf. udt. unionOutputPartitioning variant. view.
+windowExec.
+"""
+_RULES_HOLD = tuple(f"{PREFIX}{name}" for name in _RULES_HOLD_TEXT.split())
+"""Settings that may change answers, but break no rule whatever their value is.
+
+They decide how data is read and written, or the result of functions that no rule looks into. ANSI
+mode and the time zone are among them: every rule is tried in both modes and in three zones.
+"""
+
+_DEFAULTS = {
+    f"{PREFIX}{name}": value
+    for value, names in {
+        "true": """
+            allowNamedFunctionArguments analyzer.dontDeduplicateExpressionIfExprIdInOutput
+            analyzer.failAmbiguousSelfJoin analyzer.preferColumnOverLcaInArrayIndex
+            analyzer.scalarSubqueryAllowGroupByColumnEqualToConstant
+            analyzer.sqlFunctionResolution.applyConfOverrides
+            analyzer.unionIsResolvedWhenDuplicatesPerChildResolved
+            analyzer.uniqueNecessaryMetadataColumns assumeAnsiFalseIfNotPersisted.enabled
+            crossJoin.enabled cteRelationDefMaxRows.enabled decimalOperations.allowPrecisionLoss
+            enforceTypeCoercionBeforeUnionDeduplication.enabled groupByAliases groupByOrdinal
+            icu.caseMappings.enabled lateralColumnAlias.enableImplicitResolution
+            lazySetOperatorOutput.enabled legacy.execution.pandas.groupedMap.assignColumnsByName
+            legacy.followThreeValuedLogicInArrayExists legacy.histogramNumericPropagateInputType
+            legacy.literal.pickMinimumPrecision legacy.replaceDatabricksSparkAvro.enabled
+            legacy.setCommandRejectsSparkCoreConfs legacy.sizeOfNull legacy.viewSchemaBindingMode
+            legacy.viewSchemaCompensation operatorPipeSyntaxEnabled orderByOrdinal
+            orderingAwareLimitOffset parser.eagerEvalOfUnresolvedInlineTable
+            prioritizeOrdinalResolutionInSort.enabled readSideCharPadding retainGroupColumns
+            runCollationTypeCastsBeforeAliasAssignment.enabled runSQLOnFiles
+            selfJoinAutoResolveAmbiguity useCommonExprIdForAlias variable.substitute""",
+        "false": """
+            alwaysInlineCommonExpr
+            analyzer.allowSubqueryExpressionsInLambdasOrHigherOrderFunctions
+            ansi.doubleQuotedIdentifiers ansi.enforceReservedKeywords ansi.relationPrecedence
+            caseSensitive charAsVarchar function.concatBinaryAsString function.eltOutputAsString
+            mergeNestedTypeCoercion.enabled parser.escapedStringLiterals
+            parser.quotedRegexColumnNames preserveCharVarcharTypeInfo
+            stableDerivedColumnAlias.enabled""",
+        "3": "analyzer.canonicalization.multiCommutativeOpMemoryOptThreshold",
+        "CORRECTED": "legacy.ctePrecedencePolicy",
+        "TIMESTAMP_LTZ": "timestampType",
+    }.items()
+    for name in names.split()
+}
+"""Settings of the language, with Spark's default values, which the rules assume."""
+
+ASSUMED = {
+    f"{PREFIX}{name}": value
+    for name, value in {
+        "ansi.enabled": "true",
+        "ansi.doubleQuotedIdentifiers": "false",
+        "ansi.enforceReservedKeywords": "false",
+        "ansi.relationPrecedence": "false",
+        "caseSensitive": "false",
+        "decimalOperations.allowPrecisionLoss": "true",
+        "parser.escapedStringLiterals": "false",
+        "parser.quotedRegexColumnNames": "false",
+        "timestampType": "TIMESTAMP_LTZ",
+    }.items()
+}
+"""Settings of the language that every session of a project gets, whatever a cluster's are."""
+
+TIMESTAMP_TYPE = f"{PREFIX}timestampType"
+
+
+def decides_answers(key: str) -> bool:
+    """Whether a setting may decide the answer of a query; an unknown setting may."""
+    return key.startswith(PREFIX) and not key.startswith(_HOW_IT_RUNS)
+
+
+def breaks_rules(key: str, value: str | None) -> bool:
+    """Whether the rules of versions may not hold in a session with a setting.
+
+    >>> breaks_rules("spark.sql.caseSensitive", "true")
+    True
+    >>> breaks_rules("spark.sql.ansi.enabled", "false")
+    False
+
+    Args:
+        value: None for one that is not known.
+    """
+    if not decides_answers(key) or key.startswith(_RULES_HOLD):
+        return False
+    other = "false" if key.startswith(f"{PREFIX}legacy.") else None
+    default = _DEFAULTS.get(key, other)
+    return default is None or value is None or value.strip().lower() != default.lower()
+
+
+_NAME = r"(?:`[^`]+`|[\w.\-]+)"
+_SET = re.compile(rf"\s*SET\s+({_NAME})\s*=\s*(.*?)\s*;?\s*", re.IGNORECASE | re.DOTALL)
+_SET_OTHER = re.compile(
+    r"\s*SET\s+(TIME\s+ZONE|VAR|VARIABLE|CATALOG|PATH|-v|ROLE)\b", re.IGNORECASE
+)
+_RESET = re.compile(rf"\s*RESET(?:\s+({_NAME}))?\s*;?\s*", re.IGNORECASE)
+_SHOWN = re.compile(rf"\s*SET(?:\s+{_NAME})?\s*;?\s*", re.IGNORECASE)
+_VALUE = re.compile(r"[\w.,:/+\- ]+")
+
+
+def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
+    """Return the settings that statements of a session set; None for values that are not plain.
+
+    >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
+    [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]
+    """
+    found: list[tuple[str, str | None]] = []
+    for statement in statements:
+        if _SET_OTHER.match(statement) or _SHOWN.fullmatch(statement):
+            continue
+        made = _SET.fullmatch(statement)
+        if made is not None:
+            value = made[2].strip("`")
+            found.append((made[1].strip("`"), value if _VALUE.fullmatch(value) else None))
+            continue
+        reset = _RESET.fullmatch(statement)
+        if reset is not None:
+            # The cluster's own value takes its place.
+            found.append(((reset[1] or TIMESTAMP_TYPE).strip("`"), None))
+        elif re.match(r"\s*(SET|RESET)\b", statement, re.IGNORECASE):
+            found.append((PREFIX + "unknown", None))
+    return found
