@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,8 +149,9 @@ def test_a_harmless_cast_is_none_where_the_type_is_known(tmp_path: Path) -> None
 
 def test_sessions_set_what_versions_assume_unless_the_project_says_otherwise() -> None:
     key = "spark.sql.ansi.enabled"
-    usual = session_config(SessionSettings("lake", "sqlite:////data/vde.db", "/data"))
-    own = session_config(SessionSettings("lake", "sqlite:////data/vde.db", "/data", config={key: "false"}))
+    settings = SessionSettings("lake", "sqlite:////data/vde.db", "/data")
+    usual = session_config(settings)
+    own = session_config(replace(settings, config={key: "false"}))
 
     assert ASSUMED.items() <= usual.items()
     assert own[key] == "false"
