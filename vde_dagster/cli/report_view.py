@@ -320,7 +320,7 @@ def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
 
 def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
     """Print a line a finding, and how many there are."""
-    if idle:
+    if idle and not findings:
         console.print(
             "no rules are looked at: name them under \\[tool.vde.linter] (rules, warn_rules), or "
             "try them all with: vde lint --rule all"

@@ -18,6 +18,7 @@ from vde_dagster.errors import Fix, ProjectError, Replacement, SourceLocation
 from vde_dagster.execution.linting.linter import Linter
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.execution.workspace import Workspace, all_mistakes
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, replacing
 from vde_dagster.project.loading.loader import Project, load_project
@@ -124,6 +125,7 @@ def _read(
 
     def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
         yield from mistakes_in_tests(project.tests, project.models, known)
+        yield from mistakes_in_readers(project.exposures, known, [])
 
     try:
         return project, workspace.snapshots_of(project.models, parsed, [], more), ()

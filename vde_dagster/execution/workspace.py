@@ -410,6 +410,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     """Return one error with the mistakes of a project's files, and those in what can be read."""
     from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
+    from vde_dagster.planning.environments.contracts import mistakes_in_readers
 
     models, found = understood(project), list(project.problems)
     try:
@@ -420,7 +421,10 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
             scalar_functions=project.settings.scalar_functions,
             functions=project.settings.functions,
             warnings=[],
-            more=lambda known: mistakes_in_tests(project.tests, models, known),
+            more=lambda known: (
+                *mistakes_in_tests(project.tests, models, known),
+                *mistakes_in_readers(project.exposures, known, []),
+            ),
         )
     except ProjectError as error:
         known = {str(mistake) for mistake in found}

@@ -357,3 +357,19 @@ def test_what_stands_at_the_cursor_is_run_as_it_is_typed(shop: ProjectFolder) ->
         assert warm is not None
         stop_engines(warm.folder)
     assert (shop.root / ".vde" / "vde.db").read_bytes() == state, "an editor stores nothing"
+
+
+def test_files_that_change_without_an_event_of_the_client_are_seen(shop: ProjectFolder) -> None:
+    """A client may not watch files: `git checkout` in a terminal changes them unseen."""
+
+    async def test(editor: Editor) -> None:
+        await editor.open(DAILY)
+        file = shop.root / STAGING
+        text = file.read_text()
+        assert await editor.lenses(DAILY)
+        file.write_text(text.replace("amount, day", "day"))
+        await editor.until(lambda: editor.said(DAILY))
+        file.write_text(text)
+        await editor.until(lambda: not editor.said(DAILY))
+
+    scenario(test, shop.root)

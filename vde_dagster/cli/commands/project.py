@@ -191,7 +191,7 @@ def lint(
     Which are errors and which warnings is said under [tool.vde.linter], or in SQLMesh's
     configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar --fix
     """
-    from vde_dagster.execution.linting.linter import Linter
+    from vde_dagster.execution.linting.linter import Linter, reader_findings
 
     among = None
     if models:
@@ -214,6 +214,8 @@ def lint(
     if not linter.is_idle:
         findings = linter.findings(workspace.snapshots(), among)
         looked_at = linter.count(among)
+    if workspace.project.exposures and not rule:
+        findings += reader_findings(workspace.project.exposures, workspace.snapshots(), among)
     from vde_dagster.cli.report_view import lint_json, show_lint
 
     output.result(

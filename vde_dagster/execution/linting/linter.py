@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,11 @@ from vde_dagster.execution.linting.rules import (
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.planning.build_snapshots import definition_texts
 from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.environments.contracts import unknown_columns_read
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, linter_files
 from vde_dagster.project.loading.loader import Project
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Exposure, Model
 
 ALL = "all"
 """Names every rule."""
@@ -252,6 +253,24 @@ class Linter:
                 )
         found = (violation_of(one, f"{model.name}: {one.violation_msg}", model) for one in given)
         return tuple(found), context.asked == before
+
+
+def reader_findings(
+    readers: Iterable[Exposure],
+    snapshots: Mapping[ModelName, Snapshot],
+    among: Collection[ModelName] | None = None,
+) -> list[Finding]:
+    """Return the unknown columns that metrics, syncs and exposures read, as findings.
+
+    Args:
+        among: The models to look at; all by default.
+    """
+    found = []
+    for reader, model, problem in unknown_columns_read(readers, snapshots):
+        if among is None or model in among:
+            said = Violation(problem.message, problem.location, problem.fixes)
+            found.append(Finding(model, f"{reader.what}_columns", problem.certain, said))
+    return found
 
 
 def lint_problems(

@@ -38,7 +38,7 @@ from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
-from vde_dagster.planning.environments.contracts import mistakes_in_metrics
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     branch_name,
@@ -305,7 +305,7 @@ class Plans:
             warnings,
             lambda known: (
                 *mistakes_in_tests(tests, models, known),
-                *mistakes_in_metrics(readers, known),
+                *mistakes_in_readers(readers, known, warnings),
                 *lint(known),
             ),
         )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
@@ -170,26 +171,48 @@ def contract_breaks(
     return tuple(out)
 
 
-def mistakes_in_metrics(
+def unknown_columns_read(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
-) -> Iterator[ProjectError]:
-    """Yield the columns that metrics read and models do not have, each once."""
+) -> Iterator[tuple[Exposure, ModelName, Problem]]:
+    """Yield the columns that metrics, syncs and exposures read and that models do not have.
+
+    A metric or a sync cannot work without them. An exposure that names such a column is a warning:
+    a plan that removes a column says which dashboards read it.
+    """
     told: set[tuple[ModelName, str]] = set()
     for reader in readers:
-        for name, column, place in reader.reads if reader.what == "metric" else ():
+        for name, column, place in reader.reads:
             snapshot = snapshots.get(name)
             if column is None or snapshot is None or not snapshot.columns:
                 continue
             known = [one.name for one in snapshot.columns]
-            if column in map(str.lower, known) or (name, column) in told:
+            is_metric = reader.what == "metric"
+            if column in map(str.lower, known) or (is_metric and (name, column) in told):
                 continue
             if _knows_all(snapshot):
-                told.add((name, column))
-                yield ProjectError(
-                    f"the metric '{reader.name}' reads {name}.{column}, which is no column of it",
-                    hint=suggest(column, known, "columns"),
-                    location=place,
+                if is_metric:  # Several metrics of one measure have one mistake.
+                    told.add((name, column))
+                problem = Problem(
+                    f"the {reader.what} '{reader.name}' reads {name}.{column}, which is no column "
+                    "of it",
+                    suggest(column, known, "columns"),
+                    place,
+                    certain=reader.what != "exposure",
                 )
+                yield reader, name, problem
+
+
+def mistakes_in_readers(
+    readers: Iterable[Exposure],
+    snapshots: Mapping[ModelName, Snapshot],
+    warnings: list[Problem],
+) -> Iterator[ProjectError]:
+    """Yield the errors of `unknown_columns_read`, and add its warnings to those of a plan."""
+    for _, _, problem in unknown_columns_read(readers, snapshots):
+        if problem.certain:
+            yield problem.error()
+        else:
+            warnings.append(problem)
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:

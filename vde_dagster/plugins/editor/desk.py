@@ -7,12 +7,13 @@ mean the same from memory. So nothing has to be kept in step, and no answer is s
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,17 +28,19 @@ from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
 from vde_dagster.execution.workspace import Workspace, understood
 from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.plugins.editor.words.symbols import Remembered, Symbols
-from vde_dagster.project.files import decoded
+from vde_dagster.project.files import decoded, find_files
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.sql.trees import ParsedQueries
 
+_READ_ENDINGS = (".yaml", ".yml", ".toml", ".py")
 FRESH_SECONDS = 1.0
 """How long a reading is believed while no text changes: other programs write files, too."""
 
@@ -134,6 +137,23 @@ class Desk:
         with self._lock:
             self._generation += 1
             self._columns.clear()
+
+    def folder_state(self) -> frozenset[tuple[str, int, int]]:
+        """Return path, size and modification time of the project's files; nothing is read.
+
+        A client may not watch files, and `git checkout` in a terminal changes many at once.
+        """
+        with os.scandir(self.root) as entries:
+            paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
+        if self._read is not None:
+            found = find_files(self._read[2].project.settings)
+            paths.update(path for group in fields(found) for path in getattr(found, group.name))
+        state = set()
+        for path in paths:
+            with suppress(OSError):
+                stat = os.stat(self.root / path)
+                state.add((path, stat.st_size, stat.st_mtime_ns))
+        return frozenset(state)
 
     def path_of(self, file: Path) -> str | None:
         """Return a file's path from the root; None for one outside of it."""
@@ -239,6 +259,7 @@ class Desk:
         def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
             snapshots.update(known)
             yield from mistakes_in_tests(project.tests, models, known)
+            yield from mistakes_in_readers(project.exposures, known, warnings)
             if settings.linter.enabled and not project.problems:
                 yield from lint_problems(Linter(project), known, warnings)
 

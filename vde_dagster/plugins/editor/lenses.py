@@ -55,11 +55,13 @@ def _consequence(
     reading: Reading, outlook: Outlook, plan: Plan, model: PlannedModel
 ) -> Iterator[str]:
     """Say what comes of one model's text: of its own table, of those below, and for readers."""
-    if model.change is Change.UNCHANGED and not model.builds:
+    if model.change is Change.UNCHANGED and not model.builds and not model.audits:
         yield f"as in {outlook.environment}"
         return
     yield from (f"breaks {text}" for text in _breaks(plan, model))
     yield _own(plan, model)
+    if model in plan.audited:
+        yield "1 to audit"
     below = descendants(reading.project.models, [model.name]) - {model.name}
     computed = [one for one in plan.computed if one.name in below]
     if computed and model.change is not Change.UNCHANGED:

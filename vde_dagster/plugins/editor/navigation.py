@@ -6,15 +6,17 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, split_identifier
 from vde_dagster.base.texts import listed
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
 from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.edits import Edit, apply_edits
 
+_MOST_PLACES = 5
 _MACRO = re.compile(r"@(\w+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -62,8 +64,9 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
             hint="names that macros write, and names that may mean two things, are not renamed",
         )
     chosen = next((one for one in found if one.output or not one.defines), found[0])
-    model = symbols.reading.project.models.get(chosen.symbol.model)
-    if chosen.symbol.kind in ("model", "column") and model is not None and model.kind.is_external:
+    root = symbols.root(chosen.symbol)
+    model = symbols.reading.project.models.get(root.model)
+    if root.kind in ("model", "column") and model is not None and model.kind.is_external:
         raise UsageError(
             f"{model.name} is a table of others: neither it nor its columns are renamed here",
             hint="rename it where it is written, and then in external_models.yaml",
@@ -84,18 +87,39 @@ def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> di
             change.
     """
     mention = word_at(symbols, path, offset)
-    symbol, reading = mention.symbol, symbols.reading
+    symbol, reading = symbols.root(mention.symbol), symbols.reading
     if symbol.kind == "model":
         return _model_renamed(desk, symbols, symbol, new)
     if not _NAME.fullmatch(new):
         raise UsageError(f"'{new}' is no plain name", hint="use letters, digits and _")
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
-    for one in symbols.mentions(symbol):
+    for one in _renamed_mentions(symbols, symbol, new):
         old = reading.text(one.span.path)[one.span.start : one.span.end]
         edits[one.span.path][one.span] = _edit(symbols, one, symbol, old, new)
     texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
     _require_same(desk, reading, symbol, new, texts)
     return {file: sorted(found.values()) for file, found in edits.items()}
+
+
+def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
+    """Return the mentions of a symbol, all of which a rename edits.
+
+    Raises:
+        UsageError: Only the author can change one of them.
+    """
+    found = symbols.mentions(symbol)
+    places = [_place(symbols.reading, one.span) for one in found if one.by_hand]
+    if places:
+        raise UsageError(
+            f"'{symbol.name or symbol.model}' cannot be renamed to '{new}' here: "
+            f"{listed(sorted(set(places)), _MOST_PLACES)} may name it, too",
+            hint="rename it by hand, in these places as well",
+        )
+    return found
+
+
+def _place(reading: Reading, span: Span) -> str:
+    return f"{span.path}:{reading.text(span.path).count(chr(10), 0, span.start) + 1}"
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
@@ -129,7 +153,7 @@ def _model_renamed(
     new = new_model_name(symbol.model, said)
     if new in reading.project.models:
         raise UsageError(f"there is a model {new}", hint="take another name")
-    known = symbols.mentions(symbol)
+    known = _renamed_mentions(symbols, symbol, str(new))
     if not any(one.defines for one in known):
         raise UsageError(
             f"the name of {symbol.model} is not written in a SQL header",
@@ -164,6 +188,8 @@ def _model_renamed(
 def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
     """Return the edit of one mention; a bare column in SELECT is two mentions of one word."""
     span = one.span
+    if one.keeps:
+        return Edit(span.start, span.end, old + one.keeps.format(new))
     here = [m for m in symbols.at(span.path, span.start) if m.span == span]
     reads = next((m.symbol for m in here if m.output), None)
     names = next((m.symbol for m in here if m.defines), None)
@@ -177,14 +203,35 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
 def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
     """Read the project with new texts, which may bring no mistake."""
     after = desk.imagine(texts)
-    known = {str(mistake) for mistake in before.mistakes}
-    wrong = [mistake for mistake in after.mistakes if str(mistake) not in known]
+    known = {str(one) for one in before.said}
+    # A warning in a file of readers, too, is of a name that is not there any more.
+    wrong = [
+        one
+        for one in after.said
+        if str(one) not in known
+        and (isinstance(one, ProjectError) or one.location.path.suffix != ".sql")
+    ]
     if wrong:
+        place = f"{wrong[0].location}: " if wrong[0].location is not None else ""
         raise UsageError(
-            f"named '{new}', the project would have a mistake: {wrong[0]}",
-            hint="take a name that nothing else there has",
+            f"named '{new}', the project would have a mistake: {place}{wrong[0].message}",
+            hint=_way_out(before, new, wrong[0]),
         )
     return after
+
+
+def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
+    """Return what to do about a mistake that a rename would make."""
+    named = new.lower().rpartition(".")[2]
+    where = wrong.location.path.as_posix() if wrong.location is not None else ""
+    models = before.models_of(where)
+    tables = {name for model in models for name in (model.name, *model.depends_on)}
+    for name in sorted(tables):
+        if named in (columns_of(before.snapshots, name) or ()):
+            return f"take another name: {name} already has a column '{named}'"
+    if wrong.location is None:
+        return "rename it by hand"
+    return f"rename it by hand, in {wrong.location} as well"
 
 
 def _require_same(

@@ -58,6 +58,8 @@ class Mention(NamedTuple):
         output: Whether the word also names an output column, which keeps its name when the word is
             exchanged only if it is said behind it.
         qualifies: Whether it is a table's own name in front of a column's.
+        keeps: Text to write behind the word instead of a new word, with `{}` for the new name.
+        by_hand: Whether only the author can change the word: an edit cannot be proved right.
     """
 
     span: Span
@@ -65,6 +67,8 @@ class Mention(NamedTuple):
     defines: bool = False
     output: bool = False
     qualifies: bool = False
+    keeps: str = ""
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +110,11 @@ class Reading:
         """Return the models that a file defines, in the order of their places."""
         found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
         return sorted(found, key=lambda model: model.location.order)
+
+
+def columns_of(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
+    """Return the columns of a table in lower case; None where they are not known."""
+    snapshot = snapshots.get(name)
+    if snapshot is None or not snapshot.columns:
+        return None
+    return [column.name.lower() for column in snapshot.columns]

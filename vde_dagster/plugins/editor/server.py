@@ -8,6 +8,7 @@ computed of older ones is not sent.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -38,6 +39,8 @@ MOST_SYMBOLS = 200
 REFUSED = -32803
 """LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
 
+POLL_SECONDS = 2.0
+"""Time between two looks at the sizes and times of files, for clients that report no changes."""
 QUIET_SECONDS = 0.08
 """How long nobody types before the texts are looked at."""
 STOP_SECONDS = 0.2
@@ -57,6 +60,7 @@ class VdeServer(LanguageServer):
         self._queries: set[Future[str]] = set()
         self._reported: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     def begin(self, root: Path, environment: str) -> None:
         """Sit down at a project."""
@@ -99,6 +103,23 @@ class VdeServer(LanguageServer):
         if self._checking is not None and not self._checking.done():
             self._checking.cancel()
         self._checking = asyncio.get_running_loop().create_task(self._look())
+
+    def poll(self) -> None:
+        """Begin to look at the folder's files from time to time."""
+        self._polling = asyncio.get_running_loop().create_task(self._poll())
+
+    async def _poll(self) -> None:
+        known = None
+        while True:
+            begun = time.monotonic()
+            with suppress(OSError):  # The folder may be replaced at this moment.
+                state = await self.ask(Desk.folder_state)
+                if known is not None and state != known:
+                    self.desk.touch()
+                    self.look_soon()
+                known = state
+            # At most a twentieth of the time goes into it, however many files there are.
+            await asyncio.sleep(max(POLL_SECONDS, 20 * (time.monotonic() - begun)))
 
     async def _look(self) -> None:
         await asyncio.sleep(QUIET_SECONDS)
@@ -250,6 +271,8 @@ class VdeServer(LanguageServer):
 
     def close(self) -> None:
         """End the desk's thread, and what it has open."""
+        if self._polling is not None:
+            self._polling.cancel()
         self._one.submit(self.desk.close)
         self._spark.submit(self.runner.close)
         for threads in (self._one, self._spark):
@@ -279,6 +302,7 @@ def make_server(root: Path | None = None) -> VdeServer:
             registration = lsp.Registration("files", method, options)
             server.client_register_capability(lsp.RegistrationParams([registration]), None)
         server.look_soon()
+        server.poll()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ProjectError, UsageError, VdeError
 from vde_dagster.execution.plans.keepers import Keeper
-from vde_dagster.planning.environments.contracts import mistakes_in_metrics
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.project.files import METRICS, decoded, metrics_files
 from vde_dagster.semantics.versions.version import how_to_install
 
@@ -74,7 +74,7 @@ def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLa
         if name not in models
     ]
     known = workspace.snapshots() if snapshots is None else snapshots
-    mistakes = [*missing, *mistakes_in_metrics(readers(layer), known)]
+    mistakes = [*missing, *mistakes_in_readers(readers(layer), known, [])]
     if mistakes:
         raise ProjectError.of(mistakes)
     return layer

@@ -56,6 +56,7 @@ class SyncDefinition:
     mode: Mode
     batch: int
     place: SourceLocation
+    key_place: SourceLocation
 
     def sink_for(self, environment: str) -> Sink:
         """Return the sink of an environment, with secrets from the process's environment.
@@ -81,10 +82,19 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
     return LoadedFile(
         path,
         exposures=tuple(
-            Exposure(one.name, None, None, ((one.source, None, one.place),), one.place, "sync")
+            Exposure(one.name, None, None, tuple(_columns_read(one)), one.place, "sync")
             for one in found
         ),
     )
+
+
+def _columns_read(
+    one: SyncDefinition,
+) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
+    """Yield the model that a sync sends, and the columns of its key."""
+    yield one.source, None, one.place
+    for column in one.key:
+        yield one.source, column.lower(), one.key_place
 
 
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
@@ -148,7 +158,10 @@ def _definition(
         )
     place = document.location((number,))
     key, mode, batch = tuple(written.key), written.mode, written.batch
-    return SyncDefinition(written.name, source, written.sink, to, key, mode, batch, place)
+    key_place = document.location((number, "key"))
+    return SyncDefinition(
+        written.name, source, written.sink, to, key, mode, batch, place, key_place
+    )
 
 
 def _sink(name: str, options: Mapping[str, Any]) -> Sink:

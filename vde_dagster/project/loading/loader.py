@@ -189,12 +189,13 @@ def _without_cycles(
 def _unknown_reads(
     models: Mapping[ModelName, Model], exposures: Iterable[Exposure]
 ) -> Iterator[ProjectError]:
-    told: set[tuple[ModelName, SourceLocation]] = set()
+    told: set[tuple[ModelName, object]] = set()
     for exposure in exposures:
         for name, _, place in exposure.reads:
-            # Many metrics are of one semantic model, which names the model once.
-            if name not in models and (name, place) not in told:
-                told.add((name, place))
+            # Many metrics are of one semantic model, and an exposure reads many columns of a model.
+            keys = {(name, place), (name, (exposure.what, exposure.name))}
+            if name not in models and told.isdisjoint(keys):
+                told |= keys
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
                     f"the {exposure.what} '{exposure.name}' reads {name}, which is no model",

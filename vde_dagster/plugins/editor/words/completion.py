@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.plugins.editor.reading import Reading
+from vde_dagster.plugins.editor.reading import Reading, columns_of
 from vde_dagster.plugins.editor.words.in_yaml import is_yaml, words_in_yaml
-from vde_dagster.plugins.editor.words.symbols import columns_of
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
 from vde_dagster.project.properties.model_properties import model_schema

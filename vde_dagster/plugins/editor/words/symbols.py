@@ -7,8 +7,9 @@ wrong one.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,9 @@ from sqlglot.optimizer import scope as scopes
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
+from vde_dagster.plugins.editor.words.in_audits import AuditFiles, AuditQuery
+from vde_dagster.plugins.editor.words.in_readers import ReaderFiles
 from vde_dagster.plugins.editor.words.in_yaml import is_yaml, mentions
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
@@ -64,6 +67,9 @@ class Symbols:
         self._remembered = {} if remembered is None else remembered
         self._children = children(reading.project.models)
         self._in_yaml: dict[str, list[Mention]] = {}
+        self._readers = ReaderFiles(reading)
+        self._audits = AuditFiles(reading)
+        self._in_audits: dict[ModelName, list[Mention]] = {}
 
     def at(self, path: str, offset: int) -> list[Mention]:
         """Return the mentions at an offset: the narrowest first."""
@@ -73,10 +79,32 @@ class Symbols:
             for mention in self.of(model).mentions
             if mention.span.start <= offset <= mention.span.end
         ]
-        if not found and path in self._tests:
-            tests = self.of_yaml(path)
-            found = [one for one in tests if one.span.start <= offset <= one.span.end]
+        if not found:
+            words = self._elsewhere(path)
+            found = [one for one in words if one.span.start <= offset <= one.span.end]
         return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
+
+    def _elsewhere(self, path: str) -> Sequence[Mention]:
+        """Return the words of a file of tests, readers or audits."""
+        if path in self._tests:
+            return self.of_yaml(path)
+        if path in self._readers.paths:
+            return self._readers.mentions(path)
+        if not path.endswith(".sql"):
+            return ()
+        found = [one for audit in self._audits.of_file(path) for one in self._of_audit(audit)]
+        return list(dict.fromkeys(found))
+
+    def root(self, symbol: Symbol) -> Symbol:
+        """Return the column that a column is behind stars, of its own model or of another."""
+        seen: set[Symbol] = set()
+        while symbol not in seen:
+            seen.add(symbol)
+            model = self.reading.project.models.get(symbol.model)
+            if model is None:
+                break
+            symbol = self.of(model).links.get(symbol, symbol)
+        return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
         """Return where a symbol is made, through stars to where it has a word."""
@@ -96,6 +124,7 @@ class Symbols:
     def mentions(self, symbol: Symbol) -> list[Mention]:
         """Return every mention of a symbol in the project, and of what it is behind stars."""
         found: list[Mention] = []
+        symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
         while waiting:
             one = waiting.pop()
@@ -108,7 +137,37 @@ class Symbols:
             for path, names in self._tests.items():
                 if one.model in names:
                     found += [mention for mention in self.of_yaml(path) if mention.symbol == one]
-        return found
+            if one.kind in ("model", "column"):
+                found += self._outside(one)
+        return list(dict.fromkeys(found))
+
+    def _outside(self, symbol: Symbol) -> Iterator[Mention]:
+        """Yield the mentions of a model or column in readers' files, audits and Python code."""
+        yield from self._readers.of(symbol)
+        model = self.reading.project.models.get(symbol.model)
+        for audit in self._audits.over(model) if model is not None else ():
+            yield from (one for one in self._of_audit(audit) if one.symbol == symbol)
+        if symbol.kind != "column":
+            return
+        word = re.compile(rf"\b{re.escape(symbol.name)}\b", re.IGNORECASE)
+        for model in self._places_of(symbol):
+            path = model.location.path.as_posix()
+            if not path.endswith((".sql", ".csv")) and not is_yaml(path):
+                for match in word.finditer(self.reading.text(path)):
+                    yield Mention(Span(path, *match.span()), symbol, by_hand=True)
+
+    def _of_audit(self, audit: AuditQuery) -> list[Mention]:
+        """Return the words of an audit's query; names of its own output are of no interest."""
+        own = audit.model.name
+        known = self._in_audits.get(own)
+        if known is None:
+            found = _find(audit.model, self.reading.snapshots, with_header=False).mentions
+            known = self._in_audits[own] = [
+                one._replace(output=False)
+                for one in found or self._audits.words(audit)
+                if one.symbol.kind in ("model", "column") and one.symbol.model != own
+            ]
+        return known
 
     @cached_property
     def _tests(self) -> Mapping[str, set[ModelName]]:
@@ -154,14 +213,6 @@ class Symbols:
         return [models[name] for name in names if name in models]
 
 
-def columns_of(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
-    """Return the columns of a table in lower case; None where they are not known."""
-    snapshot = snapshots.get(name)
-    if snapshot is None or not snapshot.columns:
-        return None
-    return [column.name.lower() for column in snapshot.columns]
-
-
 def header_tokens(source: SourceText, model: Model) -> list[Token]:
     """Return the tokens of a SQL model's header, brackets included; none where it has none."""
     found: list[Token] = []
@@ -179,10 +230,12 @@ def header_tokens(source: SourceText, model: Model) -> list[Token]:
     return []
 
 
-def _find(model: Model, snapshots: Mapping[ModelName, Snapshot]) -> FileSymbols:
+def _find(
+    model: Model, snapshots: Mapping[ModelName, Snapshot], *, with_header: bool = True
+) -> FileSymbols:
     found = FileSymbols()
     path = model.location.path.as_posix()
-    if path.endswith(".sql"):
+    if with_header and path.endswith(".sql"):
         try:
             _header(model, snapshots, path, found)
         except VdeError:
@@ -277,10 +330,17 @@ class _Query:
             return None
         return Span(self.path, begin, stop)
 
-    def _mention(self, symbol: Symbol, *parts: exp.Expr, **how: bool) -> None:
+    def _mention(
+        self,
+        symbol: Symbol,
+        *parts: exp.Expr,
+        defines: bool = False,
+        output: bool = False,
+        qualifies: bool = False,
+    ) -> None:
         span = self._span(*parts)
         if span is not None:
-            self.found.mentions.append(Mention(span, symbol, **how))
+            self.found.mentions.append(Mention(span, symbol, defines, output, qualifies))
 
     # -- what is there ---------------------------------------------------------------------
 
