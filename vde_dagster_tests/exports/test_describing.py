@@ -16,6 +16,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.dbt.conftest import SETTINGS
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 __all__ = ["vde"]
@@ -162,6 +163,48 @@ def test_a_project_in_dbts_form_is_what_dbts_schemas_allow(mart: ProjectFolder, 
     assert (revenue["type"], revenue["index"]) == ("DOUBLE", 3)
     again = _written(vde, mart)
     assert again == (manifest, catalog)
+
+
+def test_all_readers_are_exposures_that_tools_accept(
+    mart: ProjectFolder, vde: Vde, tmp_path: Path
+) -> None:
+    """The page of docs says so, too; docglow 0.9.1 refuses an exposure whose url is null."""
+    pytest.importorskip("metricflow")
+    mart.write("pyproject.toml", "[tool.vde]\nname = 'mart'\n")
+    mart.write("metrics/shop.yaml", METRICS.read_text())
+    mart.write(
+        "exposures.yaml",
+        DASHBOARD + "    - {name: revenue, url: 'https://bi', reads: [marts.top]}\n",
+    )
+    mart.write("syncs.yaml", SYNC)
+    with open_fake(mart.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    manifest, _ = _written(vde, mart)
+    found = {one["name"]: (one["type"], one["url"]) for one in manifest["exposures"].values()}
+    assert found == {
+        "Sales_of_today": ("dashboard", ""),
+        "revenue": ("dashboard", "https://bi"),
+        "sync_revenue": ("application", ""),
+        "metric_revenue": ("analysis", ""),
+        "mean_order": ("analysis", ""),
+        "orders": ("analysis", ""),
+        "orders_of_big": ("analysis", ""),
+        "revenue_per_size": ("analysis", ""),
+    }
+    assert (manifest["metrics"], manifest["semantic_models"]) == ({}, {})
+    page = (PUBLISHED.parent / "exports.md").read_text()
+    for type_ in ("dashboard", "application", "analysis"):
+        assert f"`{type_}`" in page
+    assert "metrics are only written as exposures" in page
+
+
+SYNC = """
+    - name: revenue
+      source: marts.customers
+      sink: http
+      key: [customer]
+      to: {prod: {url: 'https://crm.example'}}
+"""
 
 
 def test_dbts_form_of_an_environment_has_its_names(shop: ProjectFolder, vde: Vde) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 from vde_dagster.reports.documentation.values import (
@@ -39,6 +40,8 @@ _COLUMN_TESTS = {
     ),
 }
 """Tests of one column, as dbt's tools know them, by audits that look at columns one by one."""
+_EXPOSED = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
+"""Types of exposures in dbt by what reads models."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
 _THIS = re.compile(r"@this_model\b", re.IGNORECASE)
 
@@ -112,7 +115,7 @@ class _Artifacts:
             nodes[self._ids[model.name]] = self._node(model)
         for model in self.document.models:
             nodes |= {test["unique_id"]: test for test in self._tests(model)}
-        exposures = {one["unique_id"]: one for one in map(self._exposure, self.document.exposures)}
+        exposures = {one["unique_id"]: one for one in self._exposures()}
         parents = {
             key: list(one.get("depends_on", {}).get("nodes", ()))
             for key, one in (nodes | sources | exposures).items()
@@ -269,8 +272,18 @@ class _Artifacts:
             "identifier": self._relation(model)[2],
         }
 
-    def _exposure(self, one: DocumentedExposure) -> Node:
-        name = re.sub(r"\W", "_", one.name)
+    def _exposures(self) -> Iterator[Node]:
+        """Yield dashboards, syncs and metrics, whose names dbt has in one space."""
+        seen: set[str] = set()
+        for one in self.document.exposures:
+            name = re.sub(r"\W", "_", one.name)
+            numbered = (f"{name}_{number}" for number in count(2))
+            names = chain((name, f"{one.what}_{name}"), numbered)
+            name = next(free for free in names if free not in seen)
+            seen.add(name)
+            yield self._exposure(one, name)
+
+    def _exposure(self, one: DocumentedExposure, name: str) -> Node:
         read = list(dict.fromkeys(model for model, _ in one.reads))
         owner = {"email": one.owner} if one.owner and "@" in one.owner else {"name": one.owner}
         return {
@@ -281,10 +294,10 @@ class _Artifacts:
             "original_file_path": "",
             "unique_id": f"exposure.{self._package}.{name}",
             "fqn": [self._package, name],
-            "type": "dashboard" if one.what == "exposure" else "application",
+            "type": _EXPOSED[one.what],
             "label": one.name,
             "owner": owner,
-            "url": one.url,
+            "url": one.url or "",  # Tools refuse null, though dbt's schema allows it.
             "description": one.description or "",
             **self._reads(read),
         }
