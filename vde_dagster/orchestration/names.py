@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from email.utils import getaddresses
 from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
@@ -28,6 +31,64 @@ PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"
 PROJECT_TAG = "vde/project"
+
+
+OWN_SCHEMAS = frozenset({"vde", "exposure", "metric", "sync"})
+"""First parts of the keys of assets that are not models."""
+_INVALID = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
+_LONGEST_TAG = 63
+
+
+def safe_name(text: str) -> str:
+    """Return a text with every character that Dagster's names do not allow replaced by `_`."""
+    return _INVALID.sub("_", text)
+
+
+def dagster_name(*parts: str) -> str:
+    """Return a name that Dagster accepts; two different paths never share a name.
+
+    The parts are joined by `__`. A short hash of them follows where a character was replaced, or
+    where another path would be joined to the same name (`a__b.c` and `a.b__c`).
+    """
+    name = "__".join(map(safe_name, parts))
+    is_ambiguous = len(parts) > 1 and any("__" in f"_{part}_" for part in parts)
+    if is_ambiguous or not name or name != "__".join(parts):
+        return f"{name}_{digest(*parts)[:10]}"
+    return name
+
+
+def dagster_tag(tag: str) -> str:
+    """Return a key of a tag that Dagster accepts; two different tags never share a key."""
+    key = _INVALID_TAG.sub("_", tag)
+    if key == tag and 0 < len(tag) <= _LONGEST_TAG:
+        return tag
+    return f"{key[: _LONGEST_TAG - 11]}_{digest(tag)[:10]}"
+
+
+def dagster_owners(owners: Iterable[str | None]) -> list[str]:
+    """Return owners as Dagster accepts them: addresses, and teams for all other texts.
+
+    `Data <data@example.com>` is the address in it, and a text with several addresses is each of
+    them. Dagster accepts ASCII addresses under a top-level domain of two to seven letters.
+    """
+    found: dict[str, None] = {}
+    for owner in owners:
+        text = (owner or "").strip()
+        if text.startswith("team:") or not text:
+            teams = [text.removeprefix("team:").strip()]
+        else:
+            addresses = [address for _, address in getaddresses([text])]
+            if addresses and all(map(_ADDRESS.fullmatch, addresses)):
+                found |= dict.fromkeys(addresses)
+                continue
+            teams = [text]
+        found |= dict.fromkeys(f"team:{team}" for team in teams if team)
+    return list(found)
+
+
+_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
+"""The addresses that `dagster._core.utils.is_valid_email` accepts."""
 
 
 def known_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

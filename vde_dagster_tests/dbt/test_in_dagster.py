@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.names import dagster_name
 from vde_dagster_tests.dbt.conftest import PROJECTS, DbtCopy
 from vde_dagster_tests.dbt.test_beside import FILES
 from vde_dagster_tests.projects import ProjectFolder
@@ -102,7 +103,7 @@ def test_freshness_is_a_check_and_an_exposure_an_asset(copied: Callable[[str], D
 
     checks = {one.name for one in graph.asset_check_keys if one.asset_key == key("raw/orders")}
     assert checks == {"freshness_limit_warn_after", "freshness_limit_error_after"}
-    board = graph.get(key("exposure/The_board"))
+    board = graph.get(key(f"exposure/{dagster_name('The board')}"))
     assert board.parent_keys == {key("totals_v1"), key("report")}
     assert (board.owners, board.is_materializable) == (["team:Sales"], False)
     assert board.metadata["url"].value == "https://example.com/board"

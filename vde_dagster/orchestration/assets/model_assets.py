@@ -36,8 +36,7 @@ from vde_dagster.orchestration.models.live import (
     LiveVersion,
     without_circles,
 )
-from vde_dagster.orchestration.models.translator import safe_name
-from vde_dagster.orchestration.names import POOL, VERSION_TAG
+from vde_dagster.orchestration.names import POOL, VERSION_TAG, dagster_name
 from vde_dagster.planning.environments.environment import production_first
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -127,8 +126,9 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return an asset's op: a key in one part may be a word that Dagster keeps, such as `type`."""
-    return safe_name("__".join(key.path if len(key.path) > 1 else ("", *key.path)))
+    """Return the name of an asset's op; a key of one part may be a keyword of Dagster (`type`)."""
+    name = dagster_name(*key.path)
+    return name if len(key.path) > 1 else f"__{name}"
 
 
 RESULT = "result"

@@ -30,8 +30,13 @@ from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldT
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.models.translator import safe_name
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, EVALUATION, PLAN_TAG, known_facts
+from vde_dagster.orchestration.names import (
+    ENVIRONMENT_TAG,
+    EVALUATION,
+    PLAN_TAG,
+    known_facts,
+    safe_name,
+)
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan

@@ -15,8 +15,8 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject, LiveVersion, load_live
-from vde_dagster.orchestration.models.translator import VdeTranslator, safe_name
-from vde_dagster.orchestration.names import SNAPSHOT, TIME, Names
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.names import SNAPSHOT, TIME, Names, safe_name
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -90,7 +90,7 @@ def check_names(audits: Iterable[Audit]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for audit in audits:
-        name = re.sub("_+", "_", safe_name(audit.label)).strip("_")[:80]
+        name = re.sub("_+", "_", safe_name(audit.label)).strip("_")[:80] or "audit"
         if name in names.values() and audit.label not in names:
             name = f"{name}_{digest(audit.label)[:6]}"
         names[audit.label] = name

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,27 +15,24 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
-from vde_dagster.orchestration.names import SHORT, Names
+from vde_dagster.orchestration.names import (
+    OWN_SCHEMAS,
+    SHORT,
+    Names,
+    dagster_name,
+    dagster_owners,
+    dagster_tag,
+)
 from vde_dagster.planning.plan.compare_snapshots import own_changes
 from vde_dagster.project.model import Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
 
-_INVALID = re.compile(r"[^A-Za-z0-9_]")
-_INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
 
-
-def safe_name(text: str) -> str:
-    """Return a text with everything that Dagster's names do not allow replaced by `_`."""
-    return _INVALID.sub("_", text)
-
-
-def _as_owners(owners: Iterable[str | None]) -> list[str]:
-    return [
-        owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
-        for owner in dict.fromkeys(owners)
-        if owner
-    ]
+def _key(name: ModelName) -> tuple[str, ...]:
+    """Return the parts of a model's key that are not given; no other asset has the same ones."""
+    path = (name.namespace, name.name)
+    return ("model", *path) if name.namespace in OWN_SCHEMAS else path
 
 
 class VdeTranslator:
@@ -69,11 +65,15 @@ class VdeTranslator:
     def of_models(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
         """Return the same translator with the keys that models' sources give them.
 
-        A key that two would have is of neither: both are called by schema and name.
+        Where two models would share a key, both have the key of their schema and name.
         """
         assets = {name: model.snapshot.model.asset for name, model in models.items()}
-        keys = {name: asset.key for name, asset in assets.items() if asset and asset.key}
-        plain = ((name.namespace, name.name) for name in models if name not in keys)
+        keys = {
+            name: asset.key
+            for name, asset in assets.items()
+            if asset and asset.key and asset.key[0] not in OWN_SCHEMAS
+        }
+        plain = (_key(name) for name in models if name not in keys)
         taken = Counter((*keys.values(), *plain))
         found = copy.copy(self)
         found.given = {name: key for name, key in keys.items() if taken[key] == 1}
@@ -81,7 +81,7 @@ class VdeTranslator:
 
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read, with the prefix."""
-        return self.names.of_asset(*self.given.get(name, (name.namespace, name.name)))
+        return self.names.of_asset(*self.given.get(name) or _key(name))
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
         """Return everything that is shown of a model."""
@@ -89,10 +89,10 @@ class VdeTranslator:
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),
             description=self.get_description(model),
-            group_name=self.names.named(safe_name(self.get_group(model))),
+            group_name=self.names.named(dagster_name(self.get_group(model))),
             kinds=self.get_kinds(definition),
             owners=self.get_owners(definition),
-            tags={_INVALID_TAG.sub("_", tag)[:63]: "" for tag in definition.tags},
+            tags={dagster_tag(tag): "" for tag in definition.tags if tag.strip()},
             metadata=self.get_metadata(model),
             freshness_policy=self.get_freshness_policy(definition),
         )
@@ -111,12 +111,12 @@ class VdeTranslator:
         models = dict.fromkeys(model for model, _, _ in exposure.reads)
         url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}
         return dg.AssetSpec(
-            key=self.names.of_asset("exposure", safe_name(exposure.name)),
+            key=self.names.of_asset("exposure", dagster_name(exposure.name)),
             deps=[dg.AssetDep(key_of(model), partition_mapping=all_of) for model in models],
             description=f"{exposure.name}, see {exposure.location}.",
             group_name=self.names.group,
             kinds={"exposure"},
-            owners=_as_owners([exposure.owner]),
+            owners=dagster_owners([exposure.owner]),
             metadata=url,
         )
 
@@ -134,9 +134,9 @@ class VdeTranslator:
         return (asset.group if asset else None) or model.name.namespace
 
     def get_owners(self, model: Model) -> list[str]:
-        """Return owners as Dagster wants them: an address, or a team's name."""
+        """Return owners as Dagster accepts them: addresses and teams."""
         others = model.asset.owners if model.asset else ()
-        return _as_owners((model.owner, *others))
+        return dagster_owners((model.owner, *others))
 
     def get_description(self, model: LiveModel) -> str:
         """Return the model's text, what is wrong with its file, and its source, as Markdown."""
