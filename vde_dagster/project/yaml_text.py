@@ -151,13 +151,14 @@ def load_rendered_yaml(
     if not any(sign in text for sign in _SIGNS):
         return load_yaml(path, text)
     from jinja2 import StrictUndefined, TemplateError
-    from jinja2.sandbox import SandboxedEnvironment
+
+    from vde_dagster.project.sandbox import Sandbox
 
     def env_var(name: str, default: Any = None) -> Any:
         asked.add(name)
         return os.environ.get(name, default)
 
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
     known = {"env_var": env_var, "user": getpass.getuser, "var": variable}
     try:
         made = environment.from_string(text).render(known)

@@ -123,3 +123,20 @@ def test_projects_of_one_repository_are_told_beside_each_other(team: Team) -> No
     assert files == ["other/pr_7.md", "pr_7.md"]
     note = git(team.bare, "notes", "--ref=vde", "show", commit).split("\n\n")
     assert [one.split(":")[0] for one in note] == ["vde other", "vde"]
+
+
+def test_a_template_of_a_pull_request_runs_no_code_where_it_is_checked(team: Team) -> None:
+    team.publish()
+    anna = team.clone("anna")
+    mark = anna.root / "mark"
+    code = "{{ cycler.__init__.__globals__.os.popen('touch " + str(mark) + "').read() }}"
+    anna.write(
+        "models/marts/customers.sql",
+        f"MODEL (name marts.customers);\nJINJA_QUERY_BEGIN;\nSELECT {code}\nJINJA_END;",
+    )
+    team.commit(anna, "doubled")
+    with open_fake(anna.root) as workspace:
+        done = check_pull_request(workspace, forge_of(workspace), 7)
+    assert not mark.exists()
+    assert not done.passed
+    assert "access to attribute" in done.comment

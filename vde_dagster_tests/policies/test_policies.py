@@ -12,6 +12,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
+from vde_dagster.plugins.policies import rules
 from vde_dagster.plugins.policies.gate import facts_of
 from vde_dagster.plugins.policies.rules import known_of, read_rules
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -188,3 +189,39 @@ def test_a_wrong_rule_is_one_message_with_its_place_and_stops_the_plan(
             workspace.plan("prod")
         assert raised.value.hint
         assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{0}.all(a, {0}.all(b, {0}.all(c, {0}.all(d, a + b + c + d >= 0))))",
+        "{0}.map(a, {0}.map(b, {0}.map(c, {0}.map(d, a * b * c * d)))).size() > 0",
+        "size({0}.filter(a, {0}.exists(b, {0}.exists(c, {0}.exists(d, a + b + c + d < 0))))) == 0",
+    ],
+)
+def test_a_rule_that_takes_too_long_is_refused_with_its_place(
+    shop: ProjectFolder, expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "_MOST_SECONDS", 0.2)
+    numbers = str(list(range(100)))
+    _rules(shop, f"- name: slow\n  require: {expression.format(numbers)!r}\n  message: slow\n")
+    with (
+        open_fake(shop.root) as workspace,
+        pytest.raises(UsageError, match=r"policies.yaml:1: the rule 'slow' .* more than 0.2 s"),
+    ):
+        workspace.plan("prod")
+
+
+@pytest.mark.parametrize("start", ["'aaaaaaaa'", "[1]", "b'aaaa'"])
+def test_a_rule_that_makes_large_texts_is_refused_with_its_place(
+    shop: ProjectFolder, start: str
+) -> None:
+    doubled = f"[{start}]" + ".map(a, a + a)" * 60 + ".size() == 1"
+    _rules(shop, f'- name: large\n  require: "{doubled}"\n  message: large\n')
+    with (
+        open_fake(shop.root) as workspace,
+        pytest.raises(
+            UsageError, match=r"policies.yaml:1: the rule 'large' .* more than 1,000,000"
+        ),
+    ):
+        workspace.plan("prod")

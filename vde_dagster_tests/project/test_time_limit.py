@@ -13,6 +13,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.macros import expansion
 from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.sql.trees import ParsedQueries
 
@@ -79,22 +80,114 @@ def test_other_files_load_beside_one_without_an_end(tmp_path: Path) -> None:
     assert len(project.problems) == 1
 
 
-def test_another_users_timer_and_other_threads_are_left_alone() -> None:
-    with time_limit(0.01), time_limit(0.0001):
-        pass
-    ran: list[bool] = []
+def test_another_users_timer_is_left_alone() -> None:
+    with time_limit(0.01), time_limit(10):
+        before = signal.getitimer(signal.ITIMER_REAL)
+    assert before != (0.0, 0.0)
+    with pytest.raises(TooSlow), time_limit(0.01):
+        time.sleep(10)
+    with pytest.raises(TooSlow), time_limit(60), time_limit(0.01):
+        _wait_shortly_and_often()
+
+
+ITEMS = "[" + ", ".join(f"a{number}" for number in range(60)) + "]"
+GROWING = {
+    "a reduction that doubles": f"SELECT @REDUCE({ITEMS}, (x, y) -> x + x) AS a",
+    "lists in lists": (
+        f"SELECT @EACH({ITEMS}, x -> @EACH({ITEMS}, y -> @EACH({ITEMS}, z -> x + y + z))) AS a"
+    ),
+    "a filter of lists": (
+        f"SELECT @EACH(@FILTER({ITEMS}, x -> @AND(@EACH({ITEMS}, y -> @EACH({ITEMS}, z -> TRUE)))),"
+        " x -> x) AS a"
+    ),
+    "functions that call the one before twice": "@DEF(f0, x -> x);\n"
+    + "".join(f"@DEF(f{n}, x -> @f{n - 1}(x) + @f{n - 1}(x));\n" for n in range(1, 40))
+    + "SELECT @f39(1) AS a",
+    "variables of the one before twice": "@DEF(v0, 1);\n"
+    + "".join(f"@DEF(v{n}, @v{n - 1} + @v{n - 1});\n" for n in range(1, 40))
+    + "SELECT @v39 AS a",
+    "texts of the one before twice": "@DEF(v0, 'a');\n"
+    + "".join(f"@DEF(v{n}, @'@{{v{n - 1}}}@{{v{n - 1}}}');\n" for n in range(1, 40))
+    + "SELECT @v39 AS a",
+    "columns in columns": f"SELECT @PIVOT(a, @EACH({ITEMS}, x -> @EACH({ITEMS}, y -> 1))) AS a",
+}
+COMPUTED = {
+    "a power": "POW(10, POW(10, 10))",
+    "a product of powers": "POW(10, 1000) * POW(10, 1000)",
+    "a product of a text": "'a' * 10000000000",
+    "a format": "'%10000000000d' % 1",
+    "a number of thousands of digits": "9" * 6_000,
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_macros_whose_text_grows_without_measure_are_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expansion, "_MOST_TEXT", 20_000)
+    monkeypatch.setattr(expansion, "_MOST_MADE", 100_000)
+    write(tmp_path, {"models/m.sql": MODEL + GROWING[name]})
+    with pytest.raises(ProjectError, match=r"models/m.sql:\d+:\d+: macros make more than"):
+        load_project(tmp_path, use_cache=False)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_constants_that_cannot_be_computed_shortly_are_refused(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {"models/m.sql": f"{MODEL}SELECT @EVAL({COMPUTED[name]}) AS a"})
+    with pytest.raises(ProjectError, match=r"models/m.sql:2:8: .*is not a constant"):
+        load_project(tmp_path, use_cache=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "is_like"),
+    [
+        ("a" * 3_000, "%a" * 200 + "%b", False),
+        ("a" * 3_000 + "b", "%a" * 200 + "%b", True),
+        ("abc", "a_c", True),
+        ("abc", "a%", True),
+        ("abc", "%b%", True),
+        ("abc", "%bd%", False),
+        ("abab", "ab%ab", True),
+        ("aba", "ab%ab", False),
+        ("a.c", "a.c", True),
+        ("abc", "a.c", False),
+        ("", "%", True),
+        ("a\nb", "a%b", True),
+        ("ab", "ab%", True),
+    ],
+)
+def test_a_pattern_with_many_signs_takes_no_longer_than_its_length(
+    tmp_path: Path, text: str, pattern: str, *, is_like: bool
+) -> None:
+    condition = f"'{text}' LIKE '{pattern}'"
+    write(tmp_path, {"models/m.sql": f"{MODEL}SELECT @IF({condition}, 'yes', 'no') AS a"})
+    (model,) = load_project(tmp_path, use_cache=False).models.values()
+    assert model.query == f"SELECT '{'yes' if is_like else 'no'}' AS a"
+
+
+def _wait_shortly_and_often() -> None:
+    while True:
+        time.sleep(0.001)
+
+
+def test_code_in_another_thread_is_stopped_too() -> None:
+    ended: list[str] = []
 
     def work() -> None:
-        with time_limit(0.001):
-            time.sleep(0.05)
-        ran.append(True)
+        try:
+            with time_limit(0.02):
+                _wait_shortly_and_often()
+        except TooSlow:
+            ended.append("loop")
+        with time_limit(0.02):
+            ended.append("in time")
+        time.sleep(0.05)
+        ended.append("left alone")
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join()
-    assert ran == [True]
-    with pytest.raises(TooSlow), time_limit(0.01):
-        time.sleep(10)
+    thread.join(10)
+    assert ended == ["loop", "in time", "left alone"]
 
 
 def ctes(count: int) -> str:

@@ -14,12 +14,17 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.planning.plan.plan import Level, Objection
+from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
     from celpy import Runner
 
+_MOST_SECONDS = 10
+"""How long one expression may take for one plan or model."""
+_MOST_SIZE = 1_000_000
+"""Characters of a text, or items of a list, that an expression may make."""
 OWNERS = "owners"
 """Stands for the owners of the models that a rule is about, among those who may approve."""
 
@@ -101,7 +106,10 @@ class Rule:
         from celpy.evaluation import CELEvalError
 
         try:
-            found = expression.evaluate(dict(known))
+            with time_limit(_MOST_SECONDS):
+                found = expression.evaluate(dict(known))
+        except TooSlow:
+            raise self._unanswered(f"it takes more than {_MOST_SECONDS} s", known) from None
         except CELEvalError as error:
             said = str(error.args[0]) if error.args else "it has no answer"
             raise self._unanswered(said, known) from error
@@ -191,8 +199,18 @@ def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Run
         ) from error
     environment = Environment()
     try:
-        return environment.program(environment.compile(text))
+        return environment.program(environment.compile(text), functions={"_+_": _added})
     except CELParseError as error:
         told = " ".join(str(error.args[0] if error.args else error).split())
         message = f"`{field}` is no expression of CEL: {told}"
         raise document.error((number, field), message, "see docs/policies.md") from None
+
+
+def _added(left: Any, right: Any) -> Any:
+    """Compute `left + right`, unless that is too long a text or list."""
+    from celpy.evaluation import CELEvalError, base_functions
+
+    size = sum(len(side) for side in (left, right) if isinstance(side, str | bytes | list))
+    if size > _MOST_SIZE:
+        return CELEvalError(f"a text or list is made of more than {_MOST_SIZE:,} parts")
+    return base_functions["_+_"](left, right)

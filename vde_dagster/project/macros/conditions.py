@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.errors import shortened
 from vde_dagster.sql.scanner import CLOSING, OPENING, Token
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "neg": operator.neg,
     "add": operator.add,
     "sub": operator.sub,
-    "mul": operator.mul,
-    "mod": operator.mod,
-    "pow": operator.pow,
+    "mul": lambda a, b: _product(a, b),
+    "mod": lambda a, b: _number_of(a) % _number_of(b),
+    "pow": lambda a, b: _power(a, b),
     "intdiv": operator.floordiv,
     "eq": operator.eq,
     "neq": operator.ne,
@@ -38,15 +39,15 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "lt": operator.lt,
     "lte": operator.le,
     "between": lambda value, low, high: low <= value <= high,
-    "like": lambda text, pattern: _is_like(text, pattern, re.DOTALL),
-    "ilike": lambda text, pattern: _is_like(text, pattern, re.DOTALL | re.IGNORECASE),
+    "like": lambda text, pattern: _is_like(text, pattern),
+    "ilike": lambda text, pattern: _is_like(text.lower(), pattern.lower()),
     "dpipe": lambda a, b: f"{a}{b}",
     "lower": lambda text: text.lower(),
     "upper": lambda text: text.upper(),
     "length": len,
     "trim": lambda text: text.strip(),
     "abs": abs,
-    "round": round,
+    "round": lambda value, digits=0: round(value, max(min(digits, _MOST_DIGITS), -_MOST_DIGITS)),
     "concat": lambda *texts: "".join(map(str, texts)),
     "greatest": max,
     "least": min,
@@ -147,13 +148,61 @@ def _cast(value: Any, target: exp.DataType) -> Any:
     raise NotConstantError(f"a cast to {target.sql()}")
 
 
-def _is_like(text: str, pattern: str, flags: int) -> bool:
-    signs = ({"%": ".*", "_": "."}.get(sign) or re.escape(sign) for sign in pattern)
-    return re.fullmatch("".join(signs), text, flags) is not None
+def _is_like(text: str, pattern: str) -> bool:
+    """Say whether a text is like a pattern, in time that grows with both and no more."""
+    if len(text) * len(pattern) > _MOST_COMPARED:
+        raise ValueError("the text and its pattern are too long")
+    first, *others = [_one_sign(part) for part in pattern.split("%")]
+    if not others:
+        return first.fullmatch(text) is not None
+    found = first.match(text)
+    for part in others[:-1]:  # Each as far to the left as it can be.
+        found = found and part.search(text, found.end())
+    ends = re.compile(f"(?s:{others[-1].pattern})\\Z").search(text, found.end()) if found else None
+    return ends is not None
+
+
+def _one_sign(part: str) -> re.Pattern[str]:
+    return re.compile("".join("." if s == "_" else re.escape(s) for s in part), re.DOTALL)
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.isdecimal() else float(text)
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError as error:  # It has thousands of digits.
+        raise NotConstantError(shortened(text, 60)) from error
+
+
+def _number_of(value: Any) -> Any:
+    if not isinstance(value, int | float):
+        raise TypeError("a text has no remainder")
+    return value
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Multiply; a text or list by a number is that text or list several times."""
+    for many, count in ((a, b), (b, a)):
+        if isinstance(many, str | list) and len(many) * max(int(count), 0) > _MOST_SIGNS:
+            raise ValueError("the text is too long")
+    return _bounded(a * b)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int):
+        _bounded(1 << min(base.bit_length() * max(exponent, 1), _MOST_BITS + 1))
+    return base**exponent
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError("the number is too large")
+    return value
+
+
+_MOST_SIGNS = 100_000
+_MOST_COMPARED = 10_000_000
+_MOST_DIGITS = 300
+_MOST_BITS = 4_096
 
 
 CLAUSES = {

@@ -64,6 +64,12 @@ if TYPE_CHECKING:
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
+_MOST_TEXT = 500_000
+"""Characters of one text that macros make: several thousand columns."""
+_MOST_MADE = 4_000_000
+"""Characters of all texts that the macros of one statement make on the way."""
+_UNITS_PER_CALL = 100
+"""Characters that a text counts for beside its own, as every expansion takes time."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
@@ -119,6 +125,7 @@ class Expander:
         self.is_condition = False
         self.is_not_for_loading = False
         self._call_offset = 0
+        self._made = 0
 
     def expand(self, start: int = 0, end: int | None = None, *, whole: bool = False) -> Expanded:
         """Expand a part of the file.
@@ -159,7 +166,12 @@ class Expander:
             raise self.source.error(message, expanded.origin(found), _PARAMETER_HINT)
 
     def expand_text(self, text: str) -> str:
-        """Expand the macros of a macro's argument or result."""
+        """Expand the macros of a macro's argument or result.
+
+        Raises:
+            ProjectError: The text is too long, or all texts of the statement together are.
+        """
+        self._charge(text)
         if "@" not in text:
             return text
         if self._depth > _MAX_DEPTH:
@@ -167,9 +179,25 @@ class Expander:
         self._depth += 1
         try:
             inner = SourceText(self.source.path, text)
-            return "".join(piece[0] for piece in self._pieces(inner, 0, len(text), top=False))
+            made = "".join(piece[0] for piece in self._pieces(inner, 0, len(text), top=False))
         finally:
             self._depth -= 1
+        self._charge(made)
+        return made
+
+    def _charge(self, text: str) -> None:
+        """Count a text that macros made.
+
+        Raises:
+            ProjectError: It is too long, or all texts of the statement together are.
+        """
+        self._made += _UNITS_PER_CALL + len(text)
+        if len(text) > _MOST_TEXT or self._made > _MOST_MADE:
+            most = _MOST_TEXT if len(text) > _MOST_TEXT else _MOST_MADE
+            raise self.error(
+                f"macros make more than {most:,} characters of SQL",
+                "use shorter lists, or a Python model that makes the rows",
+            )
 
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None

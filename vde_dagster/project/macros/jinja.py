@@ -13,7 +13,8 @@ from traceback import walk_tb
 from types import CodeType
 from typing import Any, NoReturn
 
-from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
 from vde_dagster.base.texts import closest, meant
@@ -21,6 +22,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import AS_TEXT, NUMBERS, STAGE, TIME_VARIABLES
+from vde_dagster.project.sandbox import LimitExceededError, Sandbox, copied
 from vde_dagster.sql.edits import Edit, Expanded, ExpandedSource, apply_edits
 from vde_dagster.sql.scanner import SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
@@ -50,13 +52,13 @@ def _templates(expander: Expander) -> Templates:
     names: dict[str, Any] = {name: TimeValue(name) for name in (*TIME_VARIABLES, _THIS_MODEL)}
     names |= {name: partial(macro, evaluator) for name, macro in scope.macros.items()}
     names[STAGE] = scope.stage
-    names |= scope.environment
+    names |= {name: copied(value) for name, value in scope.environment.items()}
     names["gateway"] = lambda: scope.settings.get("gateway")
 
     def var(name: str, *default: Any, **named: Any) -> Any:
         for value in (scope.settings.get(name.lower()), *default, named.get("default")):
             if value is not None:
-                return value
+                return copied(value)
         given = default or "default" in named
         return None if given else templates.missing(f"var {name}")
 
@@ -92,7 +94,7 @@ class Templates:
         self,
         macros: Mapping[str, str],
         names: Mapping[str, Any],
-        finalize: Callable[[Any], Any],
+        finalize: Callable[[Any], Any] | None,
     ) -> None:
         self._environment = _environment(finalize)
         self._files = {f"<jinja {path}>": SourceText(Path(path), macros[path]) for path in macros}
@@ -173,7 +175,7 @@ def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
     found: dict[str, ProjectError] = {}
     for path, text in macros.items():
         try:
-            Templates({path: text}, {}, _same)
+            Templates({path: text}, {}, None)
         except ProjectError as error:
             found[path] = error
     return found
@@ -195,7 +197,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
         hint = meant(name, near) if near else _HINTS.get(name, _HINT)
         unknown = Unknown("macro", name)
     else:
-        hint = _PRINT_ONLY if isinstance(error, UnknownUntilRun) else None
+        hint = next((hint for kind, hint in _HINTS_BY_ERROR if isinstance(error, kind)), None)
         unknown = None
         if isinstance(error, TemplateError | UnknownUntilRun):
             message = f"Jinja: {message}"
@@ -209,8 +211,8 @@ _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {
 _HINTS = dict.fromkeys(("ref", "source", "config"), "that is dbt's; write the table's name")
 
 
-def _environment(finalize: Callable[[Any], Any]) -> Environment:
-    environment = Environment(
+def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
+    environment = Sandbox(
         extensions=_EXTENSIONS, undefined=_Missing, autoescape=False, finalize=finalize
     )
     environment.filters = {
@@ -235,17 +237,12 @@ def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _same(value: Any) -> Any:
-    """Keep the compiler from printing constants itself; the real one is asked when it runs."""
-    return value
-
-
 @lru_cache(maxsize=512)
 def _compiled(text: str, file: str) -> CodeType:
-    return _environment(_same).compile(text, file, file)
+    return _environment().compile(text, file, file)
 
 
-def _marked(environment: Environment, text: str, start: int) -> str | None:
+def _marked(environment: Sandbox, text: str, start: int) -> str | None:
     """Write its offset before the first word of every line that is printed as it is."""
     edits: list[Edit] = []
     position = 0
@@ -269,6 +266,13 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 class UnknownUntilRun(Exception):
     """A template does more with a time variable than print it."""
+
+
+_HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
+    (UnknownUntilRun, _PRINT_ONLY),
+    (SecurityError, "templates are data and reach no Python; write a macro in macros/*.py"),
+    (LimitExceededError, "write less in the template, or a macro in macros/*.py that makes it"),
+)
 
 
 class TimeValue:

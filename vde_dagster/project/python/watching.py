@@ -7,12 +7,13 @@ imported packages on their own behalf are told from the project's by the frames 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -156,11 +157,11 @@ class TooSlow(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt the block, loops and waits alike, after some seconds by the clock on the wall.
+    """Interrupt the block after some seconds of wall-clock time.
 
-    Only the main thread can be interrupted, where the system has timers and nobody else uses
-    the one that there is; elsewhere there is no limit. Servers load projects in a process of
-    their own, whose main thread this is.
+    The main thread is interrupted by a timer of the system, which ends waits too, unless other code
+    uses that timer. In other threads a watching thread raises the exception, which ends what runs
+    in Python, but no wait.
 
     Raises:
         TooSlow: It took longer.
@@ -170,7 +171,8 @@ def time_limit(seconds: float) -> Iterator[None]:
         or not hasattr(signal, "setitimer")
         or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
     ):
-        yield
+        with _watched_thread(seconds):
+            yield
         return
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -184,3 +186,34 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _watched_thread(seconds: float) -> Iterator[None]:
+    """Raise `TooSlow` in this thread after some seconds, and again every second."""
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    thread = ctypes.c_ulong(threading.get_ident())
+    ended, raised, lock = threading.Event(), threading.Event(), threading.Lock()
+
+    def watch() -> None:
+        left = seconds
+        while not ended.wait(left):
+            with lock:  # Nothing may be raised once the block has ended.
+                if not ended.is_set():
+                    raised.set()
+                    raise_in(thread, ctypes.py_object(TooSlow))
+            left = 1.0
+
+    watcher = threading.Thread(target=watch, name="vde-time-limit", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        with suppress(TooSlow):
+            with lock:
+                ended.set()
+            if raised.is_set():
+                # One that is still pending is raised by the next jump. Clearing it by the same
+                # function leaves CPython 3.11 looking for it forever.
+                for _ in range(100):
+                    continue

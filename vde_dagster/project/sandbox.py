@@ -1,0 +1,488 @@
+"""Sandbox for Jinja in a project's files: templates are data, so they run no code and end in time.
+
+Templates see attributes of an allow-list only, by the type of the value, and every operation is
+charged to a budget by the size of its result: a loop, a filter or a product cannot use more memory
+or time than the limits below.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from datetime import date, timedelta
+from datetime import time as clock_time
+from functools import wraps
+from string import Formatter
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateRuntimeError
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro, TemplateReference
+from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
+from jinja2.utils import Cycler, Namespace, pass_context
+
+MOST_UNITS = 5_000_000
+"""Steps of loops, calls, and characters or items that a template may make, all in all."""
+MOST_SECONDS = 10.0
+"""Processor time that a template may take."""
+MOST_SIZE = 1_000_000
+"""Characters of a text, or items of a list, that a template may make."""
+_MOST_BITS = 4_096
+_DEEPEST = 100
+_WIDEST = 10_000
+"""The most that a width in a format may ask for."""
+_CHECKED_EVERY = 256
+_UNITS_PER_CALL = 20
+_STEPS, _CONCATENATED, _MEASURED = "vde steps", "vde concat", "vde measured"
+"""Filters that templates cannot name: they wrap loops, `~` and comparisons."""
+_LEFT_OUT_FILTERS = ("urlize",)
+_LEFT_OUT_GLOBALS = ("lipsum",)
+_DIGITS = re.compile(r"\d+")
+_FIELD = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[#0\- +]*)(?P<size>[\d.*]*)")
+
+
+class LimitExceededError(TemplateRuntimeError):
+    """A template needs more time or memory than a template may use."""
+
+
+class _Budget:
+    """The units that a template has left, and the processor time at which it must have ended."""
+
+    __slots__ = ("_calls", "_ends", "_left")
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Start again with all units."""
+        self._left = MOST_UNITS
+        self._calls = 0
+        self._ends = time.thread_time() + MOST_SECONDS
+
+    def charge(self, units: int) -> None:
+        """Take units away.
+
+        Raises:
+            LimitExceededError: There are not so many left, or the time is over.
+        """
+        self._left -= units
+        if self._left < 0:
+            raise LimitExceededError(
+                f"the template takes more than {MOST_UNITS:,} steps and characters"
+            )
+        self._calls += 1
+        if self._calls % _CHECKED_EVERY == 0 and time.thread_time() > self._ends:
+            raise LimitExceededError(
+                f"the template takes more than {MOST_SECONDS:.0f} s of processor time"
+            )
+
+    def charge_size(self, size: int) -> None:
+        """Take away the units of a text or list, which must not be larger than one may be."""
+        if size > MOST_SIZE:
+            raise LimitExceededError(
+                f"the template makes a text or a list of more than {MOST_SIZE:,} characters "
+                "or items"
+            )
+        self.charge(1 + size)
+
+    def measure(self, value: Any) -> int:
+        """Return the characters and items of a value, shared parts counted wherever they are.
+
+        Texts, comparisons and hashes of a value take as long as it has parts. Iterative, as a
+        value may be nested more deeply than Python can recurse.
+        """
+        if isinstance(value, str):
+            return len(value)
+        if not isinstance(value, _NESTED):
+            return 1
+        size = 0
+        waiting = [iter((value,))]
+        while waiting:
+            part = next(waiting[-1], _END)
+            if part is _END:
+                waiting.pop()
+                continue
+            size += len(part) if isinstance(part, str) else 1
+            if size > MOST_SIZE or len(waiting) > _DEEPEST:
+                raise LimitExceededError(
+                    f"the template makes a value of more than {MOST_SIZE:,} parts, or nested "
+                    f"more than {_DEEPEST} levels deep"
+                )
+            if isinstance(part, _NESTED):
+                waiting.append(_parts(part))
+        self.charge(size)
+        return size
+
+
+_END = object()
+_NESTED = (list, tuple, set, frozenset, Mapping, Namespace, type({}.items()), type({}.values()))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, Namespace):
+        value = object.__getattribute__(value, "_Namespace__attrs")
+    if isinstance(value, Mapping):
+        return iter([part for pair in value.items() for part in pair])
+    return iter(list(value))
+
+
+_LIST = frozenset(
+    {"append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse"}
+    | {"sort"}
+)
+_DICT = frozenset(
+    {"clear", "copy", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"}
+)
+_STRING = frozenset(name for name in dir(str) if not name.startswith("_")) - {
+    # These make texts from tables, and bytes; `format` is wrapped where it is looked up.
+    *("encode", "format", "format_map", "maketrans", "translate")
+}
+_TIMES = frozenset(
+    {"year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds"}
+    | {"isoformat", "strftime", "date", "time", "weekday", "isoweekday", "isocalendar", "ctime"}
+    | {"replace", "timestamp", "toordinal", "total_seconds"}
+)
+_LOOP = frozenset(
+    {"index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0"}
+    | {"previtem", "nextitem", "cycle", "changed"}
+)
+_MACRO = frozenset({"name", "arguments", "catch_kwargs", "catch_varargs", "caller"})
+_EXPRESSION = frozenset(
+    {"alias", "alias_or_name", "catalog", "db", "expression", "expressions", "is_int", "is_star"}
+    | {"is_string", "key", "name", "output_name", "quoted", "sql", "table", "this"}
+)
+_ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
+    (str, _STRING),
+    (list, _LIST),
+    (tuple, frozenset({"count", "index"})),
+    (dict, _DICT),
+    (int, frozenset({"bit_length", "denominator", "imag", "numerator", "real"})),
+    (float, frozenset({"imag", "is_integer", "real"})),
+    (date, _TIMES),
+    (clock_time, _TIMES),
+    (timedelta, _TIMES),
+    (LoopContext, _LOOP),
+    (Macro, _MACRO),
+    (Cycler, frozenset({"current", "items", "next", "pos", "reset"})),
+    (BlockReference, frozenset({"super"})),
+)
+"""Attributes that templates may ask for, by type; of other values there are none."""
+
+
+class Sandbox(SandboxedEnvironment):
+    """Environment of templates that may not be trusted.
+
+    Lists and dictionaries that a template makes may be changed by it; those that it is given are to
+    be copies, see `copied`.
+    """
+
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+    def __init__(self, *, finalize: Callable[[Any], Any] | None = None, **options: Any) -> None:
+        self.budget = _Budget()
+        super().__init__(finalize=self._finalizing(finalize), optimized=False, **options)
+        for name in _LEFT_OUT_GLOBALS:
+            self.globals.pop(name, None)
+        self.filters = {
+            name: self._bounded(name, function)
+            for name, function in self.filters.items()
+            if name not in _LEFT_OUT_FILTERS
+        }
+        self.tests = {name: self._bounded("", test) for name, test in self.tests.items()}
+        self.filters[_STEPS] = self._steps
+        self.filters[_CONCATENATED] = self._concatenated
+        self.filters[_MEASURED] = self._measured
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Say whether templates may ask for an attribute: whether the allow-list has it."""
+        if attr.startswith("_"):
+            return False
+        if isinstance(obj, Namespace | TemplateReference):
+            return True
+        for type_, names in _ALLOWED:
+            if isinstance(obj, type_):
+                return attr in names or attr in getattr(obj, "_fields", ())
+        return _is_expression(obj) and attr in _EXPRESSION
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Compute `+`, `*`, `**` or `%`, unless the result would be too large."""
+        budget = self.budget
+        if operator == "%" and isinstance(left, str):
+            return self._percent(left, right)
+        if operator == "+" and _is_sequence(left) and _is_sequence(right):
+            budget.charge_size(len(left) + len(right))
+        elif operator == "*":
+            for many, count in ((left, right), (right, left)):
+                if _is_sequence(many) and isinstance(count, int):
+                    budget.charge_size(len(many) * max(count, 0))
+        if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            times = right if operator == "**" else 1
+            bits = left.bit_length() * max(times, 1)
+            if bits > _MOST_BITS and left not in (-1, 0, 1):
+                raise LimitExceededError(f"a number has more than {_MOST_BITS:,} bits")
+        return super().call_binop(context, operator, left, right)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Return an item, or an attribute that templates may ask for."""
+        if isinstance(argument, tuple):
+            self.budget.measure(argument)
+        return super().getitem(obj, argument)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Return `str.format` with the sandbox's attributes and limits in its fields."""
+        if super().wrap_str_format(value) is None:
+            return None
+        text, is_map = str(value.__self__), value.__name__ == "format_map"
+
+        def formatted(*arguments: Any, **named: Any) -> str:
+            if is_map:
+                (given,) = arguments
+                return _BoundedFormatter(self).vformat(text, (), given)
+            return _BoundedFormatter(self).vformat(text, arguments, named)
+
+        return formatted
+
+    def call(  # type: ignore[override]
+        __self, __context: Context, __obj: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a value; methods of texts, lists and dictionaries keep to the budget."""
+        budget = __self.budget
+        budget.charge(_UNITS_PER_CALL)
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, LoopContext) or (isinstance(__obj, LoopContext) and args):
+            for argument in args:
+                budget.measure(argument)
+        elif isinstance(owner, str | list | tuple | dict | date | clock_time | timedelta):
+            __self._charge_method(owner, __obj.__name__, args, kwargs)
+        elif __obj is dict:
+            for argument in (*args, *kwargs.values()):
+                budget.measure(argument)
+        found = super().call(__context, __obj, *args, **kwargs)
+        if isinstance(found, str):
+            budget.charge_size(len(found))
+        return found
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        _bound_nodes(tree)
+        return tree
+
+    def _finalizing(self, finalize: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+        @pass_context  # So the compiler prints no constant itself, which nothing would charge.
+        def measured(_: Context, value: Any) -> Any:
+            made = value if finalize is None else finalize(value)
+            self.budget.charge(1 + self.budget.measure(made))
+            return made
+
+        return measured
+
+    def _charge_method(
+        self, owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        budget = self.budget
+        if isinstance(owner, str):
+            budget.charge_size(_size_of_method(owner, name, args, kwargs, budget))
+            return
+        given = (*args, *kwargs.values())
+        if name in ("append", "insert", "get", "pop", "items", "keys", "values", "copy", "clear"):
+            budget.charge(1 + (len(owner) if name in ("insert", "copy") else 0))
+        elif name in ("extend", "update"):
+            more = sum(len(one) for one in given if isinstance(one, _SIZED))
+            budget.charge_size(len(owner) + more)
+        else:  # They compare or hash.
+            for value in (owner, *given):
+                budget.measure(value)
+        if isinstance(owner, dict) and args and name in ("get", "pop", "setdefault"):
+            budget.measure(args[0])
+
+    def _bounded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Charge a filter or a test for its arguments and its result."""
+        skips = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+        @wraps(function)
+        def bounded(*arguments: Any, **named: Any) -> Any:
+            budget = self.budget
+            budget.charge(1)
+            given = arguments[skips:]
+            for value in (*given, *named.values()):
+                budget.measure(value)
+            if name == "format" and given:
+                return self._percent(str(given[0]), named or tuple(given[1:]))
+            if name and given:
+                budget.charge_size(_size_of_filter(name, given, named, budget))
+            found = function(*arguments, **named)
+            if isinstance(found, _SIZED):
+                budget.charge_size(len(found))
+            return found
+
+        return bounded
+
+    def _percent(self, text: str, values: Any) -> str:
+        """Compute `text % values`."""
+        largest = self.budget.measure(values)
+        total = len(text)
+        for field in _FIELD.finditer(text):
+            if "*" in field["size"] or any(
+                int(number) > _WIDEST for number in _DIGITS.findall(field["size"][:20])
+            ):
+                raise LimitExceededError(f"a format asks for more than {_WIDEST:,} characters")
+            total += _WIDEST if field["size"] else 0
+        fields = text.count("%") if isinstance(values, Mapping) else 1
+        self.budget.charge_size(min(total, MOST_SIZE) + fields * largest)
+        return text % values
+
+    @pass_context
+    def _steps(self, _: Context, items: Any, units: int) -> Iterator[Any]:
+        for item in items:
+            self.budget.charge(units)
+            yield item
+
+    @pass_context
+    def _concatenated(self, _: Context, parts: Sequence[Any]) -> str:
+        texts = []
+        for part in parts:
+            self.budget.measure(part)
+            texts.append(str(part))
+        self.budget.charge_size(sum(map(len, texts)))
+        return "".join(texts)
+
+    @pass_context
+    def _measured(self, _: Context, value: Any) -> Any:
+        self.budget.measure(value)
+        return value
+
+
+def copied(value: Any) -> Any:
+    """Return a value that templates may be given: a copy of what they could change."""
+    return deepcopy(value) if isinstance(value, list | dict | set) else value
+
+
+_SIZED = (str, list, tuple, set, frozenset, dict)
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, str | list | tuple)
+
+
+def _is_expression(value: Any) -> bool:
+    """Say whether a value is an expression of SQLGlot, which macros in Python return."""
+    return any(
+        base.__module__.startswith("sqlglot") and base.__name__ in ("Expr", "Expression")
+        for base in type(value).__mro__
+    )
+
+
+def _size_of_method(
+    text: str, name: str, args: Sequence[Any], named: Mapping[str, Any], budget: _Budget
+) -> int:
+    """Return at most how many characters a method of a text makes."""
+    if name in ("center", "ljust", "rjust", "zfill"):
+        return max(len(text), *_numbers(args, named))
+    if name == "expandtabs":
+        return len(text) + text.count("\t") * max(8, *_numbers(args, named))
+    if name == "replace" and len(args) >= 2:
+        return _size_replaced(text, args[0], args[1])
+    if name == "join" and args:
+        return _size_joined(args[0], len(text), budget)
+    for value in args:  # Those that search and split.
+        budget.measure(value)
+    return len(text)
+
+
+def _size_of_filter(
+    name: str, given: Sequence[Any], named: Mapping[str, Any], budget: _Budget
+) -> int:
+    """Return at most how many characters or items a filter makes."""
+    value = given[0]
+    numbers = _numbers(given[1:], named)
+    size = budget.measure(value)
+    if name in ("center", "batch", "slice", "truncate", "wordwrap"):
+        return size + max(numbers)
+    if name == "round" and max(numbers) > _DEEPEST:
+        raise LimitExceededError(f"a number has at most {_DEEPEST} digits behind the point")
+    if name in ("indent", "tojson"):
+        width = max([0, *(len(one) for one in given[1:] if isinstance(one, str)), *numbers])
+        lines = value.count("\n") + 1 if isinstance(value, str) else size
+        return size + lines * max(width, 4)
+    if name == "replace" and len(given) >= 3:
+        return _size_replaced(str(value), given[1], given[2])
+    if name == "join":
+        between = given[1] if len(given) > 1 else named.get("d", "")
+        return size + size * len(str(between))
+    if name == "sum" and isinstance(value, list | tuple):
+        start = given[2] if len(given) > 2 else named.get("start", 0)
+        if not isinstance(start, int | float):
+            return len(value) * size
+    return size * 10 if name in ("pprint", "urlencode", "xmlattr") else size
+
+
+def _numbers(given: Iterable[Any], named: Mapping[str, Any]) -> list[int]:
+    found = [int(one) for one in (*given, *named.values()) if isinstance(one, int | float)]
+    return found or [0]
+
+
+def _size_replaced(text: str, old: Any, new: Any) -> int:
+    old, new = str(old), str(new)
+    return len(text) + (text.count(old) if old else len(text) + 1) * len(new)
+
+
+def _size_joined(items: Any, between: int, budget: _Budget) -> int:
+    size = budget.measure(items)
+    return size + (len(items) * between if isinstance(items, _SIZED) else 0)
+
+
+class _BoundedFormatter(SandboxedFormatter):
+    """Formatter of `str.format` whose widths and results are limited."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__(sandbox)
+        self._budget = sandbox.budget
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        """Convert a value by `!s`, `!r` or `!a`."""
+        self._budget.measure(value)
+        return Formatter.convert_field(self, value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value, unless its width is too large."""
+        if any(len(n) > 9 or int(n) > _WIDEST for n in _DIGITS.findall(format_spec)):
+            raise LimitExceededError(f"a format asks for more than {_WIDEST:,} characters")
+        self._budget.measure(value)
+        made = str(Formatter.format_field(self, value, format_spec))
+        self._budget.charge_size(len(made))
+        return made
+
+
+def _bound_nodes(node: nodes.Node) -> None:
+    """Wrap loops, concatenations, comparisons and keys in the sandbox's own filters."""
+    for child in node.iter_child_nodes():
+        _bound_nodes(child)
+    for field in node.fields:
+        value = getattr(node, field)
+        if isinstance(value, nodes.Concat):
+            setattr(node, field, _concatenation(value))
+        elif isinstance(value, list):
+            value[:] = [_concatenation(v) if isinstance(v, nodes.Concat) else v for v in value]
+    if isinstance(node, nodes.For):
+        data = sum(len(one.data) for one in node.find_all(nodes.TemplateData))
+        units = nodes.Const(1 + data, lineno=node.lineno)
+        node.iter = nodes.Filter(node.iter, _STEPS, [units], [], None, None, lineno=node.lineno)
+    elif isinstance(node, nodes.Compare):
+        node.expr = _measured(node.expr)
+        for operand in node.ops:
+            operand.expr = _measured(operand.expr)
+    elif isinstance(node, nodes.Pair):
+        node.key = _measured(node.key)
+
+
+def _concatenation(node: nodes.Concat) -> nodes.Filter:
+    parts = nodes.List(node.nodes, lineno=node.lineno)
+    return nodes.Filter(parts, _CONCATENATED, [], [], None, None, lineno=node.lineno)
+
+
+def _measured(node: nodes.Expr) -> nodes.Expr:
+    if isinstance(node, nodes.Const):
+        return node
+    return nodes.Filter(node, _MEASURED, [], [], None, None, lineno=node.lineno)
