@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import unicodedata
 from typing import NamedTuple
 
 from vde_dagster.errors import UsageError
@@ -53,6 +54,32 @@ class ModelName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}"
+
+
+def place_flaw(part: str) -> str | None:
+    """Return the reason why a part of a name cannot be the name of a file or folder, or None.
+
+    >>> place_flaw("daily sales"), place_flaw("../escaped")
+    (None, "contains '/'")
+    """
+    for sign in part:
+        if sign in "/\\":
+            return f"contains '{sign}'"
+        if unicodedata.category(sign) in _CONTROLS or sign in _REORDERING:
+            return f"contains the control character U+{ord(sign):04X}"
+    if ".." in part:
+        return "contains '..'"
+    if part.strip() != part or part.strip(".") != part:
+        return "begins or ends with a dot or a blank"
+    if not part:
+        return "is empty"
+    size = len(part.encode())
+    return f"has {size} bytes, more than {LONGEST}" if size > LONGEST else None
+
+
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+"""Marks by which a name looks like another."""
 
 
 def split_identifier(text: str) -> list[str]:

@@ -81,3 +81,8 @@ def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
     if match is not None:
         return meant(name, match)
     return f"{what}: {', '.join(options)}" if options else f"there are no {what}"
+
+
+def printable(text: str) -> str:
+    """Write a text with its control characters as escapes, for one line of a message."""
+    return "".join(s if s.isprintable() else s.encode("unicode_escape").decode() for s in text)

@@ -8,6 +8,7 @@ another change could leave the same size and time (the trouble that git calls ra
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import subprocess
@@ -21,6 +22,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
 from vde_dagster.base.hashing import DIGEST_BYTES, content_digest
+from vde_dagster.base.texts import printable
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.settings import Settings
 
@@ -47,6 +49,7 @@ class FoundFiles:
 
     Args:
         sql: Files of models, and perhaps of audits.
+        flawed: Symbolic links that lead nowhere, out of the project or in a circle.
     """
 
     sql: tuple[str, ...] = ()
@@ -64,6 +67,7 @@ class FoundFiles:
     metrics: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
     docs: tuple[str, ...] = ()
+    flawed: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -72,38 +76,44 @@ def find_files(settings: Settings) -> FoundFiles:
     Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
     """
     groups: dict[str, list[str]] = defaultdict(list)
-    groups[LINTER] = linter_files(settings)
-    root, models = str(settings.root), settings.models_dir.strip("/")
-    for path in _walk(root, models):
+    flawed: list[str] = []
+    root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
+    groups[LINTER] = [path for path in _walk(root, LINTER, flawed) if path.endswith(".py")]
+    for path in _walk(root, models, flawed):
         top, slash, _ = path[len(models) + 1 :].partition("/")
         groups[_group(path, top if slash else "", settings)].append(path)
     shared = (settings.audits_dir, settings.macros_dir, settings.tests_dir, settings.seeds_dir)
     for folder in (*shared, SIGNALS, MATERIALIZATIONS):
         if not folder.startswith(models + "/"):
-            for path in _walk(root, folder.strip("/")):
+            for path in _walk(root, folder.strip("/"), flawed):
                 groups[_group(path, folder, settings)].append(path)
-    declared = [path for path in _walk(root, _EXTERNALS) if path.endswith((".yaml", ".yml"))]
+    declared = _walk(root, _EXTERNALS, flawed)
+    groups["externals"] += [path for path in declared if path.endswith((".yaml", ".yml"))]
     names = (f"{_EXTERNALS}.yaml", f"{_EXTERNALS}.yml")
-    declared += [name for name in names if os.path.isfile(os.path.join(root, name))]
-    groups["externals"] += declared
-    for group, own in (("exposures", _EXPOSURES), ("syncs", _SYNCS)):
-        groups[group] += [one for one in own if os.path.isfile(os.path.join(root, one))]
-    groups["metrics"] = metrics_files(settings)
+    for group, own in (("externals", names), ("exposures", _EXPOSURES), ("syncs", _SYNCS)):
+        refused = [one for one in own if link_flaw(root, one) is not None]
+        there = [one for one in own if os.path.isfile(os.path.join(root, one))]
+        groups[group] += [one for one in there if one not in refused]
+        flawed += refused
+    metrics = _walk(root, METRICS, flawed)
+    groups["metrics"] = [path for path in metrics if path.endswith((".yaml", ".yml"))]
     groups.pop("", None)
     if settings.ignore_patterns:
         ignored = _ignored(root, settings.ignore_patterns)
         groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
-    return FoundFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
+    found = {name: tuple(sorted(paths)) for name, paths in groups.items()}
+    return FoundFiles(**found, flawed=tuple(flawed))
 
 
 def linter_files(settings: Settings) -> list[str]:
     """Find the files of the project's own rules of the linter, sorted."""
-    return sorted(path for path in _walk(str(settings.root), LINTER) if path.endswith(".py"))
+    found = _walk(os.path.realpath(settings.root), LINTER)
+    return sorted(path for path in found if path.endswith(".py"))
 
 
 def metrics_files(settings: Settings) -> list[str]:
     """Find the files of metrics and semantic models, sorted."""
-    found = _walk(str(settings.root), METRICS)
+    found = _walk(os.path.realpath(settings.root), METRICS)
     paths = sorted(path for path in found if path.endswith((".yaml", ".yml")))
     ignored = _ignored(str(settings.root), settings.ignore_patterns) if paths else None
     return [path for path in paths if ignored is None or not ignored(path)]
@@ -144,8 +154,16 @@ def _group(path: str, folder: str, settings: Settings) -> str:
     return "data" if ending == "csv" else ""
 
 
-def _walk(root: str, folder: str) -> Iterator[str]:
+def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[str]:
+    """Yield the files below a folder; a link that is refused is left out.
+
+    Args:
+        flawed: Takes the paths of such links.
+    """
+    refused = [] if flawed is None else flawed
     waiting = [folder]
+    if link_flaw(root, folder) is not None:
+        refused.append(waiting.pop())
     while waiting:
         current = waiting.pop()
         try:
@@ -156,10 +174,42 @@ def _walk(root: str, folder: str) -> Iterator[str]:
             if entry.name.startswith(".") or entry.name in _SKIPPED:
                 continue
             path = f"{current}/{entry.name}"
-            if entry.is_dir():
+            if entry.is_symlink() and link_flaw(root, path) is not None:
+                refused.append(path)
+            elif entry.is_dir():
                 waiting.append(path)
             else:
                 yield path
+
+
+def link_flaw(root: str, path: str) -> ProjectError | None:
+    """Return the mistake of a path whose symbolic links leave the project, or lead nowhere.
+
+    Args:
+        root: The project's folder, without symbolic links.
+        path: Relative to it.
+    """
+    full = os.path.join(root, path)
+    if not os.path.lexists(full):
+        return None
+    target = os.path.realpath(full)
+    if target == full and not os.path.islink(full):
+        return None
+    if not os.path.exists(full):
+        what, hint = "leads to nothing", "delete the link, or make the file that it names"
+        if os.path.islink(target):  # Where links name each other, resolving ends at one of them.
+            what, hint = "leads to itself", "delete the link"
+    elif not f"{target}{os.sep}".startswith(f"{root.rstrip(os.sep)}{os.sep}"):
+        what, hint = "leads out of the project", "copy what it names into the project's folder"
+    elif f"{full}{os.sep}".startswith(f"{target}{os.sep}"):
+        what, hint = "leads to a folder that it is in", "delete the link"
+    else:
+        return None
+    return ProjectError(
+        f"the symbolic link {printable(path)} {what}",
+        hint=hint,
+        location=SourceLocation(Path(path)),
+    )
 
 
 _RACY_NS = 2_000_000_000
@@ -193,9 +243,16 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, kept until `forget`; its hash is that of these from then on."""
+        """Return a file's bytes, kept until `forget`; its hash is that of these from then on.
+
+        Raises:
+            ProjectError: A symbolic link in its path is refused, see `link_flaw`.
+        """
         found = self.instead.get(path, self._contents.get(path))
         if found is None:
+            flaw = link_flaw(str(self.root), path)
+            if flaw is not None:
+                raise flaw
             full = os.path.join(self.root, path)
             identity = _identity(os.stat(full))
             now = time.time_ns()
@@ -228,6 +285,10 @@ class Hasher:
         try:
             stat = os.stat(full)
         except (FileNotFoundError, NotADirectoryError):
+            return "missing"
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
             return "missing"
         if S_ISDIR(stat.st_mode):
             names = "\0".join(sorted(os.listdir(full)))

@@ -35,7 +35,7 @@ _WIDEST = 10_000
 """The most that a width in a format may ask for."""
 _CHECKED_EVERY = 256
 _UNITS_PER_CALL = 20
-_STEPS, _CONCATENATED, _MEASURED = "vde steps", "vde concat", "vde measured"
+OWN_FILTERS = (_STEPS, _CONCATENATED, _MEASURED) = ("vde steps", "vde concat", "vde measured")
 """Filters that templates cannot name: they wrap loops, `~` and comparisons."""
 _LEFT_OUT_FILTERS = ("urlize",)
 _LEFT_OUT_GLOBALS = ("lipsum",)
@@ -117,7 +117,16 @@ class _Budget:
 
 
 _END = object()
-_NESTED = (list, tuple, set, frozenset, Mapping, Namespace, type({}.items()), type({}.values()))
+_NESTED: tuple[type[Any], ...] = (
+    list,
+    tuple,
+    set,
+    frozenset,
+    Mapping,
+    Namespace,
+    type({}.items()),
+    type({}.values()),
+)
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -185,18 +194,20 @@ class Sandbox(SandboxedEnvironment):
         super().__init__(finalize=self._finalizing(finalize), optimized=False, **options)
         for name in _LEFT_OUT_GLOBALS:
             self.globals.pop(name, None)
+        filters: dict[str, Any] = dict(self.filters)
         self.filters = {
             name: self._bounded(name, function)
-            for name, function in self.filters.items()
+            for name, function in filters.items()
             if name not in _LEFT_OUT_FILTERS
         }
-        self.tests = {name: self._bounded("", test) for name, test in self.tests.items()}
+        tests: dict[str, Any] = dict(self.tests)
+        self.tests = {name: self._bounded("", test) for name, test in tests.items()}
         self.filters[_STEPS] = self._steps
         self.filters[_CONCATENATED] = self._concatenated
         self.filters[_MEASURED] = self._measured
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Say whether templates may ask for an attribute: whether the allow-list has it."""
+        """Return whether the allow-list has an attribute."""
         if attr.startswith("_"):
             return False
         if isinstance(obj, Namespace | TemplateReference):
@@ -225,7 +236,7 @@ class Sandbox(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an item, or an attribute that templates may ask for."""
+        """Return an item, or an attribute of the allow-list."""
         if isinstance(argument, tuple):
             self.budget.measure(argument)
         return super().getitem(obj, argument)
@@ -244,9 +255,7 @@ class Sandbox(SandboxedEnvironment):
 
         return formatted
 
-    def call(  # type: ignore[override]
-        __self, __context: Context, __obj: Any, /, *args: Any, **kwargs: Any
-    ) -> Any:
+    def call(__self, __context: Context, __obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a value; methods of texts, lists and dictionaries keep to the budget."""
         budget = __self.budget
         budget.charge(_UNITS_PER_CALL)
@@ -269,7 +278,7 @@ class Sandbox(SandboxedEnvironment):
         _bound_nodes(tree)
         return tree
 
-    def _finalizing(self, finalize: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    def _finalizing(self, finalize: Callable[[Any], Any] | None) -> Callable[..., Any]:
         @pass_context  # So the compiler prints no constant itself, which nothing would charge.
         def measured(_: Context, value: Any) -> Any:
             made = value if finalize is None else finalize(value)
@@ -327,11 +336,12 @@ class Sandbox(SandboxedEnvironment):
             if "*" in field["size"] or any(
                 int(number) > _WIDEST for number in _DIGITS.findall(field["size"][:20])
             ):
-                raise LimitExceededError(f"a format asks for more than {_WIDEST:,} characters")
+                raise LimitExceededError(f"a format is wider than {_WIDEST:,} characters")
             total += _WIDEST if field["size"] else 0
         fields = text.count("%") if isinstance(values, Mapping) else 1
         self.budget.charge_size(min(total, MOST_SIZE) + fields * largest)
-        return text % values
+        made: str = text % values
+        return made
 
     @pass_context
     def _steps(self, _: Context, items: Any, units: int) -> Iterator[Any]:
@@ -448,7 +458,7 @@ class _BoundedFormatter(SandboxedFormatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         """Format a value, unless its width is too large."""
         if any(len(n) > 9 or int(n) > _WIDEST for n in _DIGITS.findall(format_spec)):
-            raise LimitExceededError(f"a format asks for more than {_WIDEST:,} characters")
+            raise LimitExceededError(f"a format is wider than {_WIDEST:,} characters")
         self._budget.measure(value)
         made = str(Formatter.format_field(self, value, format_spec))
         self._budget.charge_size(len(made))

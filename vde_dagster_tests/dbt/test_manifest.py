@@ -163,9 +163,8 @@ def test_a_changed_seed_is_read_though_the_manifest_is_as_it_was(shop: DbtCopy) 
 
 
 def test_a_seed_behind_a_link_is_read_and_watched(shop: DbtCopy) -> None:
-    """Links of the project's own may lead out of it, as dbt follows them."""
     path = shop.root / "seeds/raw_orders.csv"
-    target = shop.root.parent / "orders.csv"
+    target = shop.root / "orders.csv"
     before = shop.load().models
     path.rename(target)
     path.symlink_to(target)
@@ -177,6 +176,14 @@ def test_a_seed_behind_a_link_is_read_and_watched(shop: DbtCopy) -> None:
     kind = shop.load().models[ModelName("main", "raw_orders")].kind
     assert isinstance(kind, Seed)
     assert (kind.row_count, shop.read) == (4, ["seed.shop.raw_orders"])
+
+
+def test_a_seed_behind_a_link_out_of_the_project_is_refused(shop: DbtCopy) -> None:
+    path = shop.root / "seeds/raw_orders.csv"
+    path.rename(shop.root.parent / "orders.csv")
+    path.symlink_to("../../orders.csv")
+    with pytest.raises(ProjectError, match=r"seeds/raw_orders.csv.* lies outside the project"):
+        shop.load()
 
 
 def test_times_of_day_in_a_seed_are_texts_which_is_said(shop: DbtCopy) -> None:

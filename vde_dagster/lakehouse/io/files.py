@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError, UsageError
-from vde_dagster.lakehouse.io.locations import is_tables_own
+from vde_dagster.lakehouse.io.locations import is_tables_own, require_inside
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class MetadataFiles:
         Args:
             files: (location, content); no location may exist yet.
         """
-        listed = list(files)
+        listed = [(require_inside(location), data) for location, data in files]
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
             if len(local) == len(listed):
@@ -172,7 +172,7 @@ class MetadataFiles:
     ) -> None:
         """Delete files and folders left empty; what is gone already is no error."""
         folders: set[str] = set()
-        for location in locations:
+        for location in map(require_inside, locations):
             with self._effects.at(point, location):
                 path = local_path(location)
                 if path is None:
@@ -189,6 +189,7 @@ class MetadataFiles:
 
     def delete_tree(self, location: str, point: str) -> None:
         """Delete all below the base location of one table, whose unique id is its last part."""
+        require_inside(location)
         with self._effects.at(point, location):
             path = local_path(location)
             if path is not None:

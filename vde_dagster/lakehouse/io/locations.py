@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.tables.table import TableRef
 
 _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
@@ -24,8 +25,33 @@ def warehouse_uri(warehouse: str) -> str:
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
-    """Return the base location of a physical table; its last part ends with the unique id."""
-    return f"{warehouse.rstrip('/')}/{ref.namespace}/{ref.name}-{table_id}"
+    """Return the base location of a physical table; its last part ends with the unique id.
+
+    Signs that storages read as something else than a part of a name are left out of it.
+    """
+    return f"{warehouse.rstrip('/')}/{_plain(ref.namespace)}/{_plain(ref.name)}-{table_id}"
+
+
+def _plain(name: str) -> str:
+    found = _NOT_OF_NAMES.sub("-", name).strip(". ")
+    return found if found and ".." not in found else _slug(name)
+
+
+_NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
+
+
+def require_inside(location: str) -> str:
+    """Return a location whose path names no folder above itself, for what is written or deleted.
+
+    Raises:
+        ExecutionError: It has a part `..` or a NUL.
+    """
+    if "\0" in location or ".." in re.split(r"[/\\]", location):
+        raise ExecutionError(
+            f"{location!r} leads out of its own folder: nothing was written or deleted",
+            hint="`vde fsck` names the table that has this location",
+        )
+    return location
 
 
 def is_tables_own(location: str, table_id: str) -> bool:

@@ -212,5 +212,5 @@ def _added(left: Any, right: Any) -> Any:
 
     size = sum(len(side) for side in (left, right) if isinstance(side, str | bytes | list))
     if size > _MOST_SIZE:
-        return CELEvalError(f"a text or list is made of more than {_MOST_SIZE:,} parts")
+        return CELEvalError(f"a text or list has more than {_MOST_SIZE:,} parts")
     return base_functions["_+_"](left, right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections import Counter
 from dataclasses import dataclass
@@ -123,6 +124,50 @@ class Limits:
     by_address: int = 250
 
 
+class _StrictConnection(h11.Connection):
+    """Connection that refuses a head whose body two servers could delimit differently.
+
+    h11 takes `Transfer-Encoding` where there is a `Content-Length`, too, joins equal lengths and
+    folded lines, and reads lines that end with LF alone. A proxy in front of this server may read
+    any of these in the other way (RFC 9112, 6.3 and 11.2).
+    """
+
+    def next_event(self) -> Any:
+        """Return the next event.
+
+        Raises:
+            h11.RemoteProtocolError: The head of the next request is ambiguous.
+        """
+        if self.their_state is h11.IDLE and _is_ambiguous(self.trailing_data[0]):
+            raise h11.RemoteProtocolError("the request's head is ambiguous")
+        return super().next_event()
+
+
+_HEAD_ENDS = re.compile(rb"\n\r?\n")
+_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
+_ENCODING = re.compile(rb"transfer-encoding[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
+
+
+def _is_ambiguous(received: bytes) -> bool:
+    """Return whether the whole head at the start of what was received is ambiguous."""
+    received = received.lstrip(b"\r\n")
+    ends = _HEAD_ENDS.search(received)
+    if ends is None:
+        return False
+    head = received[: ends.end()]
+    if head.count(b"\n") != head.count(b"\r\n") or head.count(b"\r") != head.count(b"\r\n"):
+        return True
+    request, *fields = head.split(b"\r\n")[:-2]
+    if any(field[:1] in (b" ", b"\t") for field in fields):
+        return True
+    lengths = [found[1] for field in fields if (found := _LENGTH.fullmatch(field))]
+    encodings = [found[1] for field in fields if (found := _ENCODING.fullmatch(field))]
+    if encodings:
+        is_chunked = [one.lower() for one in encodings] == [b"chunked"]
+        return bool(lengths) or not is_chunked or not request.endswith(b"HTTP/1.1")
+    return len(lengths) > 1 or not all(re.fullmatch(rb"[0-9]{1,18}", one) for one in lengths)
+
+
 def limited(limits: Limits) -> type[H11Protocol]:
     """Return a protocol for Uvicorn that refuses what is beyond some limits."""
     addresses: Counter[str] = Counter()
@@ -133,6 +178,10 @@ def limited(limits: Limits) -> type[H11Protocol]:
         _timer: asyncio.TimerHandle | None = None
         _received = 0
         _slow: asyncio.TimerHandle | None = None
+
+        def __init__(self, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
+            super().__init__(config, *args, **kwargs)
+            self.conn = _StrictConnection(h11.SERVER, limits.head_bytes)
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -190,6 +239,14 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._refuse("413 Content Too Large", "nothing here takes a body")
             else:
                 self._watch()
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no valid request, and stop its application if it is running."""
+            self._refuse("400 Bad Request", "this is not a valid request")
+            cycle: Any = self.cycle
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

@@ -45,8 +45,9 @@ def site_route(root: Path) -> APIRouter:
     def file(version: str, path: str) -> Response:
         """Answer a file of the site that was built of an environment, or of a version of one."""
         name = path or "index.html"
-        found = _folder(root, version) / name
-        if not _FILES.fullmatch(name) or not found.is_file():
+        folder = _folder(root, version)
+        found = folder / name
+        if not _FILES.fullmatch(name) or not _lies_in(found, folder):
             raise ServeError(404, "the site has no such file")
         headers = {
             "Content-Security-Policy": _POLICY,
@@ -65,7 +66,16 @@ def _folder(root: Path, version: str) -> Path:
     meant = f"@{known.meant}" if known.meant is not None else ""
     named = f"{known.environment}{meant}"
     folder = root / "build" / f"docs-{named}"
-    if not _OF.fullmatch(named) or not (folder / "data" / "index.js").is_file():
+    is_site = _OF.fullmatch(named) and not folder.is_symlink()
+    if not is_site or not _lies_in(folder / "data" / "index.js", folder):
         told = f"vde docs build {named}" if _OF.fullmatch(named) else "vde docs build ENV"
         raise ServeError(404, f"no site was built of it; whoever runs the server can: {told}")
     return folder
+
+
+def _lies_in(file: Path, folder: Path) -> bool:
+    """Return whether a path is a file in a folder, wherever symbolic links in it lead."""
+    try:
+        return file.is_file() and file.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # A loop of links, or a NUL in the name.
+        return False

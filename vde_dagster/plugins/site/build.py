@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from typing import BinaryIO
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.site.compact import compact
@@ -79,5 +83,21 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 
 class _Quiet(SimpleHTTPRequestHandler):
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Answer a file of the folder; a link that leads out of it is none, nor is a listing."""
+        if not self._is_page(self.translate_path(self.path)):
+            self.send_error(HTTPStatus.NOT_FOUND, "File not found")
+            return None
+        return super().send_head()
+
+    def _is_page(self, path: str) -> bool:
+        try:
+            folder, found = os.path.realpath(self.directory), os.path.realpath(path)
+        except ValueError:  # There is a NUL in it.
+            return False
+        if found != folder and not found.startswith(f"{folder}{os.sep}"):
+            return False
+        return os.path.isfile(found) or os.path.isfile(os.path.join(found, "index.html"))
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing of requests."""

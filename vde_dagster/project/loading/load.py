@@ -26,7 +26,7 @@ from vde_dagster.project.configuration.config_files import (
     load_dotenv,
     variables_that_set,
 )
-from vde_dagster.project.files import Hasher
+from vde_dagster.project.files import Hasher, link_flaw
 from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.relation_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
@@ -83,6 +83,10 @@ class ProjectLoad:
             raise ProjectError(
                 f"there is no folder {self.root}", hint="give a folder that has models/ in it"
             )
+        for file in _SETTINGS_FILES:
+            flaw = link_flaw(str(self.root), file)
+            if flaw is not None:
+                raise flaw
         self.use_cache = use_cache
         self._index_changed = False
         self.cache = ProjectCache.open(self.root, use=use_cache)

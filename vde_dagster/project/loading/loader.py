@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest, meant
+from vde_dagster.base.names import ModelName, place_flaw
+from vde_dagster.base.texts import closest, meant, printable
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
@@ -94,6 +94,10 @@ def assemble(
         tests.extend(file.tests)
         for item in file.models:
             model = item.model
+            flaw = _flawed_name(model)
+            if flaw is not None:
+                problems.append(flaw)
+                continue
             other = loaded.setdefault(model.name, item).model
             if other is model:
                 continue
@@ -121,6 +125,20 @@ def assemble(
     if complete:
         problems += _unknown_tests(models, tests)
     return models, tuple(test for test in tests if test.model in models), problems
+
+
+def _flawed_name(model: Model) -> ProjectError | None:
+    """Return the mistake of a name that cannot be a folder's; tables of others have any name."""
+    for part in () if model.kind.is_external else model.name:
+        flaw = place_flaw(part)
+        if flaw is not None:
+            return ProjectError(
+                f"'{printable(part)}' in the name of a model {flaw}",
+                hint="names of models become names of folders: use letters, digits and underscores",
+                location=model.location,
+                models=(model.name,),
+            )
+    return None
 
 
 def _add_externals(

@@ -29,7 +29,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": lambda a, b: _product(a, b),
-    "mod": lambda a, b: _number_of(a) % _number_of(b),
+    "mod": lambda a, b: _require_number(a) % _require_number(b),
     "pow": lambda a, b: _power(a, b),
     "intdiv": operator.floordiv,
     "eq": operator.eq,
@@ -152,7 +152,7 @@ def _is_like(text: str, pattern: str) -> bool:
     """Say whether a text is like a pattern, in time that grows with both and no more."""
     if len(text) * len(pattern) > _MOST_COMPARED:
         raise ValueError("the text and its pattern are too long")
-    first, *others = [_one_sign(part) for part in pattern.split("%")]
+    first, *others = [_literal_part(part) for part in pattern.split("%")]
     if not others:
         return first.fullmatch(text) is not None
     found = first.match(text)
@@ -162,7 +162,7 @@ def _is_like(text: str, pattern: str) -> bool:
     return ends is not None
 
 
-def _one_sign(part: str) -> re.Pattern[str]:
+def _literal_part(part: str) -> re.Pattern[str]:
     return re.compile("".join("." if s == "_" else re.escape(s) for s in part), re.DOTALL)
 
 
@@ -173,7 +173,7 @@ def _number(text: str) -> int | float:
         raise NotConstantError(shortened(text, 60)) from error
 
 
-def _number_of(value: Any) -> Any:
+def _require_number(value: Any) -> Any:
     if not isinstance(value, int | float):
         raise TypeError("a text has no remainder")
     return value

@@ -22,7 +22,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.variables import AS_TEXT, NUMBERS, STAGE, TIME_VARIABLES
-from vde_dagster.project.sandbox import LimitExceededError, Sandbox, copied
+from vde_dagster.project.sandbox import OWN_FILTERS, LimitExceededError, Sandbox, copied
 from vde_dagster.sql.edits import Edit, Expanded, ExpandedSource, apply_edits
 from vde_dagster.sql.scanner import SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
@@ -216,7 +216,7 @@ def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
         extensions=_EXTENSIONS, undefined=_Missing, autoescape=False, finalize=finalize
     )
     environment.filters = {
-        name: function if name in _PRINTING else _only_known(function)
+        name: function if name in _PRINTING or name in OWN_FILTERS else _only_known(function)
         for name, function in environment.filters.items()
     }
     return environment

@@ -107,11 +107,8 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
         # By a string first: pathlib raises for a name that is longer than any file's.
         if os.path.isfile(root / candidate):
             target = (root / candidate).resolve()
-            inside = os.path.normpath(candidate)
-            if target.is_relative_to(root):
-                return target.relative_to(root).as_posix()
-            if not os.path.isabs(inside) and not inside.startswith(".."):
-                return Path(inside).as_posix()  # The project has a symbolic link to it.
+            if target.is_relative_to(root.resolve()):
+                return target.relative_to(root.resolve()).as_posix()
             raise ProjectError(
                 f"the seed's file '{written}' lies outside the project",
                 hint=f"move it to {settings.seeds_dir}/",

@@ -145,7 +145,9 @@ class OwnFiles:
         readers |= dict.fromkeys(found.docs, self._docs)
         readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
         readers |= dict.fromkeys(found.metrics, partial(self._by_plugin, "metrics"))
-        return readers | dict.fromkeys(found.tests, self._tests)
+        readers |= dict.fromkeys(found.tests, self._tests)
+        # Reading the text of one of these raises the reason why it is refused.
+        return readers | dict.fromkeys(found.flawed, self._externals)
 
     @property
     def _audit_files(self) -> tuple[str, ...]:
