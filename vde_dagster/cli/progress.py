@@ -110,6 +110,10 @@ class ApplyProgress:
 
     def _advance(self, event: IntervalFilled) -> None:
         name = event.snapshot.name
+        from rich.markup import escape
+
+        for note in event.result.notes:
+            self._say(f"[yellow]{escape(note)}[/]")
         if event.skipped is not None:
             self._skipped.add(name)
         task = self._task(name)

@@ -91,6 +91,7 @@ class FillResult:
         output: Digests of the written rows, when they were asked for and could be taken.
         task_seconds: How long the engine's tasks ran, added up; None when it does not say.
         bytes_read: The size of the files that they scanned; None when it is not known of all.
+        notes: Warnings about the rows, for people who watch the fill.
     """
 
     rows: int | None
@@ -100,6 +101,7 @@ class FillResult:
     output: Output | None = None
     task_seconds: float | None = None
     bytes_read: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

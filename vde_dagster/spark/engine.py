@@ -203,6 +203,7 @@ class SparkEngine:
             output=output,
             task_seconds=usage.task_seconds,
             bytes_read=usage.bytes_read,
+            notes=tuple(write.notes),
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:

@@ -60,6 +60,32 @@ def test_any_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> 
         assert loaded(table, [*loads, loads[0]]) == expected
 
 
+@pytest.mark.parametrize(
+    ("more", "rows", "number"),
+    [
+        ("", [("a", 1, 1, "crm"), ("a", 1, 1, "erp"), ("b", 1, 1, "crm")], 0),
+        ("", [("a", 1, 1, "crm"), ("a", 1, 2, "crm"), ("a", 2, 1, "erp"), ("b", 1, 1, "crm")], 1),
+        ("", [("a", 1, None, "crm"), ("a", 1, 2, "crm"), ("b", 1, 1, "x"), ("b", 2, 1, "x")], 2),
+        (", compare v", [("a", 1, 1, "crm"), ("a", 2, 1, "crm")], 0),
+        (", set_key number", [("a", 1, 1, "crm"), ("a", 2, 1, "crm")], 0),
+        (", set_key number", [("a", 1, 1, "crm"), ("a", 1, 2, "crm")], 1),
+        (", sequence number", [("a", 1, 1, "crm"), ("a", 2, 2, "crm")], 0),
+        (", sequence number", [("a", 1, 1, "crm"), ("a", 1, 2, "crm")], 1),
+        (", absent DELETE", [("a", 1, 1, "crm"), ("a", 1, 2, "crm")], 1),
+    ],
+)
+def test_states_that_are_left_out_are_counted(more: str, rows: list[Any], number: int) -> None:
+    kind = kind_of(f"CHANGES (key hk, time ldts, source rsrc{more})")
+    assert isinstance(kind, Changes)
+    added = {column.name: column.type for column in kind.added_columns}
+    states = states_of(kind, {**COLUMNS, **added})
+    given = [(key, one, v, "2024-01-01", source) for key, one, v, source in rows]
+    with empty_duckdb() as database:
+        run(database, f"CREATE TABLE came AS {Table('t', '', COLUMNS, ()).values(given)}")
+        run(database, f"CREATE TABLE one AS {states.one('came', None)}")
+        assert run(database, states.discarded("one")) == [(number,)]
+
+
 def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:
     """The rows of a table, from all that ever came: (key, number, value, day, source)."""
 

@@ -41,7 +41,7 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
     """The rows of a table after some loads, sorted."""
     kind = kind_of(table.kind)
     assert isinstance(kind, FirstSeen)
-    earliest = Earliest(table.columns, kind.key, kind.named_columns[len(kind.key) :])
+    earliest = Earliest(table.columns, kind.key, kind.order)
     with empty_duckdb() as database:
         run(database, f"CREATE TABLE t AS {table.values([])}")
         for rows in loads:

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.duck import empty_duckdb
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.vault.tables import Query, read_queries, run, values_of
@@ -25,6 +30,31 @@ def test_a_generated_query_has_the_expected_rows(case: Query) -> None:
         found = sorted(run(database, case.expanded), key=repr)
         assert [column[0] for column in database.description] == list(case.columns)
         assert found == sorted(run(database, case.wanted), key=repr)
+
+
+@pytest.mark.parametrize("variables", [{}, {"vault_hash": "sha1", "vault_compat": "automate_dv"}])
+def test_a_hashdiff_of_all_columns_but_some_is_that_of_the_others(
+    variables: dict[str, str],
+) -> None:
+    """The source's columns count, as AutomateDV's `exclude_columns` has it, with derived values."""
+    types = {"code": "string", "number": "int", "note": "string", "rsrc": "string"}
+    known = KnownColumns({ModelName("v", "crm"): types})
+    scope = MacroScope(variables, {}, names=TableNames("c", "v"), known_columns=known)
+
+    def written(rest: str) -> str:
+        text = f"@STAGE(crm, derived := (now() AS ldts, 'x' AS rsrc), {rest})"
+        return Expander(SourceText(Path("m.sql"), text), scope).expand(whole=True).text
+
+    for left_out, others in (
+        ("code, rsrc", "number, note"),
+        ("NUMBER", "rsrc, note, code"),
+        ("", "code, note, number, rsrc"),
+    ):
+        every = written(f"hashdiffs := (ALL_EXCEPT({left_out}) AS hashdiff)")
+        listed = written(f"hashed := (@HASHDIFF({others}) AS hashdiff)")
+        assert every.replace("`", "") == listed.replace("`", "")
+    both = written("hashdiffs := (ALL_EXCEPT(code) AS a, ALL_EXCEPT(note) AS b)")
+    assert both.count(" AS `a`") == both.count(" AS `b`") == 1
 
 
 VAULT = {
@@ -132,6 +162,29 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
         ("@PIT(vault.hub, hk, crm.days, (a.sat, n, m))", "@PIT cannot read the satellite"),
         ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE walks from one key"),
         ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
+        ("@STAGE(crm.customers, null_required := nam)", "no column 'nam', which null_required"),
+        ("@STAGE(crm.customers, null_optional := at)", "of type TIMESTAMP, which '-2' is no value"),
+        (
+            "@STAGE(crm.customers, null_optional := id, null_required := (name, id))",
+            "'id' is required and optional",
+        ),
+        (
+            "@STAGE(crm.customers, hashdiffs := (@HASHDIFF(name) AS h))",
+            "cannot read .* 'hashdiffs'",
+        ),
+        (
+            "@STAGE(crm.customers, hashdiffs := (ALL_EXCEPT(nam) AS h))",
+            "no column 'nam', which ALL",
+        ),
+        (
+            "@STAGE(crm.customers, hashdiffs := (ALL_EXCEPT(id, name, phone, at) AS h))",
+            "nothing is left for h",
+        ),
+        ("@STAGE(crm.customers, ranked := (RANK() OVER (ORDER BY id)))", "in 'ranked' has no name"),
+        (
+            "@BRIDGE(vault.hub, hk, crm.days, (vault.l, hk, o), link_keys := (a, b))",
+            "1 links and 2 link_keys",
+        ),
         ("@WITH_GHOST(vault.hub_customer, id, time_type := 'day')", "time_type is not 'day'"),
         ("@STAGE(crm.nothing)", "the columns of crm.nothing are not known"),
     ],

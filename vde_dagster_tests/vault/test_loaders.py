@@ -50,6 +50,39 @@ def _snapshots(folder: ProjectFolder) -> dict[str, Snapshot]:
     return {str(one.name): one for one in made.values()}
 
 
+UNTYPED = {
+    "": ("hk, id, ldts of vault.hub__crm", "the columns of crm.rows, erp.rows with their types"),
+    "- {name: crm.rows}": ("hk, id, ldts of vault.hub__crm", "the columns of crm.rows"),
+    "- {name: crm.rows, columns: {hk: unknown, id: int, ldts: date}}": (
+        "hk of vault.hub__crm",
+        "CAST(hk AS STRING) AS hk",
+    ),
+}
+
+
+@pytest.mark.parametrize("declared", UNTYPED)
+def test_a_stored_hub_of_unknown_types_says_what_to_declare(tmp_path: Path, declared: str) -> None:
+    """The query over the sources' tables is not the author's, so the hint is about the sources."""
+    header = HEADER.replace("BY_SOURCE)", "BY_SOURCE, stored true)")
+    query = """
+    SELECT hk, id, ldts, 'CRM' AS rsrc FROM crm.rows WHERE ldts BETWEEN @start_date AND @end_date
+    UNION ALL SELECT hk, number, at, 'erp' FROM erp.rows
+    """
+    files = {"models/hub.sql": header + query, "external_models.yaml": declared}
+    message, hint = UNTYPED[declared]
+    folder = ProjectFolder(tmp_path, files)
+    with pytest.raises(ProjectError, match=f"the types of {message} are not known") as raised:
+        _snapshots(folder)
+    assert raised.value.location is not None
+    assert hint in (raised.value.hint or "")
+    typed = "{hk: string, id: int, number: int, ldts: date, at: date}"
+    folder.write(
+        "external_models.yaml",
+        f"- {{name: crm.rows, columns: {typed}}}\n- {{name: erp.rows, columns: {typed}}}",
+    )
+    assert _snapshots(folder)["vault.hub"].model.kind.name == "INCREMENTAL_BY_CHANGES"
+
+
 def test_each_source_is_a_model_and_the_hub_is_a_view_that_is_understood(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, FILES)
     found = _snapshots(folder)

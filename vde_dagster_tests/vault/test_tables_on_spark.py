@@ -105,3 +105,47 @@ def test_spark_has_the_rows_of_every_generated_query(spark_engine: SparkEngine) 
         found += texts(made, number).collect()
         wanted.append(texts(session.sql(case.wanted), number))
     assert sorted(found, key=repr) == sorted(reduce(DataFrame.union, wanted).collect(), key=repr)
+
+
+SKIPPING = [
+    (
+        "FIRST_SEEN (key (hk, number), time ldts, source rsrc, skip_null (hk, number, v))",
+        [("a", 1, 1, "2024-01-01", "crm")],
+    ),
+    (
+        "CHANGES (key hk, time ldts, source rsrc, set_key number, skip_null (hk, number))",
+        [("a", 1, 1, "2024-01-01", "crm"), ("a", 1, None, "2024-01-02", "crm")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "expected"), SKIPPING)
+def test_rows_with_null_in_named_columns_are_left_out(
+    spark_engine: SparkEngine, kind: str, expected: list[Any]
+) -> None:
+    """AutomateDV leaves rows out whose hash key, or one of a link's foreign keys, is NULL."""
+    columns = {"hk": "string", "number": "int", "v": "int", "ldts": "date", "rsrc": "string"}
+    table = Table("t", kind, columns, ())
+    held = warehouse(spark_engine, table)
+    given: list[Any] = [
+        (None, 1, 1, "2024-01-01", "crm"),
+        ("a", None, 1, "2024-01-01", "crm"),
+        ("a", 1, 1, "2024-01-01", "crm"),
+        ("a", 1, None, "2024-01-02", "crm"),
+    ]
+    for day in (1, 2):
+        assert held.fill(together(table, [given], ["c"]), days(day, day + 1)).notes == ()
+    shown = ", ".join(f"CAST({name}_1 AS STRING)" for name in columns)
+    wanted = [tuple(None if v is None else str(v) for v in row) for row in expected]
+    assert held.rows(shown) == sorted(wanted, key=str)
+
+
+def test_a_fill_notes_how_many_states_it_left_out(spark_engine: SparkEngine) -> None:
+    columns = {"hk": "string", "v": "int", "ldts": "date", "rsrc": "string"}
+    table = Table("t", "CHANGES (key hk, time ldts, source rsrc)", columns, ())
+    held = warehouse(spark_engine, table)
+    rows = [("a", 1, "2024-01-01", "crm"), ("a", 2, "2024-01-01", "crm")]
+    (note,) = held.fill(together(table, [rows], ["c"]), days(1, 2)).notes
+    assert "1 times several states of one (in_case, hk) came at one load date" in note
+    assert "sequence" in note
+    assert held.fill(together(table, [rows[:1]], ["c"]), days(2, 3)).notes == ()

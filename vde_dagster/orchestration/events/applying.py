@@ -194,6 +194,8 @@ def log_event(log: dg.DagsterLogManager, event: Event) -> None:
             elif filled.seconds is not None and not event.recovered:
                 how = f"filled in {filled.seconds:.1f} s"
             log.info(f"{snapshot.name}: {span(event.interval)} {how}{rows}")
+            for note in filled.notes:
+                log.warning(note)
         case MemoryLacked():
             log.warning(event.text)
         case AuditFinished(snapshot=snapshot, audit=audit) if failed := event.result.failed_rows:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
@@ -244,12 +245,58 @@ def local_in_none(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
         and not columns_of_key(model.query, schema, known.changed_by)
     ):
         key = ", ".join(known.changed_by)
+        place = place_in_header(model, "kind", known.changed_by[0])
+        missing = _missing_types(parents, schema, model.query, known.changed_by)
+        if missing is not None:
+            yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
+            return
         yield Problem(
             f"{model.name}: no table that it reads tells by its rows which {key} they change",
             "take a key by which the query joins, groups and partitions, unchanged from a parent's "
             "columns; or kind FULL",
-            place_in_header(model, "kind", known.changed_by[0]),
+            place,
         )
+
+
+def _missing_types(
+    parents: Mapping[ModelName, Snapshot],
+    schema: Mapping[str, Mapping[str, str]],
+    query: str,
+    key: Sequence[str],
+) -> tuple[str, str] | None:
+    """Return a message and a hint where parents would tell changed keys, were their types known."""
+    from vde_dagster.semantics.locality import columns_of_key
+
+    untyped = {
+        name: [c for c, type_ in schema[str(name)].items() if type_ == "UNKNOWN" and c != "*"]
+        for name in parents
+    }
+    untyped = {name: columns for name, columns in untyped.items() if columns}
+    known = {
+        column.lower(): type_
+        for types in schema.values()
+        for column, type_ in types.items()
+        if type_ != "UNKNOWN"
+    }
+    typed = {
+        table: {
+            c: known.get(c.lower(), "STRING") if type_ == "UNKNOWN" else type_
+            for c, type_ in types.items()
+        }
+        for table, types in schema.items()
+    }
+    if not untyped or not columns_of_key(query, typed, key):
+        return None
+    first, columns = next(iter(untyped.items()))
+    read = dict.fromkeys(
+        str(one) for name in untyped for one in parents[name].model.depends_on or [name]
+    )
+    return (
+        f"the types of {', '.join(columns)} of {first} are not known, so it is not known which "
+        f"{', '.join(key)} its rows change",
+        f"declare the columns of {listed(list(read))} with their types in external_models.yaml, or "
+        f"cast them in the SELECT: CAST({columns[0]} AS STRING) AS {columns[0]}",
+    )
 
 
 def _has_interval(model: Model) -> bool:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+SEVERAL = "vde_several_states"
+"""Column of the rows that came: whether another state of the same key and time is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class States:
     """Writes the SQL by which rows become states; to be run in UTC.
@@ -99,11 +103,23 @@ class States:
         least = dict.fromkeys((*first, *self.compare, *self.data))
         rank = ", ".join(sortable(quote(n), self.types[n]) for n in least if n not in self.identity)
         order = f"STRUCT({rank})" if rank else quote(self.time)
+        by = f"PARTITION BY {_names(self.identity)}"
+        compared = [sortable(quote(n), self.types[n]) for n in self.compare]
+        state = f"STRUCT({', '.join(compared)})" if compared else "TRUE"
+        several = f"MIN({state}) OVER ({by}) <> MAX({state}) OVER ({by})"
         return (
-            f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY "
-            f"{_names(self.identity)} ORDER BY {order}) AS vde_row_number "
+            f"SELECT {names}, {SEVERAL} FROM (SELECT {names}, ROW_NUMBER() OVER ({by} "
+            f"ORDER BY {order}) AS vde_row_number, {several} AS {SEVERAL} "
             f"FROM ({rows}) vde_came) vde_ranked WHERE vde_row_number = 1"
         )
+
+    def discarded(self, one: str) -> str:
+        """Return the query of how many keys and times had several states, of which one is kept.
+
+        Args:
+            one: The name of the rows that `one` returns.
+        """
+        return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
         """Return the query of the times at which keys are gone: there just before, and not then.
@@ -336,7 +352,8 @@ class ChangesWriter(Strategy):
         check_time(write, kind.time)
         states = states_of(kind, write.types, write.physical)
         # Rows are asked for several times, and a query may not return the same ones twice.
-        came = write.frame.select(*map(quote, states.data))
+        there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
+        came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
         with _kept(write, came) as source, write.committing(), in_utc(write.session):
             _check_nulls(write, kind, states, source)
             write_staged(
@@ -374,11 +391,29 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
         if kind.deletes:
             gaps = kept.enter_context(_kept(write, sql(states.gaps(one))))
             _check_deletions(write, kind, states.deletions(source, one, gaps))
+        (discarded,) = sql(states.discarded(one)).collect()[0]
+        if discarded:
+            write.notes.append(_several_states(write, kind, discarded))
         rows = sql(states.states(one, gaps))
         if first:
             write.writer(rows, staging).overwrite(condition("true"))
         else:
             sql(states.merge(target, source, kept.enter_context(_kept(write, rows))))
+
+
+def _several_states(write: Write, kind: Changes, number: int) -> str:
+    """Say that states were left out, because the table has one for a key and time."""
+    moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
+    what = f"({', '.join((*kind.key, *kind.set_key))})"
+    hint = (
+        "name a column that orders them: sequence"
+        if kind.sequence is None and not kind.deletes
+        else f"let the source deliver one state of {what} at a time"
+    )
+    return (
+        f"{write.task.snapshot.name} {write.task.interval.text}: {number:,} times several states "
+        f"of one {what} came at one {moment}; one of them is kept. To keep them all, {hint}"
+    )
 
 
 def _check_deletions(write: Write, kind: Changes, query: str) -> None:

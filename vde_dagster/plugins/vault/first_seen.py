@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vde_dagster.base.names import quote
@@ -64,6 +64,12 @@ class Earliest:
         return f"STRUCT({', '.join(values)})"
 
 
+def with_values(source: str, columns: Iterable[str]) -> str:
+    """Return what stands behind FROM for the rows of a source without NULL in some columns."""
+    there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
+    return f"(SELECT * FROM {source} WHERE {there})" if there else source
+
+
 def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
     """Return a query that fails at the first row with NULL in one of some columns.
 
@@ -84,7 +90,8 @@ def refusal(write: Write, column: str) -> ExecutionError:
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: a row has NULL in '{column}', "
         f"which its kind {model.kind.name} names",
-        hint="leave such rows out, or give them the zero key: @HASH_KEY(…, nulls := 'zero')",
+        hint=f"leave such rows out with skip_null {column}, or give them the zero key: "
+        "@HASH_KEY(…, nulls := 'zero')",
         location=model.location,
     )
 
@@ -144,12 +151,13 @@ class FirstSeenWriter(Strategy):
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, FirstSeen)
         key = [write.physical_name(name) for name in kind.key]
-        order = [write.physical_name(name) for name in kind.named_columns[len(kind.key) :]]
+        order = [write.physical_name(name) for name in kind.order]
         check_time(write, kind.time)
         earliest = Earliest(write.types, key, order)
         named = (*kind.key, kind.time)
         with write.source() as source, write.lock:
-            rows = _without_nulls(earliest.rows(source), write.types, [*key, order[0]])
+            complete = with_values(source, map(write.physical_name, kind.skip_null))
+            rows = _without_nulls(earliest.rows(complete), write.types, [*key, order[0]])
             try:
                 if write.task.anew:
                     frame = write.session.sql(rows)

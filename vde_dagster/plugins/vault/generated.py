@@ -116,6 +116,7 @@ def pit(
     key: list[str],
     as_of: SQL,
     *satellites: list[str],
+    columns: list[str] | None = None,
     time: str = "ldts",
     algorithm: str = "",
     form: str = "",
@@ -129,6 +130,7 @@ def pit(
     Args:
         satellites: One with a sequence stands in brackets with it, `(satellite, number)`: of the
             states of one time the last one holds, and its number is beside its time.
+        columns: Further columns of the hub, or of the link: business keys, keys of its hubs.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
         algorithm, form, time_type: As of `@GHOST`.
     """
@@ -144,7 +146,7 @@ def pit(
             )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
     beginning = ghost(evaluator, "time", time_type=time_type)
-    columns = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in key)]
+    shown = [f"a.{AS_OF}", *(f"h.{quote(name)}" for name in (*key, *_more(key, columns)))]
     names: set[str] = set()
     joins = ""
     for number, (satellite, *sequence) in enumerate(satellites, 1):
@@ -155,11 +157,11 @@ def pit(
             )
         names.add(name.lower())
         begun, end = f"{alias}.{quote(time)}", f"{alias}.{_end(time)}"
-        columns += [
+        shown += [
             f"COALESCE({alias}.{quote(one)}, {zero}) AS {quote(f'{name}_{one}')}" for one in key
         ]
-        columns.append(f"COALESCE({begun}, {beginning}) AS {quote(f'{name}_{time}')}")
-        columns += [
+        shown.append(f"COALESCE({begun}, {beginning}) AS {quote(f'{name}_{time}')}")
+        shown += [
             f"COALESCE({alias}.{quote(one)}, {_FIRST}) AS {quote(f'{name}_{one}')}"
             for one in sequence
         ]
@@ -173,7 +175,7 @@ def pit(
             f" LEFT JOIN ({_ended(times, key, time)}) AS {alias} ON {_same(key, alias, 'h')} "
             f"AND {begun} <= a.{AS_OF} AND ({end} IS NULL OR {end} > a.{AS_OF})"
         )
-    return f"SELECT {', '.join(columns)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
+    return f"SELECT {', '.join(shown)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
 
 
 def bridge(
@@ -182,6 +184,8 @@ def bridge(
     key: list[str],
     as_of: SQL,
     *hops: list[str],
+    columns: list[str] | None = None,
+    link_keys: list[str] | None = None,
     time: str = "ldts",
     algorithm: str = "",
     form: str = "",
@@ -194,6 +198,8 @@ def bridge(
         as_of: As of `@PIT`.
         hops: A link, its key that was met before, and the one that it leads to; of the rows of
             `@EFFECTIVITY` also the column of their end: `(table, from, to, end_ldts)`.
+        columns: Further columns of the hub.
+        link_keys: The links' own keys, one for each step; the zero key where it does not go on.
     """
     if len(key) != 1 or not hops or not all(len(hop) in (3, 4) for hop in hops):
         raise evaluator.error(
@@ -201,8 +207,13 @@ def bridge(
             "write @BRIDGE(hub, key, as_of, (link, from, to), (effectivity, from, to, end_ldts))",
         )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
-    columns = [f"a.{AS_OF}", f"h.{quote(key[0])}"]
-    here, joins = columns[-1], ""
+    if link_keys is not None and len(link_keys) != len(hops):
+        raise evaluator.error(
+            f"@BRIDGE has {len(hops)} links and {len(link_keys)} link_keys",
+            "name the key of each link, in the order of the links",
+        )
+    here, joins = f"h.{quote(key[0])}", ""
+    shown = [f"a.{AS_OF}", here, *(f"h.{quote(name)}" for name in _more(key, columns))]
     for number, (link, come, go, *end) in enumerate(hops, 1):
         alias = f"l{number}"
         joins += (
@@ -212,11 +223,19 @@ def bridge(
         for until in (f"{alias}.{quote(name)}" for name in end):
             joins += f" AND ({until} IS NULL OR {until} > a.{AS_OF})"
         here = f"{alias}.{quote(go)}"
-        columns.append(f"COALESCE({here}, {zero}) AS {quote(go)}")
+        if link_keys is not None:
+            own = quote(link_keys[number - 1])
+            shown.append(f"COALESCE({alias}.{own}, {zero}) AS {own}")
+        shown.append(f"COALESCE({here}, {zero}) AS {quote(go)}")
     return (
-        f"SELECT DISTINCT {', '.join(columns)} FROM {_times(as_of)} AS a "
-        f"CROSS JOIN {hub} AS h{joins}"
+        f"SELECT DISTINCT {', '.join(shown)} FROM {_times(as_of)} AS a CROSS JOIN {hub} AS h{joins}"
     )
+
+
+def _more(key: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """Return further columns of a hub, without those of its key."""
+    own = set(map(str.lower, key))
+    return [name for name in columns or () if name.lower() not in own]
 
 
 def _ended(

@@ -59,6 +59,8 @@ _LOADERS = Property(
 _STORED_AS = {"name": "INCREMENTAL_BY_CHANGES"}
 """Of what the sources' tables got and lost come the keys whose winner may be another."""
 
+_SKIP_NULL = columns_property("skip_null")
+
 _FILLED = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
 
 
@@ -73,6 +75,7 @@ class FirstSeen(Kind):
         loaders: Where each source has a table of its own: those of them that have a cron of their
             own, by name; else None.
         stored: Whether what brings the tables of sources together is a table, too, and no view.
+        skip_null: Output columns in which NULL leaves a row out, in place of an error.
     """
 
     key: tuple[str, ...]
@@ -87,6 +90,7 @@ class FirstSeen(Kind):
     on_additive_change: str = later("allow")
     loaders: tuple[tuple[str, str], ...] | None = later(None)
     stored: bool = later(False)
+    skip_null: tuple[str, ...] = later(())
     name: Literal["FIRST_SEEN"] = "FIRST_SEEN"
 
     summary = "interval by interval; of each key the earliest row by time, then source, is kept"
@@ -99,6 +103,7 @@ class FirstSeen(Kind):
         _column("source"),
         _LOADERS,
         flag("stored"),
+        _SKIP_NULL,
         *_FILLED,
     )
 
@@ -110,8 +115,18 @@ class FirstSeen(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, and what says which row is the earliest."""
-        return (*self.key, self.time, *((self.source,) if self.source else ()))
+        """The key, the order, and the columns without which a row is left out."""
+        return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The key and the order."""
+        return (*self.key, *self.order)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns by which the earliest row is chosen: the time, then the source."""
+        return (self.time, *((self.source,) if self.source else ()))
 
     def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
         """Return a model for each source, and one over them, where sources load on their own."""
@@ -125,7 +140,7 @@ class FirstSeen(Kind):
             columns_of,
             whole=kind_from_json(_STORED_AS | {"key": list(self.key)}) if self.stored else View(),
             key=self.key,
-            order=self.named_columns[len(self.key) :],
+            order=self.order,
             source=self.source,
             crons=dict(self.loaders),
         )
@@ -165,6 +180,7 @@ class Changes(Kind):
         absent: What it means that a key is in no row of one time: `DELETE` or nothing (`KEEP`).
         most_deleted: The share of the keys that one time may delete.
         sequence: The output column that orders states of one time; None where a time has one.
+        skip_null: Output columns in which NULL leaves a row out, in place of an error.
     """
 
     key: tuple[str, ...]
@@ -182,6 +198,7 @@ class Changes(Kind):
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
     sequence: str | None = later(None)
+    skip_null: tuple[str, ...] = later(())
     name: Literal["CHANGES"] = "CHANGES"
 
     summary = "interval by interval; a row where a key's columns are not as just before in time"
@@ -197,6 +214,7 @@ class Changes(Kind):
         _column("sequence"),
         Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
         Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
+        _SKIP_NULL,
         *_FILLED,
     )
 
@@ -217,7 +235,7 @@ class Changes(Kind):
     def named_columns(self) -> tuple[str, ...]:
         """The key, what orders and what makes states."""
         source = (self.source,) if self.source else ()
-        return tuple(dict.fromkeys((*self.fixed, *source, *self.compare)))
+        return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:

@@ -10,6 +10,12 @@ from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 
 
+def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
+    """Return the versions of columns in which NULL leaves a row out."""
+    found = sorted(version_of(model, version, name) for name in names)
+    return ["skip null", *found, "|"] if found else []
+
+
 class FirstSeenMeaning(IncrementalMeaning):
     """One row per key: the earliest that any fill brought."""
 
@@ -17,9 +23,10 @@ class FirstSeenMeaning(IncrementalMeaning):
         """Add the key, and what decides which of its rows is kept: in the end all columns."""
         kind = kind_of(model, FirstSeen)
         key = sorted(version_of(model, version, name) for name in kind.key)
-        order = [version_of(model, version, name) for name in kind.named_columns[len(kind.key) :]]
+        order = [version_of(model, version, name) for name in kind.order]
         every = version.columns.values()
-        return digest("first seen", version.rows, *key, "|", *order, "|", *every)
+        skipped = _skipped(model, version, kind.skip_null)
+        return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
         """Say yes: the earliest of all rows is the earliest of the parts' earliest."""
@@ -55,6 +62,7 @@ class ChangesMeaning(IncrementalMeaning):
             *versions(*kind.set_key),
             "|",
             *(["sequence", *versions(kind.sequence), "|"] if kind.sequence else []),
+            *_skipped(model, version, kind.skip_null),
             *version.columns.values(),
         )
 

@@ -1,14 +1,24 @@
-"""`@STAGE`: the query of a vault's stage, in which what is derived and hashed is computed once."""
+"""`@STAGE`: the query of a vault's stage: derived columns, values for NULL, hashes, ranks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
+from vde_dagster.base.texts import suggest
+from vde_dagster.project.macros.calls import SQL
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.calls import SQL
+    from sqlglot import exp
+
     from vde_dagster.project.macros.evaluator import MacroEvaluator
+
+
+_NULLS = {"required": "-1", "optional": "-2"}
+"""Values for NULL without the variables `vault_null_required` and `vault_null_optional`."""
+_KEPT = "_original"
+"""The end of the column that keeps the value whose NULL is replaced."""
+_ALL_EXCEPT = "all_except"
 
 
 def stage(
@@ -17,6 +27,10 @@ def stage(
     derived: SQL | None = None,
     hashed: SQL | None = None,
     columns: list[str] | None = None,
+    null_required: list[str] | None = None,
+    null_optional: list[str] | None = None,
+    hashdiffs: SQL | None = None,
+    ranked: SQL | None = None,
 ) -> str:
     """`@STAGE(source, derived := (… AS a), hashed := (@HASH_KEY(a) AS hk))`: a stage's query.
 
@@ -26,17 +40,110 @@ def stage(
             source, keys as they are to be hashed. One with a column's name is instead of it.
         hashed: Expressions over the source's columns and those.
         columns: The source's columns that the stage has: all of them without it.
+        null_required, null_optional: Columns in which a value stands for NULL; the column's own
+            value is kept in one whose name ends in `_original`.
+        hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of all of the source's columns but some.
+        ranked: Window expressions over all of these, each with a name.
     """
-    made, hashes = _inside(derived), _inside(hashed)
+    made, hashes, ranks = _inside(derived), _inside(hashed), _inside(ranked)
     new = _aliases(evaluator, "derived", made)
-    _aliases(evaluator, "hashed", hashes)
-    known = evaluator.columns_to_types(source) if columns is None else columns
+    hash_names = list(_aliases(evaluator, "hashed", hashes).values())
+    rank_names = _aliases(evaluator, "ranked", ranks)
+    types = evaluator.columns_to_types(source) if columns is None else {}
+    known = list(types) if columns is None else columns
     kept = [quote(name) for name in known if name.lower() not in new]
-    inner = ", ".join([*kept, *([made] if made else [])])
-    if not hashes:
-        return f"SELECT {inner} FROM {source}"
-    names = ", ".join([*kept, *map(quote, new.values())])
-    return f"SELECT {names}, {hashes} FROM (SELECT {inner} FROM {source}) AS stage"
+    names = [*kept, *map(quote, new.values())]
+    query = f"SELECT {', '.join([*kept, *([made] if made else [])])} FROM {source}"
+    values = _null_values(evaluator, names, null_required or [], null_optional or [])
+    if values:
+        listed = []
+        for name in names:
+            value = values.get(name.strip("`").lower())
+            if value is not None:
+                own = name.strip("`")
+                type_ = types.get(own) if own.lower() not in new else None
+                listed.append(f"{_instead(evaluator, name, value, type_)} AS {name}")
+                listed.append(f"{name} AS {quote(own + _KEPT)}")
+            else:
+                listed.append(name)
+        query = f"SELECT {', '.join(listed)} FROM ({query}) AS derived"
+        names += [quote(name.strip("`") + _KEPT) for name in names if _bare(name) in values]
+    every = list(map(_bare, [quote(name) for name in known]))
+    diffs = _hashdiffs(evaluator, _inside(hashdiffs), every)
+    if hashes or diffs:
+        both = ", ".join([*([hashes] if hashes else []), *(f"{t} AS {n}" for n, t in diffs)])
+        query = f"SELECT {', '.join(names)}, {both} FROM ({query}) AS stage"
+        names += [*map(quote, hash_names), *(name for name, _ in diffs)]
+    if rank_names:
+        query = f"SELECT {', '.join(names)}, {ranks} FROM ({query}) AS hashed"
+    return query
+
+
+def _bare(name: str) -> str:
+    return name.strip("`").lower()
+
+
+def _null_values(
+    evaluator: MacroEvaluator, names: list[str], required: list[str], optional: list[str]
+) -> dict[str, str]:
+    """Return what stands for NULL, by column in lower case."""
+    found: dict[str, str] = {}
+    there = [name.strip("`") for name in names]
+    for kind, columns in (("required", required), ("optional", optional)):
+        value = str(evaluator.var(f"vault_null_{kind}", _NULLS[kind]))
+        for column in columns:
+            if column.lower() not in map(str.lower, there):
+                raise evaluator.error(
+                    f"@STAGE has no column '{column}', which null_{kind} names",
+                    suggest(column, there, "columns"),
+                )
+            if column.lower() in found:
+                raise evaluator.error(f"@STAGE: '{column}' is required and optional", "choose one")
+            found[column.lower()] = value
+    return found
+
+
+def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
+    """Write a column with a value for NULL, of the column's type where that is known."""
+    from sqlglot import exp
+
+    text = exp.Literal.string(value).sql("spark")
+    if type_ is None or type_.this == exp.DType.UNKNOWN or type_.this in exp.DataType.TEXT_TYPES:
+        return f"COALESCE({name}, {text})"
+    if type_.this not in exp.DataType.NUMERIC_TYPES:
+        raise evaluator.error(
+            f"@STAGE: {name} is of type {type_.sql('spark')}, which {text} is no value of",
+            "derive a column from it whose NULL is replaced, as a text",
+        )
+    return f"COALESCE({name}, CAST({text} AS {type_.sql('spark')}))"
+
+
+def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list[tuple[str, str]]:
+    """Return hashdiffs of all columns but some: (name, Spark SQL)."""
+    from sqlglot import exp
+
+    from vde_dagster.plugins.vault.hashing import hashdiff
+
+    found = []
+    for one in evaluator.parse_one(f"SELECT {text}").expressions if text else ():
+        call = one.unalias()
+        if not isinstance(one, exp.Alias) or call.name.lower() != _ALL_EXCEPT:
+            raise evaluator.error(
+                f"@STAGE cannot read '{one.sql('spark')}' in 'hashdiffs'",
+                "write hashdiffs := (ALL_EXCEPT(a, b) AS hashdiff)",
+            )
+        left_out = [column.name.lower() for column in call.expressions]
+        unknown = [name for name in left_out if name not in columns]
+        if unknown:
+            raise evaluator.error(
+                f"@STAGE: the source has no column '{unknown[0]}', which ALL_EXCEPT names",
+                suggest(unknown[0], columns, "columns"),
+            )
+        compared = [quote(name) for name in columns if name not in left_out]
+        if not compared:
+            raise evaluator.error(f"@STAGE: nothing is left for {one.alias}", "leave out less")
+        found.append((quote(one.alias), hashdiff(evaluator, *map(SQL, compared))))
+    return found
 
 
 def _inside(text: str | None) -> str:

@@ -61,6 +61,7 @@ class Write:
         types: Those of the columns that the task fills.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
+        notes: Warnings about the rows, which the strategy adds for the fill's result.
     """
 
     task: FillTask
@@ -73,6 +74,7 @@ class Write:
     summary: Mapping[str, str]
     digester: Digester | None = None
     project_root: Path | None = None
+    notes: list[str] = field(default_factory=list)
 
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""
