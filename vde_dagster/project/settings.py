@@ -257,6 +257,7 @@ class Settings:
         served_io: What `vde serve` tells clients of the object store with every table.
         dialect: SQLGlot dialect of models that name none.
         start: First day of the data of models that name none.
+        cron_tz: IANA time zone in which the cron of models is read that name none.
         docs_url: Where the documentation site is shown, for links to it.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
@@ -322,6 +323,7 @@ class Settings:
     dialect: str = "spark"
     start: date | None = None
     cron: str = "@daily"
+    cron_tz: str | None = None
     owner: str | None = None
     docs_url: str | None = None
     variables: dict[str, Any] = field(default_factory=dict, repr=False)

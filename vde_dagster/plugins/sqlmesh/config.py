@@ -110,6 +110,7 @@ class ModelDefaultsConfig(Shape):
     kind: Any = None
     dialect: str | None = None
     cron: str | None = None
+    cron_tz: Any = None
     owner: str | None = None
     start: Any = None
     table_format: str | None = None
@@ -129,6 +130,7 @@ class ModelDefaultsConfig(Shape):
     pre_statements: list[Any] | None = None
     post_statements: list[Any] | None = None
     on_virtual_update: list[Any] | None = None
+    gateway: Unused = None
 
 
 class GatewayConfig(Shape):
@@ -170,6 +172,7 @@ class LinterConfig(Shape):
     rules: list[str] | str | None = None
     warn_rules: list[str] | str | None = None
     ignored_rules: list[str] | str | None = None
+    use_project_index: Unused = False
 
 
 class FormatConfig(Shape):

@@ -44,6 +44,7 @@ Names = dict[str, str]
 _VALUES = f"{_PACKAGE}.values"
 _KINDS = {"*": f"{_PACKAGE}.models"}
 _CONFIG = {"*": f"{_PACKAGE}.config"}
+_ENGINES = {**_SHAPES, "*": f"{_PACKAGE}.engines"}
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
         **_MACRO_NAMES,
@@ -63,7 +64,8 @@ _MODULES: dict[str, Names] = {
     **{
         f"sqlmesh.core.config.{part}": _CONFIG
         for part in (
-            *("base", "categorizer", "common", "connection", "format", "gateway", "janitor"),
+            *("base", "categorizer", "common", "connection", "dbt", "format", "gateway"),
+            "janitor",
             *("linter", "migration", "model", "naming", "plan", "root", "run", "scheduler", "ui"),
         )
     },
@@ -72,10 +74,17 @@ _MODULES: dict[str, Names] = {
     ),
     "sqlmesh.core.context": _CONTEXTS,
     "sqlmesh.core.dialect": {"*": f"{_PACKAGE}.dialect"},
-    "sqlmesh.core.engine_adapter": _SHAPES,
+    "sqlmesh.core.engine_adapter": _ENGINES,
     "sqlmesh.core.engine_adapter._typing": _SHAPES,
-    "sqlmesh.core.engine_adapter.base": _SHAPES,
     "sqlmesh.core.engine_adapter.shared": _SHAPES,
+    **{
+        f"sqlmesh.core.engine_adapter.{engine}": _ENGINES
+        for engine in (
+            *("athena", "base", "base_postgres", "bigquery", "clickhouse", "databricks", "db2"),
+            *("duckdb", "fabric", "mixins", "mssql", "mysql", "postgres", "redshift"),
+            *("risingwave", "snowflake", "spark", "starrocks", "trino"),
+        )
+    },
     "sqlmesh.core.linter": {},
     "sqlmesh.core.linter.rule": {
         **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.execution.linting.rules"),

@@ -64,7 +64,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
-_OF_MODELS = ("dialect", "cron", "owner", "start")
+_OF_MODELS = ("dialect", "cron", "cron_tz", "owner", "start")
 """Defaults of models that are settings of their own."""
 _SETTINGS = {
     "project": "name",

@@ -312,11 +312,15 @@ def _wrong_times(settings: Settings) -> _Wrong:
             normalise_cron(cron)
         except ValueError as error:
             yield key, f"setting '{key}': {error}", "write @daily or 0 5 * * *"
-    try:
-        zone_name(dagster.schedule_tz)
-    except LookupError as error:
-        key = "dagster.schedule_tz"
-        yield key, f"setting '{key}': '{dagster.schedule_tz}' is not a time zone", error.args[0]
+    for key, zone in {
+        "cron_tz": settings.cron_tz,
+        "dagster.schedule_tz": dagster.schedule_tz,
+    }.items():
+        try:
+            if zone is not None:
+                zone_name(zone)
+        except LookupError as error:
+            yield key, f"setting '{key}': '{zone}' is not a time zone", error.args[0]
     if settings.time_column_format is not None:
         from vde_dagster.project.kinds.time_format import problem
 

@@ -42,7 +42,7 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
     unit = given.get("interval_unit")
     fields: dict[str, Any] = {
         "cron": cron,
-        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else None,
+        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else _default_zone(settings),
         "interval_unit": _unit(unit, cron, partials) if unit is not None else None,
         "allow_partials": partials,
         **dict.fromkeys(("start", "end", "relative_start", "relative_end")),
@@ -67,6 +67,10 @@ def read_length(value: Value) -> int:
         raise value.error(
             message, f"write {value.name} '2 hours', '45 minutes' or '1 day'"
         ) from None
+
+
+def _default_zone(settings: Settings) -> str | None:
+    return zone_name(settings.cron_tz) if settings.cron_tz is not None else None
 
 
 def _zone(value: Value) -> str:

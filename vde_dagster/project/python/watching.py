@@ -80,6 +80,8 @@ def _install() -> None:
         _installed = True
         sys.addaudithook(_on_event)
         os.environ.__class__ = _Environment
+        if os.supports_bytes_environ:
+            os.environb.__class__ = _Environment
 
 
 def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
@@ -118,26 +120,34 @@ def _is_project_s(frame: FrameType | None) -> bool:
 
 
 class _Environment(type(os.environ)):  # type: ignore[misc]
-    """`os.environ` that notes what the project's code asks it for."""
+    """`os.environ`, or `os.environb`, that notes what the project's code asks it for.
 
-    def __getitem__(self, key: str) -> str:
+    Keys of `os.environb` are bytes, and `subprocess` asks `os.environ` for bytes, too.
+    """
+
+    def __getitem__(self, key: Any) -> Any:
         _note_variable(key)
-        value: str = super().__getitem__(key)
-        return value
+        return super().__getitem__(key)
 
     def __contains__(self, key: object) -> bool:
-        _note_variable(str(key))
+        _note_variable(key)
         return bool(super().__contains__(key))
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Any]:
         _note_variable("*")
         return iter(super().__iter__())
 
+    def __len__(self) -> int:
+        _note_variable("*")
+        return len(self._data)
 
-def _note_variable(name: str) -> None:
+
+def _note_variable(name: object) -> None:
     seen = _current.get()
-    if seen is not None and _is_project_s(sys._getframe(1)):
-        seen.variables.add(name)
+    if seen is None or not isinstance(name, str | bytes):
+        return
+    if _is_project_s(sys._getframe(1)):
+        seen.variables.add(os.fsdecode(name))
 
 
 def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:

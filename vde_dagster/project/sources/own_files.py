@@ -203,6 +203,7 @@ class OwnFiles:
             settings.dialect,
             str(settings.start),
             settings.cron,
+            settings.cron_tz,
             settings.owner,
             sorted(settings.variables.items()),
             sorted(settings.model_defaults.items()),
