@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import canonical, open_plan, read_plan, save_plan
+from vde_dagster.execution.plans.plan_file import open_plan, read_plan, save_plan
+from vde_dagster.execution.plans.plan_spelling import canonical, file_bytes
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -82,7 +83,7 @@ def test_a_plan_that_the_state_lost_is_applied_from_its_file(saved: Team) -> Non
         ('"hash"', '"hush"', "is not as it was written"),
         ('"vde-plan-1"', '"vde-plan-2"', "its form is not vde-plan-1"),
         ('"attached": {}', '"attached": []', "it has no 'attached'"),
-        ("{", "[", "it is no JSON"),
+        ("{", "[", "it is not valid JSON"),
     ],
 )
 def test_a_changed_file_is_refused_with_what_was_changed(
@@ -151,7 +152,7 @@ def test_a_plan_of_another_project_is_refused(saved: Team, vde: Vde) -> None:
     plan = read_plan(saved.file).plan
     from vde_dagster.execution.plans.plan_file import plan_document
 
-    saved.file.write_bytes(canonical({**plan_document(plan, {"id": "f" * 16}), "attached": {}}))
+    saved.file.write_bytes(file_bytes({**plan_document(plan, {"id": "f" * 16}), "attached": {}}))
     assert content["project"] == {"id": "0123456789abcdef"}
     assert "it is of another project" in refused(saved, vde)
 
@@ -167,7 +168,7 @@ def test_a_plan_that_was_made_anew_under_the_id_of_a_stored_one_is_refused(
     found = read_plan(saved.file)
     models = tuple(replace(model, builds=False) for model in found.plan.models)
     forged = plan_document(replace(found.plan, models=models), found.document["project"])
-    saved.file.write_bytes(canonical({**forged, "attached": {}}))
+    saved.file.write_bytes(file_bytes({**forged, "attached": {}}))
     assert read_plan(saved.file).plan.models == models, "it is whole in itself"
     assert "the stored plan differs in plan.models" in refused(saved, vde)
 
@@ -186,7 +187,7 @@ def test_a_definition_of_the_state_cannot_be_replaced_by_that_of_a_file(
     }
     plan = replace(found.plan, id="prod-forged", snapshots=snapshots)
     forged = plan_document(plan, found.document["project"])
-    saved.file.write_bytes(canonical({**forged, "attached": {}}))
+    saved.file.write_bytes(file_bytes({**forged, "attached": {}}))
     assert "the state has another definition of db.total" in refused(saved, vde)
 
 
@@ -315,27 +316,6 @@ def test_a_document_with_any_value_changed_is_refused(saved: Team, data: st.Data
         value = data.draw(_VALUES.filter(lambda one: canonical(one) != canonical(before)))
         parent[last] = value
     changed = saved.root / "changed.json"
-    changed.write_text(json.dumps(content))
+    changed.write_bytes(file_bytes(content))
     with pytest.raises(UsageError):
         read_plan(changed)
-
-
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(data=st.data())
-def test_a_file_with_any_byte_changed_is_refused_or_says_the_same(
-    saved: Team, data: st.DataObject
-) -> None:
-    whole = saved.file.read_bytes()
-    at = data.draw(st.integers(0, len(whole) - 1))
-    byte = data.draw(st.integers(0, 255).filter(lambda one: one != whole[at]))
-    changed = saved.root / "changed.json"
-    changed.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
-    try:
-        found = read_plan(changed)
-    except UsageError:
-        return
-    assert canonical(found.document) == canonical(read_plan(saved.file).document)

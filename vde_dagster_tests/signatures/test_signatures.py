@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import canonical, open_plan, plan_document, read_plan
+from vde_dagster.execution.plans.plan_file import open_plan, plan_document, read_plan
+from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.plugins.signatures.keys import VARIABLE, private_key
@@ -98,7 +99,7 @@ def test_a_plan_that_was_changed_behind_its_signature_is_refused(team: Team, vde
     found = read_plan(team.file)
     forged = replace(found.plan, warnings=("harmless",))
     content = {**plan_document(forged, found.document["project"]), "attached": found.attached}
-    team.file.write_bytes(canonical(content))
+    team.file.write_bytes(file_bytes(content))
     assert "the stored plan differs in plan.warnings" in refused(team, vde)
     with team.open() as workspace:  # Whoever can write the state's tables changes that, too.
         _write_over(workspace, forged)
@@ -153,7 +154,9 @@ def test_a_signature_with_anything_changed_is_refused(team: Team, vde: Vde, part
         "signature": other["signature"],
         "key": other["key"],
     }[part]
-    team.file.write_bytes(canonical(content))
+    if part == "key":
+        content["attached"]["signatures"] = [one]
+    team.file.write_bytes(file_bytes(content))
     assert "is not what was signed" in refused(team, vde)
 
 
@@ -162,7 +165,7 @@ def test_signatures_of_another_form_are_refused(team: Team, vde: Vde, value: obj
     team.trusting("anna", prod=1)
     plan(team, vde)
     content = json.loads(team.file.read_text())
-    team.file.write_bytes(canonical({**content, "attached": {"signatures": value}}))
+    team.file.write_bytes(file_bytes({**content, "attached": {"signatures": value}}))
     assert "signatures cannot be read" in refused(team, vde)
 
 
@@ -173,7 +176,7 @@ def test_the_signature_of_one_plan_is_none_of_another(team: Team, vde: Vde) -> N
     signed = json.loads(team.file.read_text())["attached"]
     team.reviewer.edit("models/total.sql", "max(n)", "min(n)")
     vde("plan", "prod", "--save", team.file, "--project", team.reviewer.root)
-    team.file.write_bytes(canonical({**json.loads(team.file.read_text()), "attached": signed}))
+    team.file.write_bytes(file_bytes({**json.loads(team.file.read_text()), "attached": signed}))
     assert "is not what was signed (by anna)" in refused(team, vde)
     sign_again = vde(
         "plan", "sign", team.file, "--key", team.root / "anna.pem", "--project", team.reviewer.root

@@ -1,9 +1,9 @@
 """Plans as files: what one clone made, whole, for another to apply to the same state.
 
-A file has the plan and every definition as the state stores them (`state.db.codec`), beside what
-people read of them, and the state that it was made for. Whoever reads a file makes all of it anew
-of the stored values and compares: a text that says something else than what would be applied is
-refused like any other change. What plug-ins attach (signatures) stands beside it.
+A file has the plan and every definition as the state stores them (`state.db.codec`), next to the
+texts that people read, and the state that the plan was made for. A reader makes all texts again
+from the stored values and compares them, so a text that differs from what would be applied is
+refused like any other change. Plug-ins attach values of their own, such as signatures.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import first_of
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.plan_spelling import (
+    canonical,
+    file_bytes,
+    parse_json,
+    require_spelling,
+)
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -112,12 +118,6 @@ def project_of(workspace: Workspace) -> dict[str, str]:
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 
 
-def canonical(value: Any) -> bytes:
-    """Write JSON's values so that equal ones have equal bytes: sorted keys, no blanks, UTF-8."""
-    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return said.encode("utf-8", "surrogatepass")
-
-
 def is_file_name(text: str) -> bool:
     """Say whether a text names a file rather than a stored plan: ids have no dots and slashes."""
     return "." in text or "/" in text or os.sep in text
@@ -135,10 +135,9 @@ def save_plan(workspace: Workspace, plan_id: str, path: Path) -> None:
 
 def write_plan(path: Path, content: Mapping[str, Any]) -> None:
     """Write a plan's file whole or not at all, with the same bytes for the same plan."""
-    text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(text.encode("utf-8", "surrogatepass"))
+        beside.write_bytes(file_bytes(content))
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -146,29 +145,35 @@ def write_plan(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read a plan's file, and make sure that it is whole.
+    """Read a plan's file, and make sure that it is whole and in its one spelling.
 
     Raises:
-        UsageError: It cannot be read, is no plan, or says something else than it would do.
+        UsageError: The file cannot be read, is not a plan, is spelled otherwise than `write_plan`
+            does, or has a text that differs from what would be applied.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path} is no plan: it has more than {MAX_BYTES:,} bytes")
-        content = json.loads(path.read_bytes())
+            raise UsageError(f"{path} is not a plan: it has more than {MAX_BYTES:,} bytes")
+        data = path.read_bytes()
     except OSError as error:
         hint = "`vde plan ENV --save FILE` writes one"
         raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+    try:
+        content = parse_json(data)
     except (ValueError, RecursionError) as error:
-        raise _no_plan(path, f"it is no JSON ({error})") from error
+        raise _not_a_plan(path, f"it is not valid JSON ({error})") from error
     if not isinstance(content, dict) or content.get("form") != FORM:
-        raise _no_plan(path, f"its form is not {FORM}")
+        raise _not_a_plan(path, f"its form is not {FORM}")
+    require_spelling(path, data, content)
     attached = content.pop(ATTACHED, None)
     if not isinstance(attached, dict):
-        raise _no_plan(path, f"it has no '{ATTACHED}'")
+        raise _not_a_plan(path, f"it has no '{ATTACHED}'")
+    if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
+        raise _not_a_plan(path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'")
     try:
         plan = _plan_of(content)
         made = plan_document(plan, content["project"])
-    except Exception as error:  # Whatever was changed in the bytes, that is all it says.
+    except Exception as error:  # Any changed byte may fail anywhere in the decoding.
         raise _changed(path, content, [f"what is stored in it cannot be read ({error})"]) from error
     # As bytes: to Python 1, 1.0 and true are equal.
     if canonical(made) != canonical(content):
@@ -330,8 +335,8 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
         yield f"differs in {path}"
 
 
-def _no_plan(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} is no plan: {why}", hint="`vde plan ENV --save FILE` writes one")
+def _not_a_plan(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} is not a plan: {why}", hint="`vde plan ENV --save FILE` writes one")
 
 
 def _changed(path: Path, content: Mapping[str, Any], differences: Sequence[str]) -> UsageError:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VARIABLE = "VDE_SIGNING_KEY"
 """The environment variable that has a private key's PEM."""
 _BEGIN = "ed25519:"
+_KEY_BYTES = 32
 
 
 def make_key(path: Path) -> str:
@@ -87,19 +88,40 @@ def public_of(key: Ed25519PrivateKey) -> str:
     return _BEGIN + b64encode(key.public_key().public_bytes_raw()).decode()
 
 
+def public_bytes(public: str) -> bytes | None:
+    """Decode a public key; None where the text is not the one spelling of a key.
+
+    Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
+    same key. The text that `public_of` writes counts, no other.
+    """
+    raw = _decode(public.removeprefix(_BEGIN))
+    known = public.startswith(_BEGIN) and raw is not None and len(raw) == _KEY_BYTES
+    return raw if known else None
+
+
 def is_signature(public: str, signature: str, data: bytes) -> bool:
-    """Say whether a signature (base64) is that of a public key over some bytes."""
+    """Verify a signature (base64, in its one spelling) of a public key over some bytes."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    raw, made = public_bytes(public), _decode(signature)
+    if raw is None or made is None:
+        return False
     try:
-        raw = b64decode(public.removeprefix(_BEGIN), validate=True)
-        key = Ed25519PublicKey.from_public_bytes(raw)
-        key.verify(b64decode(signature, validate=True), data)
+        Ed25519PublicKey.from_public_bytes(raw).verify(made, data)
     except (InvalidSignature, ValueError):
         return False
-    return public.startswith(_BEGIN)
+    return True
+
+
+def _decode(text: str) -> bytes | None:
+    """Decode base64 that is spelled as it is encoded; None for any other text."""
+    try:
+        raw = b64decode(text, validate=True)
+    except ValueError:
+        return None
+    return raw if b64encode(raw).decode() == text else None
 
 
 def _require_cryptography() -> None:

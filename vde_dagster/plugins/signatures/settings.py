@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from vde_dagster.plugins.signatures.keys import public_bytes
 from vde_dagster.project.settings import PluginSettings
-
-PUBLIC = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,12 @@ class SignaturesSettings(PluginSettings):
     required: dict[str, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say which keys are none, are two people's, or are too few for what is asked."""
+        """Find texts that are not keys, keys of two people, and too few keys for what is asked."""
         hint = "vde keys make NAME makes a key, and prints the line to write here"
         for name, key in self.trusted.items():
-            if not PUBLIC.fullmatch(key):
+            if public_bytes(key) is None:
                 yield "trusted", f"has no public key of {name}", hint
-        if len(set(self.trusted.values())) < len(self.trusted):
+        if len({public_bytes(key) for key in self.trusted.values()}) < len(self.trusted):
             yield "trusted", "has one key under two names", "let everybody have a key of their own"
         for environment, number in self.required.items():
             if not re.fullmatch("[a-z0-9_]+", environment):

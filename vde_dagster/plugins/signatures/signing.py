@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import canonical
+from vde_dagster.execution.plans.plan_spelling import canonical
 from vde_dagster.plugins.signatures.keys import is_signature, public_of
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 
@@ -51,13 +51,27 @@ def sign(document: Mapping[str, Any], key: Ed25519PrivateKey, at: str) -> Signat
 
 
 def read_signatures(value: object) -> list[Signature]:
-    """Read what a plan's file has; UsageError for another form."""
+    """Read the signatures of a plan's file, each key once.
+
+    Raises:
+        UsageError: The value has another form, an unknown field, or two signatures by one key.
+    """
     try:
-        return msgspec.convert(value, list[Signature])
+        found = msgspec.convert(value, list[Signature])
     except msgspec.ValidationError as error:
-        raise UsageError(
-            f"the file's signatures cannot be read: {error}", hint="sign the plan's file again"
-        ) from error
+        raise _unreadable(str(error)) from error
+    if canonical([one.to_json() for one in found]) != canonical(value):
+        raise _unreadable("a signature has key, at and signature, and nothing else")
+    keys = [one.key for one in found]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise _unreadable(f"two of them are by the key {twice}")
+    return found
+
+
+def _unreadable(why: str) -> UsageError:
+    return UsageError(
+        f"the file's signatures cannot be read: {why}", hint="sign the plan's file again"
+    )
 
 
 def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[Signature]:

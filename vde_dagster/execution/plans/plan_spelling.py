@@ -1,0 +1,89 @@
+"""The one spelling of a plan's file: other bytes for the same values are refused.
+
+A text has many spellings in JSON: blanks, the order of keys, escapes, a key that stands twice, NaN,
+numbers that a parser rounds. Parsers differ in what they make of them, so a reviewer's tool could
+show other values than those that are applied.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import UsageError
+
+_MOST_DIGITS = 19
+"""Digits of the largest number that a plan has, a signed one of 64 bits."""
+
+
+def canonical(value: Any) -> bytes:
+    """Write JSON's values so that equal ones have equal bytes: sorted keys, no blanks, UTF-8."""
+    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return said.encode("utf-8", "surrogatepass")
+
+
+def file_bytes(content: Mapping[str, Any]) -> bytes:
+    """Write a plan file's content in its one spelling, see docs/signed_plans.md."""
+    text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "surrogatepass")
+
+
+def parse_json(data: bytes) -> Any:
+    """Parse JSON strictly: a key stands once in its object, numbers are finite and of 64 bits.
+
+    Raises:
+        ValueError: The bytes are not such JSON in UTF-8.
+        RecursionError: They are nested too deeply.
+    """
+    return json.loads(
+        data.decode("utf-8", "surrogatepass"),
+        object_pairs_hook=_once,
+        parse_int=_whole,
+        parse_float=_finite,
+        parse_constant=_finite,
+    )
+
+
+def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
+    """Make sure that a file's bytes are those that `write_plan` writes of its content.
+
+    Raises:
+        UsageError: They are not; names the first line that differs.
+    """
+    spelled = file_bytes(content)
+    if spelled == data:
+        return
+    pairs = zip(data.split(b"\n"), spelled.split(b"\n"), strict=False)
+    line = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    raise UsageError(
+        f"{path} is not spelled as it was written, from line {line} on: blanks, the order of keys, "
+        "escapes and line ends of a plan are fixed, and nothing was applied",
+        hint="take the file as `vde plan ENV --save FILE` wrote it; formatters and Git's autocrlf "
+        "change it",
+    )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key '{twice}' stands twice in one object")
+    return found
+
+
+def _whole(text: str) -> int:
+    if len(text.lstrip("-")) > _MOST_DIGITS:
+        raise ValueError(f"the number {text[:30]} does not fit 64 bits")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:30]} is not a finite number")
+    return value
