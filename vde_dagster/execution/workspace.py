@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.plans.render_model import Models
     from vde_dagster.execution.query.query import Queries, QueryResult
     from vde_dagster.lakehouse import Lakehouse
-    from vde_dagster.planning.build_snapshots import MoreMistakes
+    from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes
     from vde_dagster.planning.plan.plan import Plan
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
@@ -341,12 +341,14 @@ class Workspace:
         warnings: list[Problem] | None = None,
         more: MoreMistakes | None = None,
         revise: Callable[[Snapshot], Snapshot] | None = None,
+        catalog_columns: CatalogColumns | None = None,
     ) -> dict[ModelName, Snapshot]:
         """Build the snapshots of definitions, in topological order; see `build_snapshots`.
 
         Args:
-            warnings: Takes what looks like a mistake in a project's definitions; by default it is
-                not looked for, as stored ones are past mending.
+            warnings: Takes likely mistakes in a project's definitions; by default none are looked
+                for, because a stored definition cannot be corrected.
+            catalog_columns: Looks up external tables, in place of the project's catalog.
 
         Raises:
             ProjectError: A query names what its parents do not have, or a check found a mistake.
@@ -356,7 +358,7 @@ class Workspace:
         try:
             return build_snapshots(
                 models,
-                self.catalog_columns,
+                catalog_columns or self.catalog_columns,
                 memo=self._memo,
                 parsed=parsed,
                 scalar_functions=self.settings.scalar_functions,

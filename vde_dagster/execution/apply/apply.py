@@ -46,6 +46,7 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
+from vde_dagster.execution.plans.proven_plan import moved
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.resolver import Columns, Resolver
@@ -220,13 +221,7 @@ class Applier:
         base = self.workspace.store.versions.current_base(name, self.plan.base_version)
         if base is None:
             current = self.workspace.store.environments.get(name)
-            version = current.version if current else 0
-            who = f" by {current.published_by}" if current else ""
-            raise ConflictError(
-                f"environment '{name}' has moved from version "
-                f"{self.plan.base_version} to {version}{who} since the plan was made",
-                hint=f"plan again: vde plan {name}",
-            )
+            raise moved(name, self.plan.base_version, current)
         return base
 
     def _real_tables(self) -> Plan:

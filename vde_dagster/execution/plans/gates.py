@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.proven_plan import proven, require_proven
 from vde_dagster.planning.plan.plan import Objection
 
 if TYPE_CHECKING:
@@ -41,6 +42,24 @@ def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
     return found
 
 
+def objections_to_stored(
+    workspace: Workspace, plan: Plan, *, approved: bool = False
+) -> list[Objection]:
+    """Ask the project's gates about a plan that somebody else may have written.
+
+    Args:
+        approved: Whether somebody has read the plan, so that its texts have to be true as well.
+
+    Raises:
+        VdeError: The plan's content does not make what it says, the environment moved since, or a
+            gate cannot say.
+    """
+    if approved or any(GATES.find(name) is not None for name in workspace.settings.plugins):
+        return objections(workspace, proven(workspace, plan))
+    require_proven(workspace, plan)
+    return []
+
+
 def known_objections(workspace: Workspace, plan: Plan) -> Sequence[Objection]:
     """Return what gates had against a plan when it was made, or ask them where nobody did.
 
@@ -51,15 +70,19 @@ def known_objections(workspace: Workspace, plan: Plan) -> Sequence[Objection]:
 
 
 def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> None:
-    """Make sure that a plan may be applied; the outbox tells of one that may not.
+    """Make sure that a plan may be applied; the outbox has a record of one that may not.
+
+    Gates are asked about what is derived from the plan's content, never about its stored fields.
 
     Args:
-        approved_by: Who has read this very plan and wants it; None where nobody has.
+        approved_by: Who has read this very plan and wants it; None without an approval.
 
     Raises:
-        UsageError: A gate refuses it, or asks for an approval that it has not.
+        UsageError: A gate refuses the plan, it lacks an approval that a gate asks for, or its
+            content does not make what it says.
+        ConflictError: The environment moved since the plan was made.
     """
-    found = objections(workspace, plan)
+    found = objections_to_stored(workspace, plan, approved=approved_by is not None)
     refused = [one for one in found if one.level == "refuse"]
     asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
     if (refused or asked) and workspace.store.plans.record(plan.id) is not None:

@@ -71,6 +71,11 @@ def gather_state(
     )
 
 
+def stored_builder(workspace: Workspace) -> Build:
+    """Return the function that hashes stored definitions again."""
+    return lambda models, revise: workspace.snapshots_of(models, revise=revise)
+
+
 def _part(
     read: Callable[[Environment | None, Environment | None], WarehouseState],
     target: Environment | None,

@@ -32,7 +32,7 @@ from vde_dagster.execution.plans.finish_plan import (
     with_statements,
 )
 from vde_dagster.execution.plans.gates import objections
-from vde_dagster.execution.plans.gather_state import gather_state, what_decides
+from vde_dagster.execution.plans.gather_state import gather_state, stored_builder, what_decides
 from vde_dagster.execution.plans.keepers import with_kept
 from vde_dagster.execution.plans.signals import SignalContext, signals_of
 from vde_dagster.execution.published_version import named_environment
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from vde_dagster.base.failures import Problem
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.contracts import ContractBreak
-    from vde_dagster.planning.environments.warehouse_state import Build
     from vde_dagster.planning.intervals.interval import IntervalSet
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
@@ -465,11 +464,6 @@ class Plans:
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
-
-
-def stored_builder(workspace: Workspace) -> Build:
-    """Return the function that hashes stored definitions again."""
-    return lambda models, revise: workspace.snapshots_of(models, revise=revise)
 
 
 def select_models(

@@ -28,8 +28,9 @@ from vde_dagster.execution.plans.plan_spelling import (
     parse_json,
     require_spelling,
 )
+from vde_dagster.execution.plans.proven_plan import proven
 from vde_dagster.planning.intervals.interval import iso
-from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.serialise import from_bytes, to_bytes
@@ -127,9 +128,14 @@ def save_plan(workspace: Workspace, plan_id: str, path: Path) -> None:
     """Write a stored plan to a file.
 
     Raises:
-        UsageError: There is no such plan, or the file cannot be written.
+        UsageError: No plan has this id, it is a run, or the file cannot be written.
     """
     plan = workspace.store.plans.load(plan_id)
+    if plan.kind is PlanKind.RUN:
+        raise UsageError(
+            f"plan {plan_id} is a run, which no file has",
+            hint=f"compute what is due there: vde run {plan.environment}",
+        )
     write_plan(path, {**plan_document(plan, project_of(workspace)), ATTACHED: {}})
 
 
@@ -175,6 +181,8 @@ def read_plan(path: Path) -> PlanFile:
         made = plan_document(plan, content["project"])
     except Exception as error:  # Any changed byte may fail anywhere in the decoding.
         raise _changed(path, content, [f"what is stored in it cannot be read ({error})"]) from error
+    if plan.kind is PlanKind.RUN:
+        raise _not_a_plan(path, "it is a run, which no file has: production computes its own")
     # As bytes: to Python 1, 1.0 and true are equal.
     if canonical(made) != canonical(content):
         raise _changed(path, content, list(_differences(content, made)))
@@ -185,11 +193,13 @@ def open_plan(workspace: Workspace, path: Path) -> Plan:
     """Read a plan's file to apply it here, and keep what is attached to it.
 
     Raises:
-        UsageError: As `read_plan`; or it was made for another project or state; or the state has
-            another plan of its id, or other definitions; or what is attached is wrong.
+        UsageError: As `read_plan`; or the file was made for another project or state; or the state
+            has another plan of its id, or other definitions; or the plan does not do what it says;
+            or an attached value is wrong.
     """
     found = read_plan(path)
     require_state(workspace, found)
+    proven(workspace, found.plan)
     for name, value in found.attached.items():
         part = ATTACHMENTS.find(name) if name in workspace.settings.plugins else None
         if part is not None:

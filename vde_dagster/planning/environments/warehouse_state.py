@@ -154,7 +154,7 @@ def rehash(
             continue
         models = {name: snapshot.model for name, snapshot in stored.items()}
         extend = any(snapshot.forward is not None for snapshot in stored.values())
-        for name, new in build(models, _extending(stored) if extend else None).items():
+        for name, new in build(models, extending(stored) if extend else None).items():
             entry = environment.entries[name]
             old = state.snapshots[entry.snapshot_id]
             snapshots[old.id] = new
@@ -168,10 +168,10 @@ def rehash(
     return replace(state, snapshots=snapshots, tables=tables), list(changed.values())
 
 
-def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return the revision of hashed-anew snapshots that go on with another's table.
+def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
+    """Return the revision of snapshots that were hashed again and extend another one's table.
 
-    The hashes that they inherited name a mixture, and go on to name it.
+    The hashes that they inherited stand for a mixture, and are kept.
     """
 
     def revise(plain: Snapshot) -> Snapshot:

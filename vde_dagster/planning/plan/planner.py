@@ -97,6 +97,21 @@ def make_plan(
     )
 
 
+def compare_models(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    tables: Mapping[ModelName, PhysicalTable],
+    state: WarehouseState,
+) -> dict[ModelName, PlannedModel]:
+    """Compare a target with an environment as `make_plan` does, and plan no work.
+
+    Args:
+        tables: The tables that serve the target.
+    """
+    planner = _Planner(request, snapshots, tables, {}, state)
+    return {model.name: model for model in (*planner.compared(), *planner.removed())}
+
+
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
     """Return the plan with planned tables exchanged, by id, for those that exist."""
     models = tuple(
@@ -204,6 +219,28 @@ class _Planner:
                 building.add(name)
             if name in building or change is not Change.UNCHANGED:
                 moving.add(name)
+
+    def compared(self) -> Iterator[PlannedModel]:
+        """Compare each model of the target with the one that the environment shows."""
+        for name, snapshot in self.snapshots.items():
+            before, table = self.old.get(name), self.tables.get(name)
+            if snapshot.model.kind.is_read:
+                change, category, reasons = self._verdict(snapshot, table, _Work())
+            else:
+                change, category = classify(snapshot, before)
+                reasons = self.reasons.of(snapshot, before)
+            changed = name in self.changed and snapshot.model.kind.is_read
+            yield PlannedModel(
+                name,
+                change,
+                category,
+                reasons,
+                snapshot.id,
+                before.id if before is not None else None,
+                table,
+                breaks=self._breaks(name, Shown(snapshot, table)) if changed else (),
+                moves=self._moves(name) if changed else (),
+            )
 
     def removed(self) -> Iterator[PlannedModel]:
         """Name the models that the target no longer has."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.base.names import current_user
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ConflictError, StoreError, UsageError, VdeError
-from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.plans.gates import objections_to_stored
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Change, Plan, Proposal
 from vde_dagster.plugins.ci.comment import findings_markdown, marker_of, with_status
@@ -314,26 +314,42 @@ def _reasons(workspace: Workspace, plan: Plan, seen: Sequence[Plan] | None) -> l
             if model.previous_snapshot_id
         }
         reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
-    against = objections(workspace, plan)
+    against = objections_to_stored(workspace, plan)
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 
 
 def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return the very plan that people saw, if it can be applied and shows all that is shown now.
+    """Return the stored plan that people saw, if it does what a plan of the files does now.
 
-    So signatures of it count, and what became due since is left to the next run.
+    Then its signatures count, and intervals that fell due since are left to the next run. The plan
+    may be anybody's row of the state, so that its work has to be work of the fresh plan, too.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
         return None
     plans, versions = workspace.store.plans, workspace.store.versions
     for one in seen or ():
-        same = one.entries == fresh.entries and one.statements == fresh.statements
+        same = _does_no_more(one, fresh)
         record = plans.record(one.id)
         still = record is not None and record.status in ("planned", "failed")
         if same and still and versions.current_base(PRODUCTION, one.base_version) is not None:
             return one
     return None
+
+
+def _does_no_more(plan: Plan, fresh: Plan) -> bool:
+    """Say whether a plan shows what another one shows, and computes nothing that it does not."""
+    shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
+    if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
+        return False
+    wanted = {model.name: model for model in fresh.models}
+    return all(
+        model.name in wanted
+        and not model.intervals - wanted[model.name].intervals
+        and not model.records_only
+        and model.in_place == wanted[model.name].in_place
+        for model in plan.models
+    )
 
 
 def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:

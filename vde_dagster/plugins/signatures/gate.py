@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count
 from vde_dagster.execution.plans.plan_file import plan_document, project_of
+from vde_dagster.execution.plans.proven_plan import ProvenPlan
 from vde_dagster.planning.plan.plan import Objection, PlanKind
 from vde_dagster.plugins.signatures.ledger import kept, settings_of
 from vde_dagster.plugins.signatures.signing import signers, wrong
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
     """Yield what a plan lacks of signatures; see `Gate`.
 
-    A run of what is due needs none: it computes what was signed when it was published.
+    A run of what is due needs none: it computes what was signed when it was published. Its kind is
+    derived from its content, see `proven_plan`.
     """
     settings = settings_of(workspace)
     needed = settings.required.get(plan.environment, 0)
@@ -29,8 +31,9 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
     found = [one for one in kept(workspace, plan.id) if settings.who(one.key) is not None]
     names: list[str] = []
     if found:
-        # Of the plan that is about to be applied, not of what the state says that it is.
-        document = plan_document(plan, project_of(workspace))
+        # Of the plan that is about to be applied, as it was written.
+        written = plan.written if isinstance(plan, ProvenPlan) else None
+        document = plan_document(written or plan, project_of(workspace))
         names = signers(settings, document, found)
         if bad := wrong(document, found):
             who = ", ".join(settings.who(one.key) or "" for one in bad)

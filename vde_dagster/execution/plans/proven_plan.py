@@ -1,0 +1,413 @@
+"""Proof of a plan: every field that gates and people trust is derived again from its content.
+
+A plan comes from a file or from a row of the state, and its writer need not be the one who applies
+it. The content of a plan is its definitions, the tables that serve them, and the ranges to fill.
+Everything else follows from that content and from the state, and is compared with the derived
+value: the kind, changes and categories, breaks, views, the tables' places, and what is kept with
+the environment. See docs/signed_plans.md for the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import first_of
+from vde_dagster.errors import ConflictError, ProjectError, UsageError
+from vde_dagster.execution.plans.gather_state import gather_state, stored_builder
+from vde_dagster.execution.plans.keepers import readers_of
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.warehouse_state import extending
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.assign_tables import new_preview, new_table, serves
+from vde_dagster.planning.plan.missing_intervals import Window
+from vde_dagster.planning.plan.plan import Category, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan.plan_options import PlanOptions
+from vde_dagster.planning.plan.plan_request import PlanRequest
+from vde_dagster.planning.plan.planner import compare_models
+from vde_dagster.planning.plan.publication import planned_views
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
+from vde_dagster.planning.tables.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environments.warehouse_state import WarehouseState
+
+_MOST = 5
+_WEIGHT = (
+    *(Category.METADATA, Category.REUSE, Category.NON_BREAKING),
+    *(Category.FORWARD_ONLY, Category.AFFECTED, Category.BREAKING),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenPlan(Plan):
+    """A plan whose fields were derived again from its content.
+
+    Args:
+        written: The plan as its writer wrote it, which signatures are of.
+    """
+
+    written: Plan | None = None
+
+
+def require_proven(workspace: Workspace, plan: Plan) -> None:
+    """Make sure that a plan's kind, tables and work are what its content makes of them.
+
+    This costs a few reads of the state, and every apply asks for it.
+
+    Raises:
+        UsageError: One of them is not; says which, and nothing was changed.
+        ConflictError: The environment shows something else than when the plan was made.
+    """
+    if plan.is_empty or _is_applied(workspace, plan):
+        return
+    current = _current(workspace, plan)
+    found = [*_inconsistent(plan), *_tables(workspace, plan, current)]
+    kind = kind_of(workspace, plan, current)
+    if kind is not plan.kind:
+        found.append(f"it is called a {plan.kind.value}, and is a {kind.value}")
+    if plan.environment == PRODUCTION and plan.expires_at is not None:
+        found.append(f"it would let '{PRODUCTION}' expire")
+    found += (
+        f"it would mark readers of {name} as outdated, which it does not compute"
+        for name in plan.restates
+        if not _restated(plan, name)
+    )
+    _require(plan, found)
+
+
+def proven(workspace: Workspace, plan: Plan) -> Plan:
+    """Return a plan with everything that follows from its content derived again, for gates.
+
+    Raises:
+        UsageError: The plan hides a change or a break, or its definitions have other versions.
+        ConflictError: The environment shows something else than when the plan was made.
+    """
+    require_proven(workspace, plan)
+    if plan.is_empty or _is_applied(workspace, plan):
+        return plan
+    current = _current(workspace, plan)
+    snapshots = _built(workspace, plan)
+    build = stored_builder(workspace)
+    state = gather_state(workspace.store, plan.environment, snapshots, build, None, current)
+    if state.base is None:
+        exposures = tuple(workspace.readable_project.exposures)
+    else:
+        files = workspace.readable_project.exposures
+        exposures = readers_of(workspace, state.base, files)
+    settings = workspace.settings
+    request = PlanRequest(
+        environment=plan.environment,
+        window=Window(plan.created_at, plan.start, plan.end),
+        kind=plan.kind,
+        catalog=settings.catalog,
+        suffix=settings.environment_suffix_target,
+        mode=settings.virtual_environment_mode,
+        exposures=exposures,
+    )
+    tables = {model.name: model.table for model in plan.models if model.table is not None}
+    derived = compare_models(request, snapshots, tables, state)
+    given = {model.name: model for model in plan.models}
+    if plan.base_version:
+        _require(plan, list(_hidden(given, derived, state)))
+    models = [_merged(given.get(name), one, plan.kind) for name, one in derived.items()]
+    kept = state.target.kept if state.target is not None else {}
+    names = sorted({*plan.kept, *kept})
+    around = workspace.store.statements.around_runs(plan.environment)
+    made = replace(
+        plan,
+        models=tuple(models),
+        views=planned_views(request, snapshots, tables, plan.entries, state),
+        other_statements=plan.statements != around,
+        other_kept=tuple(name for name in names if plan.kept.get(name) != kept.get(name)),
+        objections=None,
+    )
+    if any(model.skippable for model in made.models):
+        from vde_dagster.execution.apply.skipping import forecast_skips
+
+        made = forecast_skips(workspace, made, state)
+    return ProvenPlan(*(getattr(made, one.name) for one in fields(made)), written=plan)
+
+
+def kind_of(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:
+    """Derive a plan's kind from its content.
+
+    A run shows the definitions that the environment shows, with its statements and what is kept
+    with it, and fills what is due. A restatement differs from a run in that it fills again.
+    """
+    if current is None or not _shows_the_same(workspace, plan, current):
+        return PlanKind.PLAN
+    if any(model.deploys or model.records_only for model in plan.models):
+        return PlanKind.PLAN
+    if plan.kind is PlanKind.RESTATEMENT or _refills(workspace, plan):
+        return PlanKind.RESTATEMENT
+    return plan.kind
+
+
+def _shows_the_same(workspace: Workspace, plan: Plan, current: Environment) -> bool:
+    around = workspace.store.statements.around_runs(plan.environment)
+    if plan.statements != around or plan.kept != current.kept:
+        return False
+    shown = {name: entry.snapshot_id for name, entry in current.entries.items()}
+    planned = {name: entry.snapshot_id for name, entry in plan.entries.items()}
+    if planned == shown:
+        return True
+    if planned.keys() != shown.keys():
+        return False
+    # An upgrade may have hashed what is shown again: then its new ids are compared.
+    build = stored_builder(workspace)
+    state = gather_state(workspace.store, plan.environment, None, build, None, current)
+    return all(planned[name] in (key, state.snapshots[key].id) for name, key in shown.items())
+
+
+def _refills(workspace: Workspace, plan: Plan) -> bool:
+    """Say whether a plan that changes no definition fills filled ranges that are not due."""
+    if plan.kind is not PlanKind.RUN:
+        return bool(plan.restates) or any(model.restate for model in plan.models)
+    again = {
+        model.name: ranges for model in plan.models if (ranges := _filled(workspace, plan, model))
+    }
+    if not again and not plan.restates and not any(model.restate for model in plan.models):
+        return False
+    # A lookback, an automatic restatement or a clock that ran ahead: planned again, it is due.
+    options = PlanOptions(now=plan.created_at, full=True)
+    due = workspace.plans.due(plan.environment, options, save=False)
+    known = {model.name: model.intervals for model in due.models}
+    nothing = IntervalSet()
+    return any(ranges - known.get(name, nothing) for name, ranges in again.items()) or any(
+        ranges - due.restates.get(name, nothing) for name, ranges in plan.restates.items()
+    )
+
+
+def _filled(workspace: Workspace, plan: Plan, model: PlannedModel) -> IntervalSet:
+    """Return the ranges that a model's work fills again although others have filled them.
+
+    A table that is made whole has one range, and is as old as its latest fill.
+    """
+    if not model.builds or model.table is None or model.snapshot_id is None:
+        return IntervalSet()
+    if not plan.snapshots[model.snapshot_id].is_incremental:
+        return IntervalSet()
+    table = workspace.store.tables.load([model.table.id]).get(model.table.id)
+    filled = table.intervals & model.intervals if table is not None else IntervalSet()
+    if not filled:
+        return filled
+    own = (f.interval for f in workspace.store.fills.log(model.table.id) if f.plan_id == plan.id)
+    return filled - IntervalSet.of(own)
+
+
+def _inconsistent(plan: Plan) -> Iterator[str]:
+    """Yield where the parts of a plan contradict each other."""
+    models = {model.name: model for model in plan.models}
+    for key, snapshot in plan.snapshots.items():
+        if key != snapshot.id and snapshot.canonicaliser == CANONICALISER:
+            yield f"the definition {key[:12]} of {snapshot.name} has another id"
+    for name, entry in plan.entries.items():
+        snapshot, model = plan.snapshots[entry.snapshot_id], models.get(name)
+        if snapshot.name != name:
+            yield f"{name} would show the definition of {snapshot.name}"
+        if model is None or model.snapshot_id is None:
+            yield f"it has {name}, and does not name it among its models"
+        elif model.snapshot_id != entry.snapshot_id:
+            yield f"it names one definition of {name}, and shows another"
+        elif (model.table.id if model.table else None) != entry.table_id:
+            yield f"it names one table of {name}, and shows another"
+    for model in plan.models:
+        if model.snapshot_id is not None and model.name not in plan.entries:
+            yield f"it names {model.name}, and does not show it"
+
+
+def _tables(workspace: Workspace, plan: Plan, current: Environment | None) -> Iterator[str]:
+    """Yield the tables of a plan that are others in the state, or do not serve their models."""
+    known = workspace.store.tables.load(list(plan.tables))
+    production = workspace.store.environments.get(PRODUCTION)
+    shown = {
+        (name, entry.snapshot_id, entry.table_id)
+        for environment in (current, production)
+        if environment is not None
+        for name, entry in environment.entries.items()
+    }
+    for model in plan.models:
+        table, snapshot = model.table, plan.snapshots.get(model.snapshot_id or "")
+        if table is None or snapshot is None:
+            continue
+        there = known.get(table.id)
+        if there is not None and (
+            (there.ref, there.preview, there.mixed) != (table.ref, table.preview, table.mixed)
+            and not _is_deployed(there, table)
+        ):
+            yield f"the table of {model.name} is another one in the state: {there.ref}"
+        elif there is None and table.created:
+            continue  # The apply tells it: the table is gone.
+        elif there is None and not _is_designed(table, snapshot, plan):
+            yield f"the new table of {model.name} is not the one that its definition has"
+        elif there is not None and (model.name, snapshot.id, table.id) not in shown:
+            served = replace(table, fill_version=there.fill_version, mixed=there.mixed)
+            forward = snapshot.forward
+            own = forward is not None and forward.table_id in (
+                table.id,
+                table.preview.of if table.preview else "",
+            )
+            if not own and not serves(served, snapshot):
+                yield f"the table {there.ref} does not hold the rows of {model.name}"
+
+
+def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
+    """Say whether a table differs only in that a change in place was published meanwhile."""
+    return (there.ref, there.preview) == (table.ref, table.preview) and there.mixed
+
+
+def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
+    """Say whether a table that is not there yet is what the planner designs for a definition."""
+    sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
+    for key in sharing:
+        other = plan.snapshots.get(key or "")
+        if other is None or other.id != table.snapshot_id:
+            continue
+        if table.preview is None:
+            made = new_table(other, table.id)
+            return replace(table, computed_from=(), intervals=made.intervals) == made
+        if other.forward is None or table.preview.of != other.forward.table_id:
+            return False
+        base = replace(table, id=table.preview.of, preview=None, intervals=IntervalSet())
+        made = new_preview(base, other, table.id, table.computed_from)
+        return (table.ref, table.fill_version, table.branch) == (
+            made.ref,
+            made.fill_version,
+            made.branch,
+        )
+    return False
+
+
+def _restated(plan: Plan, name: ModelName) -> bool:
+    """Say whether readers of a model see other rows, by the work of the plan."""
+    entry = plan.entries.get(name)
+    if entry is None:
+        return False
+    if entry.table_id is None:
+        return True  # A view, or an external table, passes on what is restated above it.
+    return any(m.builds for m in plan.models if m.table and m.table.id == entry.table_id)
+
+
+def _built(workspace: Workspace, plan: Plan) -> dict[ModelName, Snapshot]:
+    """Build the snapshots of a plan's definitions again, and compare them.
+
+    Raises:
+        UsageError: A definition has other versions, columns or lineage than the plan has of it.
+    """
+    target = plan.target
+    extend = any(snapshot.forward is not None for snapshot in target.values())
+    try:
+        built = workspace.snapshots_of(
+            {name: snapshot.model for name, snapshot in target.items()},
+            revise=extending(target) if extend else None,
+            catalog_columns=lambda name: (),
+        )
+    except ProjectError as error:
+        _require(plan, [f"a definition is not valid: {error.message}"])
+        raise
+    differ = [
+        f"{name} has another {part} by its definition"
+        for name, snapshot in target.items()
+        if snapshot.canonicaliser == CANONICALISER and (part := _differs(snapshot, built[name]))
+    ]
+    _require(plan, differ)
+    return built
+
+
+_COMPARED = (
+    *("fill_version", "metadata_hash", "layout_hash", "definition_hash", "version", "columns"),
+    *("parents", "reads", "forward", "id"),
+)
+
+
+def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
+    """Return the first part of a snapshot that its definition does not make."""
+    differ = (name for name in _COMPARED if getattr(snapshot, name) != getattr(built, name))
+    return next(differ, None)
+
+
+def _hidden(
+    given: Mapping[ModelName, PlannedModel],
+    derived: Mapping[ModelName, PlannedModel],
+    state: WarehouseState,
+) -> Iterator[str]:
+    """Yield the changes and breaks that a plan does not tell."""
+    for name, model in derived.items():
+        told = given.get(name)
+        if told is None:
+            yield f"{name} is {model.change.value}, which it does not tell"
+            continue
+        if told.change is not model.change:
+            yield f"{name} is called {told.change.value}, and is {model.change.value}"
+        elif _weight(told.category) < _weight(model.category):
+            what = (one.value if one else "none" for one in (told.category, model.category))
+            yield f"the change of {name} is called {next(what)}, and is {next(what)}"
+        known = {(one.model, one.column, one.was, one.becomes) for one in told.breaks}
+        for one in model.breaks:
+            if (one.model, one.column, one.was, one.becomes) not in known:
+                yield f"it does not tell that {one.describe()}"
+    for name in given.keys() - derived.keys():
+        yield f"it names {name}, which nobody shows"
+
+
+def _weight(category: Category | None) -> int:
+    return -1 if category is None else _WEIGHT.index(category)
+
+
+def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
+    """Return a planned model with the work that a plan has and the facts that were derived."""
+    if given is None:
+        return derived
+    return replace(
+        given,
+        change=derived.change,
+        category=derived.category,
+        reasons=tuple(dict.fromkeys((*derived.reasons, *given.reasons))),
+        previous_snapshot_id=derived.previous_snapshot_id,
+        breaks=tuple({one.describe(): one for one in (*derived.breaks, *given.breaks)}.values()),
+        moves=tuple(sorted({*derived.moves, *given.moves})),
+        skips=given.skips if kind is PlanKind.RUN and given.skippable else None,
+    )
+
+
+def _current(workspace: Workspace, plan: Plan) -> Environment | None:
+    """Return what a plan's environment shows.
+
+    Raises:
+        ConflictError: It shows something else than when the plan was made.
+    """
+    store, name = workspace.store, plan.environment
+    current = store.environments.get(name)
+    if store.versions.current_base(name, plan.base_version) is None:
+        raise moved(name, plan.base_version, current)
+    return current
+
+
+def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
+    """Return the error about a plan whose environment shows something else by now."""
+    version = current.version if current else 0
+    who = f" by {current.published_by}" if current else ""
+    return ConflictError(
+        f"environment '{name}' has moved from version {base_version} to {version}{who} since the "
+        "plan was made",
+        hint=f"plan again: vde plan {name}",
+    )
+
+
+def _is_applied(workspace: Workspace, plan: Plan) -> bool:
+    record = workspace.store.plans.record(plan.id)
+    return record is not None and record.status == "applied"
+
+
+def _require(plan: Plan, found: list[str]) -> None:
+    if found:
+        told = "; ".join(found[:_MOST])
+        raise UsageError(
+            f"plan {plan.id} does not do what it says, and was not applied: {told}"
+            f"{first_of(len(found), _MOST)}",
+            hint=f"find out who wrote it (vde log), and plan again: vde plan {plan.environment}",
+        )
