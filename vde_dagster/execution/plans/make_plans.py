@@ -202,6 +202,8 @@ class Plans:
             protected = protected_tables(environment.name, production)
             found = restated(plan, {name: intervals}, protected, fills_missing=True)
             plan = with_outdated(workspace, found.plan)
+            if plan.restates:
+                plan = replace(plan, kind=PlanKind.RESTATEMENT)
         else:
             plan = fill_chosen(plan, name, intervals)
         plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")

@@ -62,6 +62,7 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
         UsageError: One of them is not; says which, and nothing was changed.
         ConflictError: The environment shows something else than when the plan was made.
     """
+    workspace.store.project.require_own()
     if plan.is_empty or _is_applied(workspace, plan):
         return
     current = _current(workspace, plan)
@@ -155,7 +156,7 @@ def _shows_the_same(workspace: Workspace, plan: Plan, current: Environment) -> b
     planned = {name: entry.snapshot_id for name, entry in plan.entries.items()}
     if planned == shown:
         return True
-    if planned.keys() != shown.keys():
+    if plan.kind is PlanKind.PLAN or planned.keys() != shown.keys():
         return False
     # An upgrade may have hashed what is shown again: then its new ids are compared.
     build = stored_builder(workspace)

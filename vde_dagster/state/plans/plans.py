@@ -204,8 +204,8 @@ class PlanStore:
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
         """Return those of the plans that nobody can approve, or has approved.
 
-        They are past; or were made to be looked at, or of other files than those of now. A run
-        that failed is left out as long as nothing was begun in its environment since.
+        A plan is closed when it is past, was made to be looked at, or was made of other files.
+        A run or restatement that failed stays open until other work begins in its environment.
         """
         asked = set(plan_ids)
         closed = self.past(asked)
@@ -221,7 +221,7 @@ class PlanStore:
                 if plan.proposal is not None:
                     stays = plan.proposal.is_of(files)
                 else:
-                    failed = plan.kind is PlanKind.RUN and row.started_at is not None
+                    failed = plan.kind is not PlanKind.PLAN and row.started_at is not None
                     stays = failed and row.started_at == latest[row.environment]
                 if not stays:
                     closed.add(row.plan_id)
