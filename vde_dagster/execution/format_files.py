@@ -198,8 +198,8 @@ def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, st
 def _meaning(snapshot: Snapshot) -> tuple[Any, ...]:
     """Return everything that a snapshot says but the text of its file."""
     model = replace(snapshot.model, source="", query=None, location=_NOWHERE)
-    versions = snapshot.id, snapshot.version.rows, snapshot.definition_hash, snapshot.layout_hash
-    return model, snapshot.columns, versions
+    own = snapshot.meaning, snapshot.definition_hash, snapshot.layout_hash
+    return model, snapshot.columns, (*own, snapshot.version.rows)
 
 
 _NOWHERE = SourceLocation(Path("file"))

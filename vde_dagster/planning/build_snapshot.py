@@ -15,6 +15,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import (
     CANONICALISER,
     OutputColumn,
@@ -88,9 +89,8 @@ def checked_snapshot(
     metadata = _metadata_hash(model)
     properties = chain.from_iterable(sorted(model.table_properties))
     layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *properties)
-    identity = [part for column in columns for part in (column.name, column.version)]
     snapshot = Snapshot(
-        id=digest("snapshot", str(model.name), fill, metadata, layout, *identity),
+        id="",
         model=model,
         version=version,
         fill_version=fill,
@@ -102,6 +102,7 @@ def checked_snapshot(
         definition_hash=_definition_hash(model, metadata, layout),
         reads=reads,
     )
+    snapshot = identified(snapshot)
     whole = columns if analysis is None or analysis.complete else None
     findings = () if analysis is None else analysis.findings
     functions = (*scalar_functions, *functions)

@@ -12,6 +12,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.project.dag import audit_order, parents_first
 from vde_dagster.project.kinds import External
@@ -110,7 +111,8 @@ def build_snapshots(
             key = digest("memo", *checks, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
             if known is not None:
-                out[name], seen[name] = _revised(known.snapshot, known.seen, revise)
+                # The memory has no text of the file, which is part of the id.
+                out[name], seen[name] = _revised(identified(known.snapshot), known.seen, revise)
                 problems += known.problems
                 continue
             # What is as it was needs none of the code that makes versions and looks for mistakes.

@@ -46,9 +46,8 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
-from vde_dagster.execution.plans.proven_plan import moved
 from vde_dagster.execution.unit_testing.test_report import ToldTest
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, moved
 from vde_dagster.planning.environments.resolver import Columns, Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps

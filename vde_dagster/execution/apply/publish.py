@@ -25,6 +25,7 @@ from vde_dagster.planning.rendering.views import define_view, has_view, view_que
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.plans.snapshots import has_columns
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -150,7 +151,9 @@ def define_views(
         for name, binding in bindings.items()
         if binding.table is None and has_view(binding)
     }
-    types = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
+    kept = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
+    snapshots = {binding.snapshot.id: binding.snapshot for binding in queries.values()}
+    types = {key: one for key, one in kept.items() if has_columns(snapshots[key], one)}
     new = [binding for binding in queries.values() if binding.snapshot.id not in types]
     if new:
         types.update(_analysed(new, resolver, workspace))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
-from vde_dagster.errors import ConflictError, ProjectError, UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.gather_state import gather_state, stored_builder
 from vde_dagster.execution.plans.keepers import readers_of
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment, moved
 from vde_dagster.planning.environments.warehouse_state import extending
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.assign_tables import new_preview, new_table, serves
@@ -130,7 +130,8 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
         from vde_dagster.execution.apply.skipping import forecast_skips
 
         made = forecast_skips(workspace, made, state)
-    return ProvenPlan(*(getattr(made, one.name) for one in fields(made)), written=plan)
+    given = {one.name: getattr(made, one.name) for one in fields(Plan)}
+    return ProvenPlan(**given, written=plan)
 
 
 def kind_of(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:
@@ -386,17 +387,6 @@ def _current(workspace: Workspace, plan: Plan) -> Environment | None:
     if store.versions.current_base(name, plan.base_version) is None:
         raise moved(name, plan.base_version, current)
     return current
-
-
-def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error about a plan whose environment shows something else by now."""
-    version = current.version if current else 0
-    who = f" by {current.published_by}" if current else ""
-    return ConflictError(
-        f"environment '{name}' has moved from version {base_version} to {version}{who} since the "
-        "plan was made",
-        hint=f"plan again: vde plan {name}",
-    )
 
 
 def _is_applied(workspace: Workspace, plan: Plan) -> bool:

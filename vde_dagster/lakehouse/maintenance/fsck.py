@@ -10,7 +10,7 @@ wrong is looked at again with what the state says by then: only what was wrong b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +22,9 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
 from vde_dagster.lakehouse.maintenance.sweep import find_orphans
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
-from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.planning.plan.assign_tables import preview_version
+from vde_dagster.planning.snapshots.snapshot import CANONICALISER
+from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.retention import Retention
 from vde_dagster.state.tables.tables import (
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 
 Problem = Literal[
     "damaged_state",
+    "foreign_definition",
+    "foreign_plan",
+    "foreign_table",
+    "foreign_view_types",
     "new_state",
     "missing_metadata_file",
     "damaged_metadata_file",
@@ -144,6 +150,7 @@ def fsck(
     """
     findings = _database(lakehouse)
     try:
+        findings += _foreign(lakehouse)
         state = _State.read(lakehouse)
         found = _all(lakehouse, state, None, deep)
         if found:
@@ -209,6 +216,42 @@ def _database(lakehouse: Lakehouse) -> list[Finding]:
     if told == ["ok"]:
         return []
     return [Finding("damaged_state", file, f"{file}: {'; '.join(told)}", advice, file)]
+
+
+def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
+    """Yield the rows whose content is not that of the id or hash under which they are stored."""
+    store = lakehouse.store
+    lost = set()
+    again = "delete the row as the owner of the state's tables, and look who may write there"
+    for key, model, why in store.snapshots.foreign():
+        lost.add(key)
+        shown = sorted(store.shown.environments_of(key))
+        plans = " and ".join(f"vde plan {one}" for one in shown)
+        advice = (
+            f"write it again from the project's files ({plans}), or {again}" if shown else again
+        )
+        yield Finding("foreign_definition", f"{model} ({key})", why, advice)
+    for plan_id, why in store.plans.foreign():
+        yield Finding("foreign_plan", plan_id, why, again)
+    for table, why in (*store.tables.mislabeled(), *_other_rows(lakehouse)):
+        yield Finding("foreign_table", f"{table.ref} ({table.id})", why, again)
+    for key, why in store.snapshots.foreign_view_types(lost):
+        advice = f"{again}: Spark computes the types again when the view is published"
+        yield Finding("foreign_view_types", key, why, advice)
+
+
+def _other_rows(lakehouse: Lakehouse) -> Iterator[tuple[PhysicalTable, str]]:
+    """Yield the tables whose hash of what decides their rows is not that of their definition."""
+    store = lakehouse.store
+    tables = store.tables.load([table.id for table in store.ledger.tables((LIVE,))])
+    known = store.snapshots.load({one.snapshot_id for one in tables.values()}, unreadable=set())
+    for table in tables.values():
+        snapshot = known.get(table.snapshot_id)
+        if snapshot is None or snapshot.canonicaliser != CANONICALISER:
+            continue  # What an earlier version hashed may have been hashed again since.
+        own = preview_version(snapshot) if table.preview is not None else snapshot.fill_version
+        if not table.mixed and table.fill_version != own:
+            yield table, f"it is found as a table of other rows than those of {snapshot.name}"
 
 
 def _new_beside_old(lakehouse: Lakehouse) -> list[Finding]:

@@ -188,6 +188,17 @@ def require_changeable(name: str, frozen: str | None) -> None:
         )
 
 
+def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
+    """Return the error about a plan whose environment shows something else by now."""
+    version = current.version if current else 0
+    who = f" by {current.published_by}" if current else ""
+    return ConflictError(
+        f"environment '{name}' has moved from version {base_version} to {version}{who} since the "
+        "plan was made",
+        hint=f"plan again: vde plan {name}",
+    )
+
+
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
     """Return the ids of the tables that only production may write, as it reads them."""
     return frozenset() if environment == PRODUCTION or production is None else production.tables

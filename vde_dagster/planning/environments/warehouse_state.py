@@ -19,6 +19,7 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     protected_tables,
 )
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Model
@@ -186,7 +187,8 @@ def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
             fill_version=plain.fill_version,
             columns=tuple(pair for pair in plain.own_columns if pair[0] in made),
         )
-        return replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
+        again = replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
+        return identified(again)
 
     return revise
 

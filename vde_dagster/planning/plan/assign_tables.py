@@ -169,7 +169,7 @@ class _Assignment:
                 continue
             table = self.state.tables.get(entry.table_id)
             shown = self.state.snapshots[entry.snapshot_id]
-            if table is not None and table.mixed and shown.id == snapshot.id:
+            if table is not None and table.mixed and shown.meaning == snapshot.meaning:
                 return table
         return None
 

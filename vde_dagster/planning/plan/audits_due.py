@@ -40,7 +40,8 @@ def own_audits_due(
     if not audits or not snapshot.model.kind.is_audited:
         return False
     if table is None:
-        return old is None or old.id != snapshot.id or not moving.isdisjoint(snapshot.parents)
+        other = old is None or old.meaning != snapshot.meaning
+        return other or not moving.isdisjoint(snapshot.parents)
     return bool(table.intervals) and not set(audits) <= _passed(snapshot, old, table, state)
 
 
@@ -156,9 +157,10 @@ def audited_range(
     now = request.window.now
     slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)
     begin = start or slot.start
+    same = old is not None and old.meaning == snapshot.meaning
     if request.kind is PlanKind.RUN:
         begin = max(begin, last or begin)
-    elif old is not None and old.id == snapshot.id and moving.isdisjoint(snapshot.parents):
+    elif same and moving.isdisjoint(snapshot.parents):
         return IntervalSet()
     end = min(slot.end, snapshot.model.end_at(now) or FAR)
     return IntervalSet((Interval(begin, end),)) if begin < end else IntervalSet()

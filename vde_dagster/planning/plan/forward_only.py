@@ -20,6 +20,7 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environments.contracts import same_type, widens_in_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -114,10 +115,10 @@ class ForwardOnly:
     def revise(self, plain: Snapshot) -> Snapshot:
         """Return a model's snapshot as a change in place of production's, or as its own."""
         base, table = self._base(plain)
-        if base is None or table is None or base.id == plain.id:
+        if base is None or table is None or base.meaning == plain.meaning:
             return plain
-        if base.forward is not None and base.forward.own_id == plain.id:
-            return replace(base, model=plain.model)
+        if base.forward is not None and base.own_alone == plain.meaning:
+            return base
         kind = plain.model.kind
         if not kind.changes_in_place:
             return plain
@@ -234,7 +235,6 @@ class ForwardOnly:
         made = {column.name for column in columns}
         own = tuple((c.name, c.version) for c in plain.columns if c.name in made)
         forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own)
-        identity = [part for column in columns for part in (column.name, column.version)]
         version = SemanticVersion(
             base.version.rows,
             {column.name: column.version for column in columns},
@@ -242,13 +242,14 @@ class ForwardOnly:
             tuple(key for key in base.version.unique_keys if key in plain.version.unique_keys),
         )
         self.changes[plain.name] = changes
-        return replace(
-            plain,
-            id=digest("forward", table.id, plain.id, *identity),
-            version=version,
-            fill_version=base.fill_version,
-            columns=columns,
-            forward=forward,
+        return identified(
+            replace(
+                plain,
+                version=version,
+                fill_version=base.fill_version,
+                columns=columns,
+                forward=forward,
+            )
         )
 
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:

@@ -163,7 +163,7 @@ class _Planner:
         self.changed = {
             name: (snapshot, self.old[name])
             for name, snapshot in snapshots.items()
-            if name in self.old and self.old[name].id != snapshot.id
+            if name in self.old and self.old[name].meaning != snapshot.meaning
         }
         self.reasons = Reasons(self.changed)
         self.protected = state.protected(request.environment)

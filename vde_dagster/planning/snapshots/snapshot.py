@@ -82,7 +82,7 @@ class Snapshot:
     """A model's definition with its versions; immutable, stored once, shared by environments.
 
     Args:
-        id: The fingerprint: hash of name, versions, column names and order, and metadata (hex).
+        id: Hash of all other fields as they are stored (hex); see `identity`.
         fill_version: Hash of everything that decides a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
         metadata_hash: Hash of what people see and of how the model is run, but not of its data.
@@ -111,6 +111,27 @@ class Snapshot:
     def name(self) -> ModelName:
         """The model's name."""
         return self.model.name
+
+    @property
+    def meaning(self) -> str:
+        """Hash of its name, versions, column names and order, and metadata (hex).
+
+        Definitions that differ in formatting, comments, or code that a model does not reach have
+        one meaning.
+        """
+        columns = (part for column in self.columns for part in (column.name, column.version))
+        own = (self.fill_version, self.metadata_hash, self.layout_hash)
+        if self.forward is None:
+            return digest("snapshot", str(self.name), *own, *columns)
+        base = (self.forward.table_id, self.own_alone)
+        return digest("snapshot in place", str(self.name), *own, *base, *columns)
+
+    @property
+    def own_alone(self) -> str:
+        """The meaning that it has on its own."""
+        own = (self.own_fill, self.metadata_hash, self.layout_hash)
+        columns = (part for column in self.own_columns for part in column)
+        return digest("snapshot", str(self.name), *own, *columns)
 
     @property
     def cadence(self) -> Cadence:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.identity import content_bytes, from_content
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Preview
 from vde_dagster.project.serialise import from_bytes, from_text, to_bytes, to_text
@@ -43,22 +45,41 @@ def unpack(data: bytes) -> Any:
     return json.loads(zlib.decompress(data))
 
 
-def dump_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot with its model."""
-    return zlib.compress(to_bytes(snapshot), 6)
-
-
-def load_snapshot(data: bytes) -> Snapshot:
-    """Read what `dump_snapshot` wrote; a StoreError tells damage from another form."""
-    return _read(Snapshot, data)
-
-
 def is_whole(data: bytes) -> bool:
     """Say whether a stored value has the bytes that were written, by their checksum."""
     try:
         return bool(zlib.decompress(data))
     except zlib.error:
         return False
+
+
+class ForeignContentError(StoreError):
+    """A row's content is not that of the id under which it is stored."""
+
+
+def dump_snapshot(snapshot: Snapshot) -> bytes:
+    """Write a snapshot's content, whose hash is its id."""
+    return zlib.compress(content_bytes(snapshot), 6)
+
+
+def load_snapshot(data: bytes, key: str) -> Snapshot:
+    """Read what `dump_snapshot` wrote, and prove that it is the content of an id.
+
+    Args:
+        key: The id under which it is stored.
+
+    Raises:
+        ForeignContentError: It is another definition than that of the id.
+        StoreError: The bytes are damaged, or of another form.
+    """
+    snapshot = _read(lambda content: from_content(key, content), data)
+    if snapshot is None:
+        raise ForeignContentError(
+            "its content is not that of its id, so that another program than vde wrote it",
+            hint=f"find out who may write to vde_snapshots, and delete the row {key} as the owner "
+            "of the state's tables; `vde fsck` lists all such rows",
+        )
+    return snapshot
 
 
 def dump_plan(plan: Plan) -> bytes:
@@ -69,12 +90,12 @@ def dump_plan(plan: Plan) -> bytes:
 
 def load_stored_plan(data: bytes) -> StoredPlan:
     """Read what `dump_plan` wrote."""
-    return _read(StoredPlan, data)
+    return _read(lambda content: from_bytes(StoredPlan, content), data)
 
 
-def _read(form: type[T], data: bytes) -> T:
+def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
-        return from_bytes(form, zlib.decompress(data))
+        return decode(zlib.decompress(data))
     except zlib.error as error:
         raise StoreError(
             f"a stored value is damaged: {error}",

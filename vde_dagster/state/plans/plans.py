@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import dump_plan, load_stored_plan
+from vde_dagster.state.db.codec import StoredPlan, dump_plan, load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act
 from vde_dagster.state.db.log import record as log_act
@@ -74,7 +74,10 @@ class PlanStore:
     def save(self, plan: Plan) -> None:
         """Store a plan and its snapshots; a plan is never changed once stored.
 
-        What an environment shows and was hashed again goes on under the id that it is stored by.
+        A definition that an environment shows keeps the id under which it is stored.
+
+        Raises:
+            StoreError: The state has another plan, or another definition, under one of the ids.
         """
         row = row_of(
             plan,
@@ -89,23 +92,32 @@ class PlanStore:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
             own = [snapshot for key, snapshot in plan.snapshots.items() if key == snapshot.id]
             self.snapshots.save(own, conn)
-            if self.record(plan.id, conn) is None:
+            found = self._content(plan.id, conn)
+            if found is None:
                 upsert(conn, schema.plans, [row])
                 tell(self.database, conn, "plan", plan=plan.id)
+            elif found != StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)):
+                raise StoreError(
+                    f"the state has another plan under the id {plan.id}, which nobody can apply",
+                    hint=f"find out who wrote it (vde log), and plan again: vde plan "
+                    f"{plan.environment}",
+                )
 
         self.database.run_transaction(work, name="state.save_plan")
 
     def load(self, plan_id: str) -> Plan:
-        """Read a plan."""
+        """Read a plan.
+
+        Raises:
+            UsageError: No plan has this id.
+            StoreError: Its row, or one of its definitions, has another content than its id's.
+        """
         with self.database.reading() as conn:
-            payload = conn.execute(
-                select(schema.plans.c.payload).where(schema.plans.c.plan_id == plan_id)
-            ).scalar_one_or_none()
-            if payload is None:
+            stored = self._content(plan_id, conn)
+            if stored is None:
                 raise UsageError(
                     f"there is no plan '{plan_id}'", hint="`vde plan ENV` makes one and prints it"
                 )
-            stored = load_stored_plan(payload)
             snapshots = self.snapshots.load(stored.snapshot_ids, conn)
         lacking = [key for key in stored.snapshot_ids if key not in snapshots]
         if lacking:
@@ -114,6 +126,19 @@ class PlanStore:
                 hint=f"plan again: vde plan {stored.plan.environment}",
             )
         return replace(stored.plan, snapshots=snapshots)
+
+    def foreign(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids and messages of all rows that cannot be read, or contradict themselves."""
+        for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
+            try:
+                _stored(row)
+            except StoreError as error:
+                yield row.plan_id, error.message
+
+    def _content(self, plan_id: str, connection: Connection) -> StoredPlan | None:
+        query = select(schema.plans).where(schema.plans.c.plan_id == plan_id)
+        row = self.database.row(query, connection)
+        return None if row is None else _stored(row)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
         """Return the records of the latest plans, newest first."""
@@ -349,6 +374,25 @@ def _was_rejected(record: PlanRecord) -> ConflictError:
         f"the plan {record.id} was {record.message} ({when})",
         hint=f"mend what is wrong and plan again: vde plan {record.environment}",
     )
+
+
+def _stored(row: Any) -> StoredPlan:
+    """Read a plan's row, whose columns have to be those of its content.
+
+    Raises:
+        StoreError: One of them is not.
+    """
+    stored = load_stored_plan(row.payload)
+    plan = stored.plan
+    made = (plan.id, plan.environment, plan.kind.value, plan.base_version)
+    for name, value in zip(("plan_id", "environment", "kind", "base_version"), made, strict=True):
+        if getattr(row, name) != value:
+            raise StoreError(
+                f"the row of plan {row.plan_id} has {name} '{getattr(row, name)}', and its content "
+                f"'{value}': another program than vde wrote it",
+                hint=f"plan again: vde plan {plan.environment}",
+            )
+    return stored
 
 
 def _record(row: Any) -> PlanRecord:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.codec import dump_snapshot, is_whole, load_snapshot
+from vde_dagster.state.db.codec import (
+    ForeignContentError,
+    dump_snapshot,
+    is_whole,
+    load_snapshot,
+)
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import among, upsert
 
@@ -23,11 +29,14 @@ class SnapshotStore:
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store those snapshots that are not stored yet; the others cost one read of their ids."""
+        """Store those snapshots that are not stored yet, and compare the others with their rows.
+
+        Raises:
+            StoreError: A row has another content than the snapshot of its id. Nothing was stored.
+        """
         wanted = {snapshot.id: snapshot for snapshot in snapshots}
-        column = schema.snapshots.c.snapshot_id
-        known = {row[0] for row in self.database.among(select(column), column, wanted, connection)}
-        absent = [wanted[key] for key in wanted.keys() - known]
+        known = self.load(wanted, connection)
+        absent = [wanted[key] for key in wanted.keys() - known.keys()]
         if not absent:
             return
         now = self.database.clock.now()
@@ -41,11 +50,13 @@ class SnapshotStore:
             }
             for snapshot in absent
         ]
-        self.database.run(
-            connection,
-            lambda conn: upsert(conn, schema.snapshots, rows),
-            name="state.save_snapshots",
-        )
+
+        def work(conn: Connection) -> None:
+            upsert(conn, schema.snapshots, rows)
+            # Another program may have been first: its row is proved like any other.
+            self.load([snapshot.id for snapshot in absent], conn)
+
+        self.database.run(connection, work, name="state.save_snapshots")
 
     def load(
         self,
@@ -53,10 +64,13 @@ class SnapshotStore:
         connection: Connection | None = None,
         unreadable: set[str] | None = None,
     ) -> dict[str, Snapshot]:
-        """Read snapshots by id in one go; unknown ids are left out.
+        """Read snapshots by id in one go, and prove them by their ids; unknown ids are left out.
 
         Args:
-            unreadable: Gets the ids of those that cannot be read, which is no error then.
+            unreadable: Collects the ids of snapshots that cannot be read, in place of an error.
+
+        Raises:
+            StoreError: One cannot be read, or its content is not that of its id.
         """
         wanted = list(dict.fromkeys(ids))
         with self.database.reading(connection) as conn:
@@ -65,7 +79,7 @@ class SnapshotStore:
         for key in wanted:
             if key in payloads:
                 try:
-                    found[key] = load_snapshot(payloads[key])
+                    found[key] = load_snapshot(payloads[key], key)
                 except StoreError as error:
                     if unreadable is not None:
                         unreadable.add(key)
@@ -73,23 +87,39 @@ class SnapshotStore:
                     raise self._of_model(key, error) from error
         return found
 
+    def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
+        """Yield the ids, models and messages of all rows that cannot be read or proved."""
+        table = schema.snapshots.c
+        query = select(
+            table.snapshot_id, table.model_namespace, table.model_name, table.payload
+        ).order_by(table.model_namespace, table.model_name, table.snapshot_id)
+        for key, namespace, name, payload in self.database.rows(query):
+            model = ModelName(namespace, name)
+            try:
+                snapshot = load_snapshot(payload, key)
+            except StoreError as error:
+                yield key, model, error.message
+                continue
+            if snapshot.name != model:
+                yield key, model, f"its content is a definition of {snapshot.name}"
+
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write those of some snapshots again whose stored bytes are damaged, and return them."""
+        """Write again those of some snapshots that cannot be read or proved, and return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
-            damaged = [known[key] for key, data in _payloads(conn, known) if not is_whole(data)]
-        if damaged:
+            again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
+        if again:
             table = schema.snapshots
             statement = (
                 update(table)
                 .where(table.c.snapshot_id == bindparam("id"))
                 .values(payload=bindparam("again"))
             )
-            rows = [{"id": one.id, "again": dump_snapshot(one)} for one in damaged]
+            rows = [{"id": one.id, "again": dump_snapshot(one)} for one in again]
             self.database.run_transaction(
                 lambda conn: conn.execute(statement, rows), name="state.mend_snapshots"
             )
-        return damaged
+        return again
 
     def _of_model(self, snapshot_id: str, error: StoreError) -> StoreError:
         """Return the error about a stored value with the model that it is of, and who shows it."""
@@ -113,6 +143,19 @@ class SnapshotStore:
         found = dict(map(tuple, self.database.among(query, table.snapshot_id, ids)))
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
+    def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the snapshots whose kept view types name other columns than they have.
+
+        Args:
+            unreadable: Ids of snapshots that cannot be read, of which nothing is known.
+        """
+        ids = [row[0] for row in self.database.rows(select(schema.view_types.c.snapshot_id))]
+        known = self.load(key for key in ids if key not in unreadable)
+        for key, types in self.view_types(known).items():
+            if not has_columns(known[key], types):
+                found, own = (", ".join(one) for one in _names(known[key], types))
+                yield key, f"the types of {known[key].name} are of {found}, and it has {own}"
+
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
         """Store what Spark computed as VIEW models' output types, in place of older ones.
 
@@ -124,6 +167,28 @@ class SnapshotStore:
             lambda conn: upsert(conn, schema.view_types, rows, "columns"),
             name="state.save_view_types",
         )
+
+
+def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
+    """Say whether kept types are those of a snapshot's columns, as far as their names tell."""
+    found, own = _names(snapshot, types)
+    return not own or snapshot.version.opaque is not None or found == own
+
+
+def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    found = [name.lower() for name, _ in types]
+    return found, [column.name.lower() for column in snapshot.columns]
+
+
+def _is_damaged(key: str, data: bytes) -> bool:
+    """Say whether a row's bytes are damaged or another definition's; not what a newer form has."""
+    try:
+        load_snapshot(data, key)
+    except ForeignContentError:
+        return True
+    except StoreError:
+        return not is_whole(data)
+    return False
 
 
 def _payloads(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:

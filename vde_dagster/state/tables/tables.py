@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -89,6 +89,14 @@ class TableStore:
 
     database: Database
 
+    def mislabeled(self) -> Iterator[tuple[PhysicalTable, str]]:
+        """Yield the live tables whose columns are not those of the hash that finds them."""
+        with self.database.reading() as conn:
+            rows = list(conn.execute(select(schema.tables).where(_TABLE.status == LIVE)))
+            for row, table in zip(rows, _read_tables(conn, rows), strict=True):
+                if row.columns_version != content_version(table):
+                    yield table, "its columns are not those of its hash of them"
+
     def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
         """Register a table, or return the live one that holds the same rows and columns.
 
@@ -101,7 +109,10 @@ class TableStore:
             same = {"fill": table.fill_version, "columns": version}
             row = conn.execute(_SAME_TABLE, same).first()
             if row is not None:
-                return _read_tables(conn, [row])[0]
+                there = _read_tables(conn, [row])[0]
+                if content_version(there) != version:
+                    raise _mislabeled(there)
+                return there
             if conn.execute(STATUS, {"of": table.id}).first() is not None:
                 raise ConflictError(
                     f"the table {table.ref} was cleaned up or changed since the plan was made",
@@ -282,6 +293,14 @@ class TableStore:
                 f"{len(gone)} of the tables to publish were cleaned up: {', '.join(gone[:5])}",
                 hint="plan again",
             )
+
+
+def _mislabeled(table: PhysicalTable) -> StoreError:
+    return StoreError(
+        f"the row of the table {table.ref} has other columns than its hash of them: another "
+        "program than vde wrote it",
+        hint="`vde fsck` lists all such rows; delete them as the owner of the state's tables",
+    )
 
 
 def not_live(table_id: str) -> StoreError:

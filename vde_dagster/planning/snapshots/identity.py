@@ -1,0 +1,91 @@
+"""The id of a snapshot: the hash of its stored bytes, by which a row of the state is proved.
+
+Snapshots with one id are equal in every field, texts for people included. Two that differ in a
+comment have two ids and one `meaning`, of which a plan keeps the one that is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vde_dagster.base.hashing import content_digest, digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.serialise import from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.environment import Environment
+
+WHOLE_SINCE = 15
+"""The first canonicaliser whose ids are hashes of all bytes."""
+
+
+def identified(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with the id that its content has."""
+    return replace(snapshot, id=content_digest(content_bytes(snapshot)))
+
+
+def content_bytes(snapshot: Snapshot) -> bytes:
+    """Write a snapshot's content, all but its id, with the same bytes in every process."""
+    keys = snapshot.version.unique_keys
+    if len(keys) > 1:
+        ordered = replace(snapshot.version, unique_keys=tuple(sorted(keys, key=sorted)))
+        snapshot = replace(snapshot, version=ordered)
+    data = to_bytes(replace(snapshot, id=""))
+    if all(len(key) < 2 for key in keys):
+        return data
+    # A set is written in an order that differs by process.
+    plain = msgspec.msgpack.decode(data)
+    plain["version"]["unique_keys"] = [sorted(key) for key in plain["version"]["unique_keys"]]
+    return msgspec.msgpack.encode(plain)
+
+
+def from_content(key: str, data: bytes) -> Snapshot | None:
+    """Read a snapshot's content, and prove that an id is its hash; None where it is not.
+
+    An earlier version of the package hashed versions and metadata alone and stored the id with the
+    content. Such an id is a hash of another form, so no content of today has one of them.
+
+    Raises:
+        ValueError: The bytes are damaged, or of another form.
+    """
+    snapshot = from_bytes(Snapshot, data)
+    if content_digest(data) == key:
+        return replace(snapshot, id=key)
+    number = snapshot.canonicaliser.partition("/")[0]
+    is_earlier = number.isdecimal() and int(number) < WHOLE_SINCE
+    return snapshot if is_earlier and snapshot.id == key == _earlier_id(snapshot) else None
+
+
+def keep_published(
+    snapshots: Mapping[ModelName, Snapshot],
+    environments: tuple[Environment | None, ...],
+    known: Mapping[str, Snapshot],
+) -> dict[ModelName, Snapshot]:
+    """Exchange definitions of a target for those that are published and mean the same.
+
+    Args:
+        environments: The first of them that shows the meaning decides.
+        known: Stored snapshots by id.
+    """
+    kept = dict(snapshots)
+    for name, snapshot in snapshots.items():
+        for environment in environments:
+            entry = environment.entries.get(name) if environment is not None else None
+            shown = known.get(entry.snapshot_id) if entry is not None else None
+            if shown is not None and shown.meaning == snapshot.meaning:
+                kept[name] = shown
+                break
+    return kept
+
+
+def _earlier_id(snapshot: Snapshot) -> str:
+    columns = [part for column in snapshot.columns for part in (column.name, column.version)]
+    if snapshot.forward is not None:
+        own = snapshot.forward
+        return digest("forward", own.table_id, own.own_id, *columns)
+    return snapshot.meaning
