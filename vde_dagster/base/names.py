@@ -119,3 +119,8 @@ def current_user() -> str:
     except (KeyError, OSError):
         # A container's user need not have a name.
         return "unknown"
+
+
+def unverified(name: str) -> str:
+    """Mark a name in histories that somebody typed and nothing vouches for."""
+    return f"{name} (not verified)"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName, current_user
+from vde_dagster.base.names import ModelName, current_user, unverified
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
@@ -97,6 +97,7 @@ class Workspace:
         concurrency: int | None = None,
         who: str | None = None,
         approved: bool = False,
+        verified: bool = True,
         lease_wait_seconds: float = 0.0,
         skip_tests: bool = False,
     ) -> ApplyResult:
@@ -107,6 +108,7 @@ class Workspace:
             concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             approved: Whether `who` has read this very plan, where rules ask for that.
+            verified: Whether the name of who approves is more than a text that was typed.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
 
         Raises:
@@ -144,7 +146,15 @@ class Workspace:
             most = concurrency or self.settings.concurrency
             with self.stoppable(plan.id) as stop:
                 work = Applier(
-                    plan, self, tell, most, who, stop, lease_wait_seconds, tests, approved
+                    plan,
+                    self,
+                    tell,
+                    most,
+                    who if verified or not approved else unverified(who),
+                    stop,
+                    lease_wait_seconds,
+                    tests,
+                    approved,
                 )
                 result = work.run()
         follow(self, plan.environment, who)

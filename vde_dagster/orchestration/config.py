@@ -74,7 +74,8 @@ class ApplyConfig(dg.Config):
     concurrency: int | None = _CONCURRENCY
     who: str | None = Field(
         default=None,
-        description="Who is to stand in the environment's history; the system user when empty.",
+        description="Your name for the environment's history, marked as not verified. Ignored "
+        "where the run has a tag `user`, and for schedules and sensors.",
     )
     skip_tests: bool = _SKIP_TESTS
 
@@ -86,7 +87,7 @@ class RejectConfig(dg.Config):
     reason: str = Field(default="", description="What the author of the change should know.")
     who: str | None = Field(
         default=None,
-        description="Who is to stand there as the one who rejected it; the system user when empty.",
+        description="Your name, marked as not verified. Ignored where the run has a tag `user`.",
     )
 
 

@@ -19,7 +19,7 @@ CORNERS = Path(__file__).parents[1] / "fixtures/sqlmesh_project"
 def versions(root: Path) -> dict[str, tuple[str, ...]]:
     models = load_project(root, use_cache=False).models
     return {
-        str(name): (snapshot.id, *(column.version for column in snapshot.columns))
+        str(name): (snapshot.meaning, *(column.version for column in snapshot.columns))
         for name, snapshot in build_snapshots(models, lambda name: None).items()
     }
 

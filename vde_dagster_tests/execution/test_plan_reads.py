@@ -20,8 +20,8 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models whose stored definitions are decoded, from now on."""
     names: list[str] = []
 
-    def load(data: bytes) -> Any:
-        snapshot = load_snapshot(data)
+    def load(data: bytes, key: str) -> Any:
+        snapshot = load_snapshot(data, key)
         names.append(str(snapshot.name))
         return snapshot
 

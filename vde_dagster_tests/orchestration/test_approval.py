@@ -19,7 +19,7 @@ from rich.console import Console
 from vde_dagster.cli.main_job import QUIET, run_main_job
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.applying import person_of
+from vde_dagster.orchestration.events.applying import Launcher
 from vde_dagster.orchestration.events.consumer import tell_instance
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.records import Reporter
@@ -200,7 +200,7 @@ def test_rejecting_is_materialising_the_partition_of_reject(
     (event,) = rejections(instance)
     assert event.partition == plan.id
     told = str(event.metadata["rejected"].value)
-    assert told == f"The plan {plan.id} was rejected by anna: the office needs it."
+    assert told == f"The plan {plan.id} was rejected by anna (not verified): the office needs it."
     assert isinstance(event.metadata["vde/at"], dg.TimestampMetadataValue)
     assert instance.get_dynamic_partitions(str(SHORT.plans.name)) == [], (
         "nothing is left to approve"
@@ -216,7 +216,7 @@ def test_rejecting_is_materialising_the_partition_of_reject(
         assert rejectable(instance) == [plan.id], "what was published is nobody's to reject"
     instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     result = materialize(shop, instance, plan.id, SHORT.apply_key)
-    assert "was rejected by anna: the office needs it (" in refusal(result)
+    assert "was rejected by anna (not verified): the office needs it (" in refusal(result)
     assert version(shop) == 2
 
 
@@ -424,7 +424,8 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
     (page,) = instance.fetch_materializations(SHORT.plan_key, limit=5).records
     assert page.asset_materialization is not None
     said = str(page.asset_materialization.metadata["published"].value)
-    assert re.match(r"\*\*Published\*\* by ben on 2\d{3}-\d\d-\d\d \d\d:\d\d UTC, as \[", said)
+    by = r"\*\*Published\*\* by ben \(not verified\)"
+    assert re.match(rf"{by} on 2\d{{3}}-\d\d-\d\d \d\d:\d\d UTC, as \[", said)
 
 
 def test_what_waits_is_listed_with_its_age_and_what_it_computes(shop: ProjectFolder) -> None:
@@ -454,8 +455,81 @@ def test_who_launches_a_run_stands_in_the_environments_history(
 
 
 def test_what_the_sensor_applies_by_itself_is_the_authors_work(plan: Plan) -> None:
-    assert person_of({"dagster/sensor_name": "vde_code_changes"}, plan) == "anna"
-    assert person_of({}, plan) is None
+    found = Launcher.of_run({"dagster/sensor_name": "vde_code_changes"}, "ben", plan)
+    assert found == Launcher("anna", verified=False, is_person=False)
+    assert Launcher.of_run({}, None, plan) == Launcher(None, verified=False, is_person=True)
+
+
+AUTOMATIONS = (
+    *("schedule_name", "sensor_name", "tick", "auto_materialize", "from_automation_condition"),
+)
+
+
+@pytest.mark.parametrize("tag", AUTOMATIONS)
+def test_an_automation_is_no_person_whatever_its_run_says(plan: Plan, tag: str) -> None:
+    tags = {f"dagster/{tag}": "x", "user": "carla@firm"}
+    assert not Launcher.of_run(tags, "ben", plan).is_person
+    assert Launcher.of_run(tags, "ben", plan).name in (None, "anna")
+
+
+ASKED = """
+- name: owner
+  require: "false"
+  level: ask
+  approvers: [carla@firm]
+  message: carla reads it first
+"""
+
+
+@pytest.mark.parametrize(
+    ("tags", "typed", "by"),
+    [
+        ({"user": "carla@firm"}, "", "carla@firm"),
+        ({"user": "carla@firm"}, "ben", "carla@firm"),
+        ({}, "carla@firm", "carla@firm (not verified)"),
+        ({"user": "eve@firm"}, "carla@firm", None),
+        ({"dagster/schedule_name": "nightly"}, "carla@firm", None),
+        ({"dagster/schedule_name": "nightly", "user": "carla@firm"}, "", None),
+        ({"dagster/from_automation_condition": "true"}, "carla@firm", None),
+        ({}, "", None),
+    ],
+)
+def test_the_user_of_a_run_approves_and_the_form_says_what_is_not_verified(
+    shop: ProjectFolder,
+    instance: dg.DagsterInstance,
+    tags: dict[str, str],
+    typed: str,
+    by: str | None,
+) -> None:
+    shop.write("pyproject.toml", "[tool.vde.policies]\n")
+    shop.write("policies.yaml", ASKED)
+    with Workspace.open(shop.root) as workspace:
+        made = workspace.plan("prod", author="anna")
+        Reporter(workspace, instance).add_plan(made.id)
+    config = {"vde__apply": {"config": {"who": typed}}} if typed else None
+    done = materialize(shop, instance, made.id, SHORT.apply_key, config=config, tags=tags)
+    assert done.success is (by is not None)
+    with Workspace.open(shop.root) as workspace:
+        current = workspace.store.environments.get("prod")
+        acts = [one.who for one in workspace.store.log.latest() if one.act == "apply"]
+    assert current is not None
+    if by is None:
+        assert current.version == 1
+        assert "owner: carla reads it first" in str(refusal(done))
+    else:
+        assert (current.version, current.published_by) == (2, by)
+        assert acts[0] == by
+
+
+def test_who_rejects_is_the_user_of_the_run_and_not_the_form(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    config = {"vde__reject": {"config": {"reason": "no", "who": "anna"}}}
+    tags = {"user": "carla@firm"}
+    assert materialize(shop, instance, plan.id, REJECT_KEY, config=config, tags=tags).success
+    (event,) = rejections(instance)
+    told = str(event.metadata["rejected"].value)
+    assert told == f"The plan {plan.id} was rejected by carla@firm: no."
 
 
 def test_a_models_page_shows_what_is_published_first_and_the_pending_edit_as_a_difference(

@@ -21,6 +21,7 @@ from vde_dagster.planning.plan.plan import (
     PlannedModel,
     PlannedViews,
 )
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
@@ -71,8 +72,8 @@ def model(name: str, kind: Kind | None = None) -> Model:
 
 
 def snapshot(name: str, version: str = "1", kind: Kind | None = None) -> Snapshot:
-    return Snapshot(
-        id=f"{name}@{version}",
+    made = Snapshot(
+        id="",
         model=model(name, kind),
         version=SemanticVersion(
             rows=f"rows-{version}", columns={"a": "va", "ts": "vt"}, unique_keys=(frozenset("a"),)
@@ -85,6 +86,7 @@ def snapshot(name: str, version: str = "1", kind: Kind | None = None) -> Snapsho
         canonicaliser="1",
         definition_hash="definition",
     )
+    return identified(made)
 
 
 def table(

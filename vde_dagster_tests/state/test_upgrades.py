@@ -7,12 +7,14 @@ with every release that has a new revision; never change an old one.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
+from sqlalchemy import select
 
 import vde_dagster.state as state
 from vde_dagster.base.names import ModelName
@@ -38,7 +40,10 @@ from vde_dagster.planning.table_contents import (
 )
 from vde_dagster.planning.tables.table import Part, TableRef
 from vde_dagster.project.model import Audit, Column, PythonSource, Signal
+from vde_dagster.project.serialise import from_bytes
 from vde_dagster.state import StateStore
+from vde_dagster.state.db import schema
+from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster_tests.state.builders import T0, day, days, environment, snapshot
 from vde_dagster_tests.state.test_values_survive import several_plans
@@ -82,8 +87,21 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
             Part(Interval(start, start + timedelta(hours=10)), IntervalUnit.DAY),
         )
     if released.stem == "0015":
-        assert store.plans.load("rich") == rich_plan()
-        assert store.snapshots.load(["db.rich@1"]) == {"db.rich@1": rich_snapshot()}
+        # The ids of these definitions are names: no load of today would prove them.
+        with store.database.reading() as conn:
+            payloads = dict(conn.execute(select(*snapshot_columns)).tuples().all())
+            (payload,) = conn.execute(select(schema.plans.c.payload)).scalars()
+        read = {key: from_bytes(Snapshot, zlib.decompress(data)) for key, data in payloads.items()}
+        assert read["db.rich@1"] == replace(rich_snapshot(), id="db.rich@1")
+        stored = load_stored_plan(payload)
+        plan = rich_plan()
+        names = {one.id: f"{one.name}@1" for one in plan.snapshots.values()}
+        assert [read[key].name for key in stored.snapshot_ids] == [
+            one.name for one in plan.snapshots.values()
+        ]
+        assert stored.plan == replace(with_ids(plan, names), snapshots={})
+        with pytest.raises(StoreError, match="its content is not that of its id"):
+            store.snapshots.load(["db.rich@1"])
         with store.database.reading() as conn:
             query = "SELECT inputs, output, skipped, lacks FROM vde_fills ORDER BY start_at"
             first = conn.exec_driver_sql(query).first()
@@ -105,6 +123,32 @@ def test_a_store_from_before_the_first_release_is_one_message_and_stays(
     with pytest.raises(StoreError, match=r"schema 0014.*upgrades from 0015 on") as raised:
         StateStore.open(url)
     assert "open it once with an earlier commit" in str(raised.value.hint)
+
+
+snapshot_columns = (schema.snapshots.c.snapshot_id, schema.snapshots.c.payload)
+
+
+def with_ids(plan: Plan, names: dict[str, str]) -> Plan:
+    """Return a plan with other ids of its definitions."""
+
+    def named(key: str | None) -> str | None:
+        return names.get(key or "", key)
+
+    return replace(
+        plan,
+        models=tuple(
+            replace(
+                one,
+                snapshot_id=named(one.snapshot_id),
+                previous_snapshot_id=named(one.previous_snapshot_id),
+            )
+            for one in plan.models
+        ),
+        entries={
+            name: replace(one, snapshot_id=names.get(one.snapshot_id, one.snapshot_id))
+            for name, one in plan.entries.items()
+        },
+    )
 
 
 FACTS = FillFacts(

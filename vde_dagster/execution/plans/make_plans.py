@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName, current_user
+from vde_dagster.base.names import ModelName, current_user, unverified
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UnitTestFailedError, UsageError
 from vde_dagster.execution.apply.batches import with_batches
@@ -211,11 +211,14 @@ class Plans:
         plan = with_batches(workspace, plan)
         return self._kept(plan, save=True)
 
-    def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
+    def reject(
+        self, plan_id: str, why: str = "", *, who: str | None = None, verified: bool = True
+    ) -> PlanRecord:
         """Reject a stored plan, so that nobody can apply it.
 
         Args:
             who: Who rejects it; the system user by default.
+            verified: Whether that name is more than a text that was typed.
 
         Raises:
             UsageError: There is no such plan.
@@ -228,7 +231,8 @@ class Plans:
             store.rights.require_change(
                 record.environment, f"reject a plan of '{record.environment}'"
             )
-        return store.plans.reject(plan_id, who or current_user(), why)
+        name = who or current_user()
+        return store.plans.reject(plan_id, name if verified else unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
         """Run the unit tests that an apply of a plan begins with, which need not run them again.

@@ -60,9 +60,11 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
 
     Raises:
         UsageError: One of them is not; says which, and nothing was changed.
-        ConflictError: The environment shows something else than when the plan was made.
+        ConflictError: The environment shows something else than when the plan was made, or the
+            plan was rejected.
     """
     workspace.store.project.require_own()
+    workspace.store.plans.require_open(plan.id)
     if plan.is_empty or _is_applied(workspace, plan):
         return
     current = _current(workspace, plan)

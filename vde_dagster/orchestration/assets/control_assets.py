@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import BACKFILL_ID_TAG, SENSOR_NAME_TAG, USER_TAG
+from dagster._core.storage.tags import BACKFILL_ID_TAG
 
 from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
-from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
+from vde_dagster.orchestration.events.applying import Launcher, Work, as_failure
 from vde_dagster.orchestration.events.plans import (
     forget_past,
     page_events,
@@ -130,11 +130,14 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             told = ProjectionContext.of_step(context, catalog)
             plan = told.store.plans.load(context.partition_key)
             require_proposed(told.workspace, plan)
+            launcher = Launcher.of_run(context.run.tags, config.who, plan)
+            _log_launcher(context, launcher, config.who)
             yield from Work(context, told).apply(
                 plan,
                 concurrency=config.concurrency,
-                who=config.who or person_of(context.run.tags, plan),
-                approved=SENSOR_NAME_TAG not in context.run.tags,
+                who=launcher.name,
+                approved=launcher.is_person,
+                verified=launcher.verified,
                 skip_tests=config.skip_tests,
             )
             forget_past(told.workspace, context.instance)
@@ -162,13 +165,31 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             return
         with as_failure():
             workspace = ProjectionContext.of_step(context, catalog).workspace
-            who = config.who or context.run.tags.get(USER_TAG)
-            record = workspace.plans.reject(context.partition_key, config.reason, who=who)
+            launcher = Launcher.of_run(context.run.tags, config.who)
+            _log_launcher(context, launcher, config.who)
+            record = workspace.plans.reject(
+                context.partition_key,
+                config.reason,
+                who=launcher.name,
+                verified=launcher.verified,
+            )
             yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
             # This very run works on it, so that it would be left for later.
             Reporter(workspace, context.instance).delete(names.plans, record.id)
 
     return vde__reject
+
+
+def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: str | None) -> None:
+    """Log by whom a plan is decided, and whether Dagster vouches for that."""
+    if not launcher.is_person:
+        context.log.info("launched by a schedule or a sensor, which is not an approval")
+    elif launcher.verified:
+        context.log.info(f"decided by {launcher.name}, the user of this run")
+    else:
+        context.log.warning(f"decided by {launcher.name or 'the system user'}: not verified")
+    if typed and typed != launcher.name:
+        context.log.warning(f"the config's `who` ({typed}) is ignored")
 
 
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:

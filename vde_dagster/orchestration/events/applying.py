@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dagster as dg
-from dagster._core.storage.tags import SENSOR_NAME_TAG, USER_TAG
+from dagster._core.storage.tags import (
+    AUTO_MATERIALIZE_TAG,
+    AUTOMATION_CONDITION_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+    TICK_ID_TAG,
+    USER_TAG,
+)
 
 from vde_dagster.errors import (
     AuditFailedError,
@@ -68,10 +75,42 @@ RECORDED = (IntervalFilled, Published)
 """Behind which the outbox may hold something new."""
 
 
-def person_of(tags: Mapping[str, str], plan: Plan) -> str | None:
-    """Return who stands behind a run: who launched it, or the author of what applies itself."""
-    author = plan.proposal.author if plan.proposal and SENSOR_NAME_TAG in tags else ""
-    return tags.get(USER_TAG) or author or None
+_AUTOMATION = (
+    *(SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, TICK_ID_TAG),
+    *(AUTO_MATERIALIZE_TAG, AUTOMATION_CONDITION_TAG),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """The person or the automation that launched a run.
+
+    Args:
+        name: The name for the history; None for the system user.
+        verified: Whether Dagster vouches for the name, by the run's tag `user`.
+        is_person: Whether a person launched the run, so that it can approve.
+    """
+
+    name: str | None
+    verified: bool
+    is_person: bool
+
+    @classmethod
+    def of_run(
+        cls, tags: Mapping[str, str], typed: str | None = None, plan: Plan | None = None
+    ) -> Launcher:
+        """Identify the launcher of a run by its tags.
+
+        Args:
+            typed: The name in the form's config, which anybody can type.
+            plan: The plan to apply: what an automation applies is its author's work.
+        """
+        if any(tag in tags for tag in _AUTOMATION):
+            proposal = plan.proposal if plan is not None and SENSOR_NAME_TAG in tags else None
+            return cls(proposal.author or None if proposal else None, False, False)
+        if user := tags.get(USER_TAG):
+            return cls(user, True, True)
+        return cls(typed or None, False, True)
 
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext

@@ -25,7 +25,7 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
-from vde_dagster.orchestration.events.applying import Work, as_failure, person_of
+from vde_dagster.orchestration.events.applying import Launcher, Work, as_failure
 from vde_dagster.orchestration.events.plans import forget_past, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
@@ -190,7 +190,8 @@ def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
     if not plan.is_empty:
         run = work.context.run
         work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})
-        yield from work.apply(plan, who=person_of(run.tags, plan), **options)
+        who = Launcher.of_run(run.tags, plan=plan).name
+        yield from work.apply(plan, who=who, **options)
         forget_past(work.workspace, work.told.instance)
     yield dg.Output(plan.id)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
+from vde_dagster.base.hashing import content_digest
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.identity import content_bytes, from_content
@@ -51,6 +52,11 @@ def is_whole(data: bytes) -> bool:
         return bool(zlib.decompress(data))
     except zlib.error:
         return False
+
+
+def is_content_of(key: str, data: bytes) -> bool:
+    """Say whether a stored snapshot hashes to an id; False as well for ids of earlier versions."""
+    return is_whole(data) and content_digest(zlib.decompress(data)) == key
 
 
 class ForeignContentError(StoreError):
