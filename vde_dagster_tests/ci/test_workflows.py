@@ -49,60 +49,98 @@ def _written(vde: Vde, shop: ProjectFolder, system: str) -> Any:
     return read_yaml(repository / FILES[system]), done.json["left"]
 
 
-def test_github_gets_one_job_with_the_least_rights(vde: Vde, shop: ProjectFolder) -> None:
+def test_github_gets_two_jobs_with_the_least_rights_and_secrets_of_their_own(
+    vde: Vde, shop: ProjectFolder
+) -> None:
     found, left = _written(vde, shop, "github")
     events = found[True]  # YAML 1.1 reads `on` so.
     assert set(events) == {"pull_request", "push"}
     assert "closed" in events["pull_request"]["types"]
     assert events["push"]["branches"] == ["main"]
     assert found["permissions"] == {}
-    (job,) = found["jobs"].values()
-    assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
     assert found["concurrency"]["cancel-in-progress"] is False
     assert "'production'" in found["concurrency"]["group"]
     assert "github.workflow" in found["concurrency"]["group"], "one group a project"
     assert found["name"] == "vde transform"
-    uses = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert uses
-    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in uses)
-    checkout = next(step for step in job["steps"] if "checkout" in step.get("uses", ""))
-    assert checkout["with"]["persist-credentials"] is False
-    *others, last = job["steps"]
-    assert last["run"] == RUN
-    assert last["env"] == {
-        "GITHUB_TOKEN": "${{ github.token }}",
-        "DB_PASSWORD": "${{ secrets.DB_PASSWORD }}",
-        "S3_KEY": "${{ secrets.S3_KEY }}",
-    }
-    assert not any("secrets" in str(step) for step in others)
-    assert "env" not in job
-    pip = next(step["run"] for step in others if "pip" in step.get("run", ""))
-    assert shlex.split(pip)[-1] == f"vde-dagster[postgres]=={version('vde-dagster')}"
-    assert left == ["give the repository the secrets DB_PASSWORD, S3_KEY"]
+    check, deploy = found["jobs"]["check"], found["jobs"]["deploy"]
+    assert set(found["jobs"]) == {"check", "deploy"}
+    comment = {"contents": "read", "pull-requests": "write"}
+    assert (check["permissions"], deploy["permissions"]) == (
+        {**comment, "checks": "write"},
+        comment,
+    )
+    assert check["environment"] == "vde-checks-transform"
+    assert deploy["environment"] == "vde-production-transform"
+    for job in (check, deploy):
+        uses = [step["uses"] for step in job["steps"] if "uses" in step]
+        assert uses
+        assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in uses)
+        checkout = next(step for step in job["steps"] if "checkout" in step.get("uses", ""))
+        assert checkout["with"]["persist-credentials"] is False
+        assert checkout["with"]["fetch-depth"] >= 2, "the base branch's rules are read, too"
+        *others, last = job["steps"]
+        assert last["run"] == RUN
+        assert last["env"] == {
+            "GITHUB_TOKEN": "${{ github.token }}",
+            "DB_PASSWORD": "${{ secrets.DB_PASSWORD }}",
+            "S3_KEY": "${{ secrets.S3_KEY }}",
+        }
+        assert not any("secrets" in str(step) for step in others)
+        assert "env" not in job
+        pip = next(step["run"] for step in others if "pip" in step.get("run", ""))
+        assert shlex.split(pip)[-1] == f"vde-dagster[postgres]=={version('vde-dagster')}"
+    protect, give, login = left
+    assert "protect vde-production-transform: only main may deploy to it" in protect
+    assert "the secrets DB_PASSWORD, S3_KEY, and the repository none of them" in give
+    assert "role vde_apply, in vde-production-transform one of vde_publish" in give
+    assert "let the login of state_url be a variable, too" in login
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://vde:${DB_PASSWORD}@db/vde", True),
+        ("postgresql://vde@db/vde", True),
+        ("postgresql://${DB_USER}:${DB_PASSWORD}@db/vde", False),
+        ("postgresql://${DB_USER}@db/vde", False),
+        ("${DB_URL}", False),
+    ],
+)
+def test_a_login_that_both_jobs_would_have_is_told(
+    vde: Vde, shop: ProjectFolder, system: str, url: str, told: bool
+) -> None:
+    shop.write("pyproject.toml", POSTGRESQL.replace("postgresql://vde:${DB_PASSWORD}@db/vde", url))
+    _, left = _written(vde, shop, system)
+    assert any("be a variable, too" in one for one in left) is told
 
 
 @pytest.mark.parametrize(
-    ("event", "repository", "runs"),
+    ("event", "repository", "jobs"),
     [
-        ("push", None, True),
-        ("pull_request", "acme/shop", True),
-        ("pull_request", "mallory/shop", False),
-        ("pull_request", None, False),
+        ("push", None, {"deploy"}),
+        ("pull_request", "acme/shop", {"check"}),
+        ("pull_request", "mallory/shop", set()),
+        ("pull_request", None, set()),
     ],
 )
-def test_github_does_not_run_the_job_for_a_fork(
-    vde: Vde, shop: ProjectFolder, event: str, repository: str | None, runs: bool
+def test_github_runs_a_forks_code_in_no_job_and_a_pull_requests_in_one(
+    vde: Vde, shop: ProjectFolder, event: str, repository: str | None, jobs: set[str]
 ) -> None:
     found, _ = _written(vde, shop, "github")
-    (job,) = found["jobs"].values()
     known = {
         "github.event_name": event,
         "github.event.pull_request.head.repo.full_name": repository,
         "github.repository": "acme/shop",
         "'push'": "push",
+        "'pull_request'": "pull_request",
     }
-    terms = (term.split(" == ") for term in job["if"].split(" || "))
-    assert any(known[one] == known[other] for one, other in terms) is runs
+
+    def runs(job: Mapping[str, Any]) -> bool:
+        terms = (term.split(" == ") for term in job["if"].split(" && "))
+        return all(known[one] == known[other] for one, other in terms)
+
+    assert {name for name, job in found["jobs"].items() if runs(job)} == jobs
 
 
 def _jobs(found: Mapping[str, Any], variables: Mapping[str, str]) -> set[str]:
@@ -159,7 +197,12 @@ def test_gitlab_runs_one_deployment_at_a_time_and_stops_environments(
     assert close["rules"][0]["when"] == "manual"
     assert check["artifacts"]["reports"] == {"codequality": "gl-code-quality-report.json"}
     assert found[".vde-transform"]["script"] == [RUN]
-    assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY" in left[0]
+    deploy = found["vde-deploy-transform"]
+    assert deploy["environment"] == {"name": "vde-transform-production"}
+    assert check["environment"]["name"].startswith("vde-transform/")
+    assert "GITLAB_TOKEN, DB_PASSWORD, S3_KEY, each with two environment scopes" in left[0]
+    assert "for vde-transform-production one of vde_publish, protected" in left[0]
+    assert left[1] == "protect the environment vde-transform-production"
     assert read_yaml(shop.root.parent / ".gitlab-ci.yml") == {
         "include": [{"local": ".gitlab/vde-transform.yml"}]
     }
@@ -218,7 +261,7 @@ def test_the_command_of_the_file_does_what_the_job_is_for(
     assert vde("init", anna.root, "--ci", server.name).code == 0
     found = read_yaml(anna.root / FILES[server.name].replace("-transform", ""))
     gitlab = server.name == "gitlab"
-    run = found["vde-check"]["script"] if gitlab else [found["jobs"]["vde"]["steps"][-1]["run"]]
+    run = found["vde-check"]["script"] if gitlab else [found["jobs"]["check"]["steps"][-1]["run"]]
     *before, command = map(shlex.split, run)
     anna.edit(*DOUBLED)
     head = server.heads[7] = team.commit(anna, "doubled")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import first_of
@@ -132,8 +132,8 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
         from vde_dagster.execution.apply.skipping import forecast_skips
 
         made = forecast_skips(workspace, made, state)
-    given = {one.name: getattr(made, one.name) for one in fields(Plan)}
-    return ProvenPlan(**given, written=plan)
+    values: dict[str, Any] = {one.name: getattr(made, one.name) for one in fields(Plan)}
+    return ProvenPlan(**values, written=plan)
 
 
 def kind_of(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:

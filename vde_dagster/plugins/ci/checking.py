@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.plans.gates import known_objections
 from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
     check_comment,
     findings_markdown,
@@ -47,12 +49,13 @@ class Checked:
 
 
 def check_pull_request(
-    workspace: Workspace, forge: Forge, number: int, commit: str = ""
+    workspace: Workspace, forge: Forge, number: int, commit: str = "", base: str = ""
 ) -> Checked:
     """Build a pull request's environment, and write its comment and its check.
 
     Args:
         commit: Its newest one; the forge is asked where it is empty.
+        base: The commit or branch whose rules count as well; the base branch where it is empty.
 
     Raises:
         UsageError: It is merged or closed, or the forge refuses something.
@@ -74,8 +77,10 @@ def check_pull_request(
     seen: Plan | None = None
     done = ""
     try:
-        wanted = workspace.plan(PRODUCTION, save=False)
-        estimate, against = estimate_plan(workspace, wanted), known_objections(workspace, wanted)
+        with base_branch(workspace, base_of_check(workspace, os.environ, base)) as rules:
+            wanted = workspace.plan(PRODUCTION, save=False)
+            estimate = estimate_plan(workspace, wanted)
+            against = rules.objections(workspace, wanted, known_objections(workspace, wanted))
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
         # What somebody may still give, as a signature, is no failure of a pull request.

@@ -35,20 +35,30 @@ ForkLabel = Annotated[
     ),
 ]
 
+Base = Annotated[
+    str,
+    typer.Option(
+        metavar="COMMIT", help="Whose rules count as well; by default the branch it goes to."
+    ),
+]
+
 WAITS = 3
 """Exit code of a deployment that changed nothing, as its plan waits for an approval."""
 
 
 @on_project
-def ci_check(workspace: Workspace, output: Output, pr: Number, commit: Commit = "") -> None:
-    """Build a pull request in an environment of its own, and tell it in one comment and a check.
+def ci_check(
+    workspace: Workspace, output: Output, pr: Number, commit: Commit = "", base: Base = ""
+) -> None:
+    """Build a pull request in an environment of its own, with one comment and a check.
 
-    The exit code is 1 when it failed. Example: vde ci check --pr 123
+    Rules and budgets of the base branch count as well as its own. The exit code is 1 when it
+    failed. Example: vde ci check --pr 123
     """
     from vde_dagster.plugins.ci.checking import check_pull_request
     from vde_dagster.plugins.ci.forges.choose import forge_of
 
-    _show_check(output, check_pull_request(workspace, forge_of(workspace), pr, commit))
+    _show_check(output, check_pull_request(workspace, forge_of(workspace), pr, commit, base))
 
 
 def _show_check(output: Output, done: Checked, **more: Any) -> None:

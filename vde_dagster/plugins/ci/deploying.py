@@ -16,6 +16,7 @@ from vde_dagster.errors import ConflictError, StoreError, UsageError, VdeError
 from vde_dagster.execution.plans.gates import objections_to_stored
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Change, Plan, Proposal
+from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
 from vde_dagster.plugins.ci.comment import findings_markdown, marker_of, with_status
 from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Forge
@@ -219,7 +220,7 @@ def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
     reasons: Sequence[str] = ()
     if plan.proposal is not None:
         # It may have been signed since, or people may have looked again.
-        reasons = _reasons(workspace, plan, _seen(workspace, numbers))
+        reasons = _reasons(workspace, commit, plan, _seen(workspace, numbers))
     if reasons:
         return _waiting(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
@@ -235,7 +236,7 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
         return Deployed(commit, "unchanged", numbers, failed=failed)
     seen = _seen(workspace, numbers)
     plan = _same(workspace, fresh, seen) or fresh
-    reasons = _reasons(workspace, plan, seen)
+    reasons = _reasons(workspace, commit, plan, seen)
     if reasons:
         proposal = Proposal(workspace.project.files_hash, _author(numbers))
         # Under an id of its own: a plan that was stored before is never changed.
@@ -302,8 +303,10 @@ def _seen(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
     return plans if found else None
 
 
-def _reasons(workspace: Workspace, plan: Plan, seen: Sequence[Plan] | None) -> list[str]:
-    """Say why a plan has to wait; nothing where it may be applied."""
+def _reasons(
+    workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
+) -> list[str]:
+    """Return the reasons for which a plan has to wait; none where it may be applied."""
     if seen is None:
         reasons = ["nobody saw it: no pull request with a check that passed is known of it"]
     else:
@@ -314,7 +317,8 @@ def _reasons(workspace: Workspace, plan: Plan, seen: Sequence[Plan] | None) -> l
             if model.previous_snapshot_id
         }
         reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
-    against = objections_to_stored(workspace, plan)
+    with base_branch(workspace, base_of_deployment(workspace, commit)) as rules:
+        against = rules.objections(workspace, plan, objections_to_stored(workspace, plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 
 

@@ -115,6 +115,19 @@ class PlainGit:
 
         self._change(NOTES, change)
 
+    def newest_of_branch(self, branch: str = "") -> str | None:
+        """Return the newest commit of the remote's branch, which is fetched; None without one.
+
+        Args:
+            branch: Empty for the default branch of the remote, or of a clone without a remote.
+        """
+        if not branch and self._is_shared():
+            listed = self.ask("ls-remote", "--symref", self.remote, "HEAD").split()
+            branch = listed[1].removeprefix("refs/heads/") if listed[:1] == ["ref:"] else ""
+        if not branch and not self._is_shared():
+            branch = next((one for one in ("main", "master") if self._has(one)), "")
+        return self._newest(f"refs/heads/{branch}") if branch else None
+
     def _change(self, ref: str, change: Callable[[str | None], str]) -> None:
         """Put a commit on top of what the remote has of a ref; again where somebody was first.
 

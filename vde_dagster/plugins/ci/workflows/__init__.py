@@ -27,10 +27,21 @@ def github_workflow(root: Path) -> Workflow:
     lines = "\n".join(f"          {name}: ${{{{ secrets.{name} }}}}" for name in secrets)
     branch = asked_of_git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     branch = _plain("branch", branch.removeprefix("origin/") or "main")
-    text = _filled(root, "github.yml", BRANCH=branch, SECRETS=lines).rstrip() + "\n"
-    told = f"give the repository the secrets {', '.join(secrets)}" if secrets else ""
-    path = _repository(root) / ".github" / "workflows" / f"vde{_suffix(root)}.yml"
-    return Workflow({path: text}, (*([told] if told else []), *_lacking(root)))
+    steps = _filled(root, "github_steps.yml", SECRETS=lines).rstrip()
+    text = _filled(root, "github.yml", BRANCH=branch, STEPS=steps).rstrip() + "\n"
+    suffix = _suffix(root)
+    checks, production = f"vde-checks{suffix}", f"vde-production{suffix}"
+    left = [
+        f"make the environments {checks} and {production}; protect {production}: only {branch} "
+        "may deploy to it"
+    ]
+    if secrets:
+        left.append(
+            f"give each of the two the secrets {', '.join(secrets)}, and the repository none of "
+            f"them: in {checks} a login of the role vde_apply, in {production} one of vde_publish"
+        )
+    path = _repository(root) / ".github" / "workflows" / f"vde{suffix}.yml"
+    return Workflow({path: text}, (*left, *_one_login(root), *_lacking(root)))
 
 
 def gitlab_workflow(root: Path) -> Workflow:
@@ -39,15 +50,19 @@ def gitlab_workflow(root: Path) -> Workflow:
     top = _repository(root)
     name = f"vde{_suffix(root)}.yml"
     files = {top / ".gitlab" / name: _filled(root, "gitlab.yml", SECRETS=", ".join(secrets))}
+    suffix = _suffix(root)
     left = [
-        f"give the project the variables {', '.join(secrets)}; GITLAB_TOKEN is a project access "
-        "token with the role Reporter and the scope api"
+        f"give the project the variables {', '.join(secrets)}, each with two environment scopes: "
+        f"for vde{suffix}/* a login of the role vde_apply, not protected; for "
+        f"vde{suffix}-production one of vde_publish, protected; GITLAB_TOKEN is a project access "
+        "token with the role Reporter and the scope api",
+        f"protect the environment vde{suffix}-production",
     ]
     if (top / ".gitlab-ci.yml").exists():
         left.append(f".gitlab-ci.yml is kept: let it include the file `local: .gitlab/{name}`")
     else:
         files[top / ".gitlab-ci.yml"] = f"include:\n  - local: .gitlab/{name}\n"
-    return Workflow(files, (*left, *_lacking(root)))
+    return Workflow(files, (*left, *_one_login(root), *_lacking(root)))
 
 
 def _filled(root: Path, template: str, **values: str) -> str:
@@ -75,6 +90,18 @@ def _secrets(root: Path) -> list[str]:
     settings = read_settings(root)
     values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
     return sorted({name for value in values for name in _SECRET.findall(value)})
+
+
+def _one_login(root: Path) -> list[str]:
+    """Return what to change where both jobs would have one login of the state's database."""
+    url = read_settings(root).state_url or ""
+    user = url.partition("@")[0].rpartition(":")[0]
+    if not url.startswith("postgresql") or _SECRET.search(user):
+        return []
+    return [
+        "let the login of state_url be a variable, too, as the two jobs have different ones: "
+        "postgresql://${VDE_STATE_USER}:${VDE_STATE_PASSWORD}@host/database"
+    ]
 
 
 def _lacking(root: Path) -> list[str]:

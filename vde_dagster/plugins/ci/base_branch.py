@@ -1,0 +1,164 @@
+"""Rules of the base branch: a pull request is held against them as well, the stricter wins.
+
+Rules, budgets, signatures and settings that guard production are files of the project, so a pull
+request can change them together with what they guard. A check and a deployment therefore read them
+twice: as they are checked out, and as they were on the branch that the pull request goes to.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.plans.proven_plan import proven
+from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
+from vde_dagster.plugins.ci.seen import deployed_by
+from vde_dagster.plugins.ci.settings import ci_settings
+from vde_dagster.project.loading.loader import read_settings
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Objection, Plan
+
+_OPENED = ("store", "lakehouse")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseBranch:
+    """The rules of a commit, for plans of another one.
+
+    Args:
+        workspace: The project with the settings and files of the commit, over the same state; None
+            where there is no such commit, as for the first one of a repository.
+        commit: Empty without one.
+    """
+
+    workspace: Workspace | None
+    commit: str = ""
+
+    def objections(
+        self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
+    ) -> list[Objection]:
+        """Return what gates have against a plan by the rules of either commit.
+
+        Args:
+            workspace: The project as it is checked out.
+            known: The objections by its rules.
+        """
+        if self.workspace is None or plan.is_empty:
+            return [*known]
+        told = {(one.rule, one.message, one.level) for one in known}
+        found = objections(self.workspace, proven(workspace, plan))
+        more = (one for one in found if (one.rule, one.message, one.level) not in told)
+        mark = f"{{}} (as of {self.commit[:12]}, which this is to change)"
+        return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
+
+
+@contextmanager
+def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
+    """Read the rules of a commit, and hold the settings of a project to the stricter of both.
+
+    Args:
+        commit: Empty where there is none.
+
+    Raises:
+        UsageError: The commit, its settings or its rules cannot be read.
+    """
+    if not commit:
+        yield BaseBranch(None)
+        return
+    with tempfile.TemporaryDirectory(prefix="vde-base-") as folder:
+        root = Path(folder).resolve()
+        _write_files(workspace.root, commit, root)
+        try:
+            settings = read_settings(root, use_cache=False)
+        except VdeError as error:
+            raise UsageError(
+                f"the settings of the base branch ({commit[:12]}) cannot be read: {error.message}",
+                hint="correct them there first",
+            ) from error
+        own = workspace.settings
+        workspace.__dict__["settings"] = replace(
+            own,
+            max_removed=min(own.max_removed, settings.max_removed),
+            protected=tuple(dict.fromkeys((*own.protected, *settings.protected))),
+        )
+        opened = {name: getattr(workspace, name) for name in _OPENED}
+        view = copy.copy(workspace)
+        view.root = root
+        view.__dict__.update(settings=settings, **opened)
+        for name in ("plans", "environments", "changes", "queries", "models", "maintenance"):
+            view.__dict__.pop(name, None)
+        yield BaseBranch(view, commit)
+
+
+def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str = "") -> str:
+    """Return the newest commit of the branch that a pull request goes to.
+
+    Args:
+        variables: The process's environment: a job of GitHub or GitLab names the branch there.
+        given: A commit or branch to take instead.
+
+    Raises:
+        UsageError: The branch is not there, or is not known.
+    """
+    git = PlainGit(workspace.root, ci_settings(workspace).remote)
+    if given:
+        return git.ask("rev-parse", "--verify", f"{given}^{{commit}}").strip()
+    if variables.get("GITHUB_BASE_REF"):
+        _, *parents = git.ask("rev-list", "--parents", "-n", "1", "HEAD").split()
+        if len(parents) > 1:
+            return parents[0]  # GitHub checks out a merge into the base branch.
+    branch = variables.get("GITHUB_BASE_REF") or variables.get(
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""
+    )
+    found = git.newest_of_branch(branch)
+    if found is None:
+        raise UsageError(
+            "the branch that the pull request goes to cannot be found: "
+            f"{branch or 'the remote has no default branch'}",
+            hint="fetch it, or name it: vde ci check --base origin/main",
+        )
+    return found
+
+
+def base_of_deployment(workspace: Workspace, commit: str) -> str:
+    """Return the commit whose rules count for a deployment: the one that was deployed before.
+
+    Where none was, it is the first parent; empty for the first commit of a repository.
+
+    Raises:
+        UsageError: The clone is shallow and lacks the commit.
+    """
+    git = PlainGit(workspace.root, ci_settings(workspace).remote)
+    _, *before = git.first_parents(commit)
+    for one in before:
+        if deployed_by(workspace, one) is not None:
+            return one
+    if before:
+        return before[0]
+    if git.ask("rev-parse", "--is-shallow-repository").strip() == "true":
+        raise UsageError(
+            f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules count",
+            hint="fetch more of the history (fetch-depth: 50, GIT_DEPTH: 0)",
+        )
+    return ""
+
+
+def _write_files(root: Path, commit: str, target: Path) -> None:
+    """Write a project's files as they are in a commit; none where it did not have the folder."""
+    place = place_in_repository(root).rstrip("/")
+    top = PlainGit(Path(PlainGit(root).ask("rev-parse", "--show-toplevel").strip()))
+    if place and not top.ask("ls-tree", commit, place).strip():
+        return
+    with tempfile.TemporaryDirectory(prefix="vde-index-") as folder:
+        index = str(Path(folder) / "index")
+        top.ask("read-tree", f"{commit}:{place}", index=index)
+        top.ask("checkout-index", "--all", "--force", f"--prefix={target}/", index=index)

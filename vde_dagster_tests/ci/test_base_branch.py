@@ -1,0 +1,177 @@
+"""Rules that a pull request changes count for it as they were, too: the stricter wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.errors import UsageError
+from vde_dagster.plugins.ci.base_branch import base_of_check, base_of_deployment
+from vde_dagster.plugins.ci.checking import Checked, check_pull_request
+from vde_dagster.plugins.ci.deploying import Deployed, deploy
+from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.signatures.keys import make_key
+from vde_dagster_tests.ci.conftest import Team, git
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+DOUBLED = ("models/marts/customers.sql", "sum(amount) AS", "sum(amount * 2) AS")
+ASCENDING = ("models/marts/top.sql", "revenue DESC", "revenue ASC")
+RULES = """
+- name: frozen
+  each: model.name == "marts.customers" && model.change != "unchanged"
+  require: "false"
+  message: customers stay as they are
+"""
+POLICIES = "[tool.vde.policies]\n"
+BUDGETS = '[[tool.vde.budgets.plan]]\nseconds = 0\nlevel = "refuse"\n'
+
+
+def guarded(team: Team, settings: str, rules: str = RULES) -> None:
+    """Publish the main branch, then commit rules to it."""
+    team.publish()
+    clone = team.clone("guards")
+    text = (clone.root / "pyproject.toml").read_text()
+    clone.write("pyproject.toml", f"{text}\n{settings}")
+    clone.write("policies.yaml", rules)
+    team.commit(clone, "main")
+
+
+def checked(team: Team, branch: str, relax: tuple[str, str, str] | None) -> Checked:
+    """Check a pull request that edits a guarded model and, with that, its guard."""
+    clone = team.clone(branch)
+    clone.edit(*DOUBLED)
+    if relax is not None:
+        clone.edit(*relax)
+    team.commit(clone, branch)
+    with open_fake(clone.root) as workspace:
+        return check_pull_request(workspace, forge_of(workspace), 7)
+
+
+def deployed(clone: ProjectFolder, number: int = 7) -> Deployed:
+    """Deploy what a clone has."""
+    with open_fake(clone.root) as workspace:
+        return deploy(workspace, forge_of(workspace), number=number)
+
+
+RELAXED = {
+    "the rule": ("policies.yaml", 'require: "false"', 'require: "true"'),
+    "its level": ("policies.yaml", 'require: "false"', 'require: "false"\n  level: warn'),
+    "its file": ("pyproject.toml", POLICIES, '[tool.vde.policies]\nfiles = ["none.yaml"]\n'),
+    "its environments": (
+        "policies.yaml",
+        "- name: frozen",
+        "- name: frozen\n  environments: [dev]",
+    ),
+    "the table": ("pyproject.toml", POLICIES, ""),
+}
+
+
+@pytest.mark.parametrize("how", RELAXED)
+def test_a_pull_request_that_relaxes_its_guard_is_held_to_the_one_there_was(
+    team: Team, how: str
+) -> None:
+    guarded(team, POLICIES)
+    if how == "its file":
+        clone = team.clone("more")
+        clone.write("none.yaml", "[]\n")
+        team.commit(clone, "main")
+    check = checked(team, "relaxed", RELAXED[how])
+    assert not check.passed
+    assert "customers stay as they are (marts.customers)" in check.comment
+    main = team.merge("relaxed")
+    done = deployed(main)
+    assert done.outcome == "waiting"
+    reason = next(one for one in done.reasons if "customers stay as they are" in one)
+    assert "which this is to change" in reason
+    with open_fake(main.root) as workspace:
+        current = workspace.store.environments.get("prod")
+        assert current is not None
+        assert current.version == 1
+
+
+def test_a_guard_that_a_merge_relaxed_counts_no_longer_for_the_next_one(team: Team) -> None:
+    guarded(team, POLICIES)
+    clone = team.clone("only_rules")
+    clone.edit(*RELAXED["the rule"])
+    team.commit(clone, "only_rules")
+    assert deployed(team.merge("only_rules"), 6).outcome == "unchanged"
+    assert checked(team, "doubled", None).passed
+    assert deployed(team.merge("doubled")).outcome == "published"
+
+
+def test_a_stricter_guard_of_the_pull_request_counts_as_well(team: Team) -> None:
+    guarded(team, POLICIES, RULES.replace('"false"', '"true"'))
+    stricter = ("policies.yaml", 'require: "true"', 'require: "false"')
+    check = checked(team, "stricter", stricter)
+    assert not check.passed
+    assert "which this is to change" not in check.comment
+
+
+def test_budgets_and_signatures_are_those_of_the_base_branch_too(team: Team) -> None:
+    public = make_key(team.folder / "anna.pem")
+    signatures = (
+        f'[tool.vde.signatures.trusted]\nanna = "{public}"\n'
+        "[tool.vde.signatures.required]\nprod = 1\n"
+    )
+    guarded(team, BUDGETS + signatures, "[]\n")
+    clone = team.clone("relaxed")
+    clone.edit(*DOUBLED)
+    clone.edit("pyproject.toml", BUDGETS, "")
+    clone.edit("pyproject.toml", "prod = 1", "prod = 0")
+    clone.edit(*ASCENDING)
+    team.commit(clone, "relaxed")
+    with open_fake(clone.root) as workspace:
+        check = check_pull_request(workspace, forge_of(workspace), 7)
+    assert "budget of a plan (as of " in check.comment
+    assert "signatures (as of " in check.comment
+    done = deployed(team.merge("relaxed"))
+    assert done.outcome == "waiting"
+    assert any(one.startswith("signatures (as of ") for one in done.reasons)
+
+
+def test_settings_that_guard_are_the_stricter_ones(team: Team) -> None:
+    guarded(team, "", "[]\n")
+    clone = team.clone("strict")
+    clone.edit(
+        "pyproject.toml", "[tool.vde]\n", '[tool.vde]\nprotected = ["test"]\nmax_removed = 0.0\n'
+    )
+    team.commit(clone, "main")
+    loose = team.clone("loose")
+    loose.edit("pyproject.toml", 'protected = ["test"]\nmax_removed = 0.0\n', "max_removed = 1.0\n")
+    for name in ("top", "customers", "daily"):
+        loose.remove(f"models/marts/{name}.sql")
+    team.commit(loose, "loose")
+    with open_fake(loose.root) as workspace:
+        check = check_pull_request(workspace, forge_of(workspace), 7)
+        assert workspace.settings.protected == ("test",)
+        assert workspace.settings.max_removed == 0.0
+    assert not check.passed
+    assert "the plan would remove 3 of the 4 models" in check.comment
+
+
+def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde) -> None:
+    guarded(team, POLICIES)
+    clone = team.clone("branch")
+    clone.edit(*DOUBLED)
+    team.commit(clone, "branch")
+    main = git(team.bare, "rev-parse", "main")
+    with open_fake(clone.root) as workspace:
+        assert base_of_check(workspace, {}) == main
+        assert base_of_check(workspace, {}, "origin/main") == main
+        target = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
+        assert base_of_check(workspace, target) == main
+        assert base_of_check(workspace, {"GITHUB_BASE_REF": "main"}) == main
+        with pytest.raises(UsageError, match="cannot be found: other"):
+            base_of_check(workspace, {"GITHUB_BASE_REF": "other"})
+    merged = team.merge("branch")
+    with open_fake(merged.root) as workspace:  # As GitHub checks it out.
+        assert base_of_check(workspace, {"GITHUB_BASE_REF": "main"}) == main
+        assert base_of_deployment(workspace, git(merged.root, "rev-parse", "HEAD")) == main
+    shallow = team.folder / "shallow"
+    git(team.folder, "clone", "-q", "--depth", "1", f"file://{team.bare}", str(shallow))
+    with open_fake(shallow) as workspace, pytest.raises(UsageError, match="the clone is shallow"):
+        base_of_deployment(workspace, git(shallow, "rev-parse", "HEAD"))
+    done = vde("ci", "check", "--pr", "7", "--base", "nowhere", "--project", clone.root)
+    assert done.code == 1
+    assert "rev-parse failed" in done.out
