@@ -95,8 +95,8 @@ def _secrets(root: Path) -> list[str]:
 def _one_login(root: Path) -> list[str]:
     """Return what to change where both jobs would have one login of the state's database."""
     url = read_settings(root).state_url or ""
-    user = url.partition("@")[0].rpartition(":")[0]
-    if not url.startswith("postgresql") or _SECRET.search(user):
+    user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
+    if user is None or _SECRET.search(user[1]):
         return []
     return [
         "let the login of state_url be a variable, too, as the two jobs have different ones: "
