@@ -11,6 +11,7 @@ from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import json_value, text_value
 from vde_dagster.planning.plan.plan import Change
 from vde_dagster.reports.document import Mark, Report, Row, Section, diff_lines
+from vde_dagster.reports.plan import definition_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,7 +183,7 @@ def show_diffs(
 
 def _lines(diff: Difference) -> list[str]:
     """Return a unified diff of a model's file; nothing where only its parents changed."""
-    texts = (snapshot.model.source if snapshot else "" for snapshot in (diff.old, diff.new))
+    texts = (definition_text(snapshot) if snapshot else "" for snapshot in (diff.old, diff.new))
     return diff_lines(*texts)
 
 

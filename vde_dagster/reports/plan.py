@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -262,7 +263,27 @@ def text_changes(
     if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
         return ()
     new = plan.snapshots.get(model.snapshot_id or "")
-    return tuple(diff_lines(old.model.source, new.model.source if new else ""))
+    return tuple(diff_lines(definition_text(old), definition_text(new) if new else ""))
+
+
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_BLANKS = re.compile(r"\s+")
+
+
+def definition_text(snapshot: Snapshot) -> str:
+    """Return the text of a model's file, and what is run of it where that is not the text.
+
+    A stored definition has both, and nothing proves that its query is the one of its file's text.
+    """
+    model = snapshot.model
+    written = f";{_plain(model.source)};"
+    runs = [*model.pre_statements, model.query or "", *model.post_statements]
+    hidden = [text for text in runs if text and f";{_plain(text)};" not in written]
+    return "\n".join([model.source, *(f"-- runs:\n{text}" for text in hidden)])
+
+
+def _plain(text: str) -> str:
+    return _BLANKS.sub("", _COMMENT.sub("", text)).strip(";").lower()
 
 
 def _moves(plan: Plan) -> Iterator[Section]:

@@ -24,6 +24,7 @@ from vde_dagster.planning.plan.plan import (
     PlannedModel,
 )
 from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.reports.plan import definition_text
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.signatures.conftest import Team
@@ -265,3 +266,26 @@ def test_rules_see_derived_facts_of_a_new_environment(guarded: Team) -> None:
         plan = unchanged(workspace.plan("dev", save=False))
     with guarded.open() as workspace, pytest.raises(UsageError, match="nobody may change anything"):
         workspace.apply(plan, approved=True)
+
+
+HARMLESS = "MODEL (name db.total, kind FULL);\nSELECT sum(n) AS n FROM db.orders WHERE n > 0\n"
+HIDDEN = {
+    "another query": "SELECT 1001 AS n",
+    "less of the query": "SELECT sum(n) AS n FROM db.orders",
+    "the end of the query": "n > 0",
+    "a query in a comment": "SELECT 5 AS n",
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_people_see_a_query_that_the_text_of_its_file_does_not_have(team: Team, how: str) -> None:
+    with team.open() as workspace:
+        before = workspace.snapshots()
+    (name,) = (one for one in before if one.name == "total")
+    source = HARMLESS + "-- SELECT 5 AS n\n"
+    model = replace(before[name].model, source=source, query=HIDDEN[how])
+    shown = definition_text(replace(before[name], model=model))
+    assert f"-- runs:\n{HIDDEN[how]}" in shown
+    honest = "SELECT sum(n) AS n FROM db.orders WHERE n > 0"
+    model = replace(model, query=honest)
+    assert definition_text(replace(before[name], model=model)) == source

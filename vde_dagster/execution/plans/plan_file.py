@@ -299,14 +299,23 @@ def _shown(plan: Plan) -> dict[ModelName, str]:
     return {m.name: m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}
 
 
-def _definition(snapshot: Snapshot, data: bytes) -> dict[str, str]:
+def _definition(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
     return {
         "model": str(snapshot.name),
         "file": snapshot.model.location.path.as_posix(),
         "text": snapshot.model.source,
+        "runs": _runs(snapshot),
         "hash": hashlib.sha256(data).hexdigest(),
         "stored": b64encode(data).decode(),
     }
+
+
+def _runs(snapshot: Snapshot) -> list[str]:
+    """Return the texts that are run of a definition, of which its file's text need not tell."""
+    model = snapshot.model
+    code = [] if model.python is None else [text for _, text in sorted(model.python.files.items())]
+    query = [] if model.query is None else [model.query]
+    return [*model.pre_statements, *query, *code, *model.post_statements, *model.on_virtual_update]
 
 
 def _plan_of(content: Mapping[str, Any]) -> Plan:
