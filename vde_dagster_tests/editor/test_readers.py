@@ -231,6 +231,20 @@ REFUSED = {
         "takings",
         "models/marts/customers.sql:5 may name it, too",
     ),
+    "a test's query": (
+        {
+            "tests/test_c.yaml": """
+                test_c:
+                  model: marts.customers
+                  inputs: {staging.orders: {query: SELECT 1 AS customer, 2.0 AS amount}}
+                  outputs:
+                    query:
+                      query: SELECT 1 AS customer, 2.0D AS revenue
+            """
+        },
+        "takings",
+        "tests/test_c.yaml:6 may name it, too",
+    ),
     "a template": (
         {
             "tests/test_c.yaml": """

@@ -100,7 +100,7 @@ def test_every_name_that_is_listed_can_be_asked_for_and_filtered_by(layer: objec
         ("buyer.is_big", "buyer__is_big"),
         ("region.place = 1", "buyer__region__place = 1"),
         ("order__label || 'a' = 'b'", "order__label || 'a' = 'b'"),
-        ("label -- a comment\n = 'x'", "order__label -- a comment\n = 'x'"),
+        ("label -- a {{ comment\n = /* {# */ 'x' -- c", "order__label  \n =   'x'"),
         ("{{ Dimension('order__label') }} = 'C''1'", "order__label = 'C''1'"),
     ],
 )
@@ -109,6 +109,15 @@ def test_a_condition_keeps_its_authors_words(layer: object, written: str, asked:
 
     assert isinstance(layer, SemanticLayer)
     assert f"WHERE {asked}" in layer.sql(Question(("revenue",), (), (written,)))
+
+
+def test_a_comment_hides_no_other_condition(layer: object) -> None:
+    from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
+
+    assert isinstance(layer, SemanticLayer)
+    both = ("label = 'a' OR label = 'b -- b' -- c", "order = 1")
+    sql = layer.sql(Question(("revenue",), (), both))
+    assert "(order__label = 'a' OR order__label = 'b -- b') AND (order = 1)" in sql
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ class TableDiff:
         where: str | None = None,
     ) -> None:
         self._tables = (source, target)
-        self._where = f" WHERE {where}" if where else ""
+        self._where = f" WHERE ({where}\n)" if where else ""
         there = {name.lower() for name in target_types}
         both = {name.lower(): name for name in source_types if name.lower() in there}
         for key in keys:

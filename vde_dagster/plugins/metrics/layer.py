@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from metricflow.engine.metricflow_engine import MetricFlowEngine, MetricFlowQueryRequest
 from metricflow.protocols.sql_client import SqlEngine
@@ -27,6 +28,7 @@ from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unknown_metric
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.expressions import read_expression
+from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.trees import untranslated
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")
@@ -252,9 +254,18 @@ class SemanticLayer:
                 f"the condition '{text}' cannot be read: {error}", hint="write it in Spark SQL"
             ) from error
         dimensions = self._dimensions(metrics)
+        comments = [
+            Edit(token.start, token.end, " ")
+            for token in scan(SourceText(Path("condition"), text))
+            if token.kind in ("comment", "hint")
+        ]
         edits = [
-            Edit(found.start(), found.end(), f"{{{{ '{found[0]}' }}}}")
-            for found in _TEMPLATE_SIGNS.finditer(text)
+            *comments,
+            *(
+                Edit(found.start(), found.end(), f"{{{{ '{found[0]}' }}}}")
+                for found in _TEMPLATE_SIGNS.finditer(text)
+                if not any(one.start <= found.start() < one.end for one in comments)
+            ),
         ]
         for parts, places in condition.mentions:
             whole = "__".join(parts).lower()
@@ -265,7 +276,7 @@ class SemanticLayer:
             else:
                 edits.append(Edit(*places[0], self._template(parts[0], metrics)))
         # A comment at the end would hide what MetricFlow writes behind the condition.
-        return apply_edits(text, edits) + ("\n" if "--" in text else "")
+        return apply_edits(text, edits).strip()
 
     def _template(self, name: str, metrics: Sequence[str]) -> str:
         """Return a dimension or entity as MetricFlow's conditions name it."""

@@ -12,7 +12,7 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation, UsageError
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
 from vde_dagster.plugins.editor.words.ctes import ctes
 from vde_dagster.project.files import find_files
 from vde_dagster.project.model import Model
@@ -91,10 +91,21 @@ class _Words:
                 elif key.value == "columns":
                     for column, _ in _pairs(value):
                         yield self._mention(column, of._replace(name=column.value.lower()))
+                elif key.value == "query" and isinstance(value, yaml.ScalarNode):
+                    yield from self._in_query(value, of)
         elif isinstance(rows, yaml.SequenceNode):
             for row in rows.value:
                 for column, _ in _pairs(row):
                     yield self._mention(column, of._replace(name=column.value.lower()))
+
+    def _in_query(self, node: yaml.ScalarNode, of: Symbol) -> Iterator[Mention]:
+        """Find words of a query that returns rows for a test: only its author can change them."""
+        known = columns_of(self._reading.snapshots, of.model) if of.kind == "column" else None
+        start, end = (self._offset(mark) for mark in (node.start_mark, node.end_mark))
+        for word in re.compile(r"\w+").finditer(self._source.text, start, end):
+            if word[0].lower() in (known or ()):
+                span = Span(self._path, *word.span())
+                yield Mention(span, of._replace(name=word[0].lower()), by_hand=True)
 
     def _model(self, node: yaml.Node | None) -> ModelName | None:
         if not isinstance(node, yaml.ScalarNode):
