@@ -40,6 +40,8 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.sql.trees import ParsedQueries
 
+_MANIFESTS = ("target/manifest.json", "target/semantic_manifest.json")
+"""Files that `dbt compile` writes."""
 _READ_ENDINGS = (".yaml", ".yml", ".toml", ".py")
 FRESH_SECONDS = 1.0
 """How long a reading is believed while no text changes: other programs write files, too."""
@@ -145,9 +147,13 @@ class Desk:
         """
         with os.scandir(self.root) as entries:
             paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
+        paths.update(_MANIFESTS)
         if self._read is not None:
-            found = find_files(self._read[2].project.settings)
+            project = self._read[2].project
+            found = find_files(project.settings)
             paths.update(path for group in fields(found) for path in getattr(found, group.name))
+            code = (model.python for model in project.models.values() if model.python is not None)
+            paths.update(path for python in code for path in python.files)
         state = set()
         for path in paths:
             with suppress(OSError):
