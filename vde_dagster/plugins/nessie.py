@@ -128,9 +128,9 @@ class NessieCatalog:
         """List every table and view."""
         return _pointers(dict(self._server.entries()))
 
-    def in_use(self, locations: Sequence[str]) -> set[str]:
-        """Return those of some metadata files that a pointer names."""
-        return set(locations) & {pointer.location for pointer in self.all_pointers().values()}
+    def every_pointer(self) -> list[Pointer]:
+        """List the pointers of all tables and views."""
+        return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Compare and swap pointers in one commit, all of them or none.

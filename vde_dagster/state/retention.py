@@ -150,7 +150,13 @@ class RetentionStore:
         unreachable = [table for table in live if table.id not in reasons]
         cap = max(policy.cap_floor, int(len(live) * policy.cap))
         given_up = self.ledger.tables((TOMBSTONED, DROPPING), conn)
-        over = [t for t in given_up if t.tombstoned_at and t.tombstoned_at + policy.grace <= now]
+        over = [
+            table
+            for table in given_up
+            if table.tombstoned_at
+            and table.tombstoned_at + policy.grace <= now
+            and table.id not in reasons
+        ]
         return Mark(
             reasons=reasons,
             unreachable=tuple(unreachable[:cap]),

@@ -22,6 +22,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import (
     AnalysedQuery,
@@ -105,7 +106,8 @@ class FakeSpark:
         self.statements += 1
         location = self.lakehouse.table_location(table.ref, table.id)
         listed = tuple((name, type_, None) for name, type_ in columns)
-        self.lakehouse.create_table(NewTable(table.ref, listed, location, {}, branch))
+        own = {TABLE_KEY: table.id}
+        self.lakehouse.create_table(NewTable(table.ref, listed, location, own, branch))
 
     def fill(self, task: FillTask) -> FillResult:
         """Commit a range to `main` or a branch, on top of whatever is there by then."""

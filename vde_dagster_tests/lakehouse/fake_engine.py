@@ -15,6 +15,7 @@ from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
+from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -85,7 +86,7 @@ class FakeEngine:
         """Create a table with INT columns, unless it exists."""
         columns = tuple((column.name, "INT", None) for column in table.columns)
         location = self.lakehouse.table_location(table.ref, table.id)
-        self.lakehouse.create_table(NewTable(table.ref, columns, location, {}))
+        self.lakehouse.create_table(NewTable(table.ref, columns, location, {TABLE_KEY: table.id}))
 
     def fill(
         self,

@@ -62,9 +62,9 @@ class FolderCatalog:
                 found[TableRef(unquote(path.parent.name), unquote(path.name))] = pointer
         return found
 
-    def in_use(self, locations: Sequence[str]) -> set[str]:
-        """Return those of some metadata files that a pointer names."""
-        return set(locations) & {p.location for p in self.all_pointers().values()}
+    def every_pointer(self) -> list[Pointer]:
+        """List the pointers of all tables and views."""
+        return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Compare and swap one pointer."""

@@ -110,7 +110,7 @@ def test_names_are_created_moved_and_removed(lakehouse: Lakehouse) -> None:
     catalog.swap([Swap(A, VIEW, "file:///1", "file:///3")])
     catalog.swap([Swap(B, TABLE, "file:///2", None)])
     assert catalog.all_pointers() == {A: Pointer("file:///3", VIEW)}
-    assert catalog.in_use(["file:///1", "file:///3"]) == {"file:///3"}
+    assert catalog.every_pointer() == [Pointer("file:///3", VIEW)]
 
 
 @KEEPS_VIEWS

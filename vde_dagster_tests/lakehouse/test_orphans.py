@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -21,6 +21,7 @@ from vde_dagster.lakehouse.io.files import MetadataFiles, StoredFile
 from vde_dagster.lakehouse.maintenance import sweep
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import expire_snapshots
+from vde_dagster.lakehouse.maintenance.kept import Kept, Ruling
 from vde_dagster.lakehouse.maintenance.sweep import Cleaning, Decision
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.db.leases import LeaseStore
@@ -288,6 +289,16 @@ def metadata_before_the_list(patch: pytest.MonkeyPatch) -> None:
         return find(lakehouse, table, before)
 
     patch.setattr(sweep, "find_orphans", early)
+    no_second_proof(patch)
+
+
+def no_second_proof(patch: pytest.MonkeyPatch) -> None:
+    """Take away what is asked of everything that is deleted, and would save the file as well."""
+
+    def free(kept: Kept, candidates: Iterable[str], own: object = ()) -> dict[str, Ruling]:
+        return {one: Ruling("free") for one in candidates}
+
+    patch.setattr(Kept, "rule", free)
 
 
 def no_grace(patch: pytest.MonkeyPatch) -> None:

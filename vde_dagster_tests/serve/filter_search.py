@@ -180,7 +180,7 @@ def _leaf(some: random.Random) -> tuple[str, str]:
     if nested or form == "null" or (form == "nan" and name not in ("f", "d")):
         return f"{shown} IS {negated}NULL", f"{theirs} IS {negated}NULL"
     if form == "nan":
-        return f"{shown} IS {negated}NaN", f"{negated}isnan({theirs})"
+        return f"{shown} IS {negated}NaN", f"{negated}coalesce(isnan({theirs}), false)"
     if form == "like" and name == "s":
         pattern = some.choice(_PATTERNS)
         return (

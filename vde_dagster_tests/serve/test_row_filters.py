@@ -78,7 +78,12 @@ def test_a_number_that_the_columns_type_has_not_lets_no_other_row_through(
         ("word NOT LIKE 'a%'", []),
         ("share > 5", [6, 7]),
         ("share = 'NaN'", [6]),
-        ("share IS NOT NAN", [7, 8]),
+        ("share IS NAN", [6]),
+        ("NOT share IS NOT NAN", [6]),
+        ("share IS NOT NAN", [7, 8, 10, None]),  # as Spark: NOT isnan(NULL)
+        ("NOT (share IS NAN)", [7, 8, 10, None]),
+        ("share IS NOT NAN AND share IS NOT NULL", [7, 8]),
+        ("share IS NAN OR share IS NULL", [6, 10, None]),
         ("share < 1e400", [7, 8]),
         ("raw = X'00ff'", [10]),
         ("tags IS NOT NULL", [6]),
@@ -89,7 +94,7 @@ def test_a_number_that_the_columns_type_has_not_lets_no_other_row_through(
         ("at = '1970-01-01T02:00:00+02:00' OR at = '1970-01-02'", [6, 7]),
     ],
 )
-def test_types_are_compared_as_sql_does(text: str, expected: list[int]) -> None:
+def test_types_are_compared_as_sql_does(text: str, expected: list[int | None]) -> None:
     far = pa.array([2_932_897, 0, None, None, None], pa.int32()).cast(pa.date32())
     found = tenants(
         text,

@@ -184,8 +184,8 @@ class Catalog(Protocol):
         """List every table and view."""
         ...
 
-    def in_use(self, locations: Sequence[str]) -> set[str]:
-        """Return those of some metadata files that a pointer names."""
+    def every_pointer(self) -> list[Pointer]:
+        """List the pointers of all tables and views, also of catalogs in the same database."""
         ...
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:

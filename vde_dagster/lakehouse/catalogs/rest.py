@@ -94,9 +94,9 @@ class RestCatalog:
             waiting += self._namespaces(one)
         return self._pointers(sorted(refs, key=str))
 
-    def in_use(self, locations: Sequence[str]) -> set[str]:
-        there = self.all_pointers().values() if locations else ()
-        return set(locations) & {pointer.location for pointer in there}
+    def every_pointer(self) -> list[Pointer]:
+        """List the pointers of all tables and views."""
+        return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Make, change or remove one table."""

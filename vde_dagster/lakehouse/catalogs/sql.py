@@ -81,11 +81,11 @@ class SqlCatalog:
         query = _POINTERS.where(_ROW.catalog_name == self.name)
         return _found(self._store.database.rows(query, within))
 
-    def in_use(self, locations: Sequence[str]) -> set[str]:
-        """Return those of some metadata files that a pointer of any catalog names."""
-        location = _ROW.metadata_location
-        rows = self._store.database.among(select(location), location, locations)
-        return {row[0] for row in rows}
+    def every_pointer(self) -> list[Pointer]:
+        """List the pointers of all tables and views, also of catalogs in the same database."""
+        rows = self._store.database.rows(select(_ROW.metadata_location, _ROW.iceberg_type))
+        # A table's row of the catalog's first schema has no type.
+        return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Compare and swap pointers, all of them or none.

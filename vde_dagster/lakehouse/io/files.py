@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError, UsageError
-from vde_dagster.lakehouse.io.locations import is_tables_own, require_inside
+from vde_dagster.lakehouse.io.inside import flaw_inside
+from vde_dagster.lakehouse.io.locations import is_tables_own, local_path, require_inside
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -42,17 +43,6 @@ class StoredFile:
     written_at: datetime
 
 
-def local_path(location: str) -> str | None:
-    """Return the path of a location on this machine, or None for one elsewhere.
-
-    Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
-    percent-encoded, so a name with `%` in it is itself.
-    """
-    if location.startswith("file:"):
-        return "/" + location[len("file:") :].lstrip("/")
-    return None if "://" in location else location
-
-
 class MetadataFiles:
     """Reading, writing and deleting metadata files, here or in an object store."""
 
@@ -60,6 +50,7 @@ class MetadataFiles:
         self, effects: Effects, warehouse: str, properties: dict[str, str] | None = None
     ) -> None:
         self._effects = effects
+        self._warehouse = warehouse
         self._local = local_path(warehouse) is not None
         self._properties = properties or {}
 
@@ -168,11 +159,26 @@ class MetadataFiles:
             ) from error
 
     def delete_all(
-        self, locations: Iterable[str], point: str, *, keep_folders: bool = False
+        self,
+        locations: Iterable[str],
+        point: str,
+        *,
+        keep_folders: bool = False,
+        is_written: bool = False,
     ) -> None:
-        """Delete files and folders left empty; what is gone already is no error."""
+        """Delete files and folders left empty; what is gone already is no error.
+
+        Args:
+            is_written: Whether this process wrote them under new names just now; all others have to
+                be in the warehouse.
+
+        Raises:
+            ExecutionError: One of them is not in the warehouse.
+        """
         folders: set[str] = set()
         for location in map(require_inside, locations):
+            if not is_written:
+                self._require_inside(location)
             with self._effects.at(point, location):
                 path = local_path(location)
                 if path is None:
@@ -188,8 +194,12 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete all below the base location of one table, whose unique id is its last part."""
-        require_inside(location)
+        """Delete all below the base location of one table, whose unique id is its last part.
+
+        Raises:
+            ExecutionError: It is not in the warehouse.
+        """
+        self._require_inside(location)
         with self._effects.at(point, location):
             path = local_path(location)
             if path is not None:
@@ -201,6 +211,14 @@ class MetadataFiles:
 
             if filesystem.get_file_info(root).type != FileType.NotFound:
                 filesystem.delete_dir(root)
+
+    def _require_inside(self, location: str) -> None:
+        flaw = flaw_inside(location, self._warehouse)
+        if flaw is not None:
+            raise ExecutionError(
+                f"{location!r} was not deleted: it {flaw}",
+                hint=f"only files in {self._warehouse} are deleted; delete others yourself",
+            )
 
     def _filesystem(self, location: str) -> Any:
         from pyiceberg.io.pyarrow import PyArrowFileIO

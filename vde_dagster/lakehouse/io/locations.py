@@ -24,6 +24,17 @@ def warehouse_uri(warehouse: str) -> str:
     return f"file://{Path(warehouse).resolve()}"
 
 
+def local_path(location: str) -> str | None:
+    """Return the path of a location on this machine, or None for one elsewhere.
+
+    Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
+    percent-encoded, so a name with `%` in it is itself.
+    """
+    if location.startswith("file:"):
+        return "/" + location[len("file:") :].lstrip("/")
+    return None if "://" in location else location
+
+
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
     """Return the base location of a physical table; its last part ends with the unique id.
 

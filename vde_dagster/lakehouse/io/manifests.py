@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _SYNC = 16
+_MOST_NAMES = 200
+"""Up to so many names are looked for in the bytes of a manifest."""
 _LIST = re.compile(r"/snap-([0-9]+)-[^/]*$")
 """A manifest list, whose name says of which Iceberg snapshot it is."""
 
@@ -186,8 +189,43 @@ def _unreadable(error: Exception) -> str:
     return f"is damaged ({first[:120]})"
 
 
+def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
+    """Say whether a manifest may name a file with one of some names; False is certain.
+
+    It looks for the bytes of the names, which takes a tenth of the time of reading every entry.
+
+    Args:
+        names: Names without folders, in any case.
+
+    Raises:
+        DamagedFileError: The manifest is missing or damaged.
+    """
+    if len(names) > _MOST_NAMES or not all(name and name.isascii() for name in names):
+        return True
+    wanted = [name.lower().encode() for name in names]
+    what = "a manifest"
+    header, blocks = _read_avro(files.read_whole(location, what), what, location)
+    codec = header.get("avro.codec", b"null")
+    if codec not in (b"null", b"deflate"):
+        return True
+    try:
+        for block in blocks:
+            plain = (zlib.decompress(block, -15) if codec == b"deflate" else block).lower()
+            if any(name in plain for name in wanted):
+                return True
+    except zlib.error as error:
+        raise DamagedFileError(what, location, _unreadable(error)) from error
+    return False
+
+
 def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
     """Walk through an Avro file to its end, and return the snapshot that its header names."""
+    own = _read_avro(data, what, location)[0].get("snapshot-id", b"").decode(errors="replace")
+    return int(own) if own.isdigit() else None
+
+
+def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes], list[bytes]]:
+    """Read an Avro file's header and its blocks, to the file's end."""
     from pyiceberg.avro.decoder import StreamingBinaryDecoder
 
     if not data:
@@ -197,6 +235,7 @@ def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
     # Not the compiled decoder, which reads on behind the end.
     decoder = StreamingBinaryDecoder(data[4:])
     header: dict[str, bytes] = {}
+    blocks: list[bytes] = []
     try:
         while count := decoder.read_int():
             if count < 0:  # The size of the block follows.
@@ -207,13 +246,12 @@ def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
         sync = decoder.read(_SYNC)
         while decoder.tell() + 4 < len(data):
             decoder.read_int()
-            decoder.read(decoder.read_int())
+            blocks.append(decoder.read(decoder.read_int()))
             if decoder.read(_SYNC) != sync:
                 raise ValueError(decoder.tell())
     except (EOFError, OverflowError, ValueError) as error:
         raise DamagedFileError(what, location, "is cut short or damaged") from error
-    own = header.get("snapshot-id", b"").decode(errors="replace")
-    return int(own) if own.isdigit() else None
+    return header, blocks
 
 
 def bytes_of_no_other(

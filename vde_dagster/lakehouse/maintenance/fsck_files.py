@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
-from vde_dagster.lakehouse.io.files import MetadataFiles, local_path, place_of, read_metadata
-from vde_dagster.lakehouse.io.locations import is_views_own
+from vde_dagster.lakehouse.io.files import MetadataFiles, place_of, read_metadata
+from vde_dagster.lakehouse.io.locations import is_views_own, local_path
 from vde_dagster.lakehouse.io.manifests import (
     check_data_file,
     parse_table,

@@ -1,8 +1,8 @@
 """Clean-up by reachability: what no kept version of any environment reaches is removed.
 
-The janitor deletes only what this package's own ledger names, gives a tombstone before it deletes,
-deletes only after the grace time, and checks once more when it does. Every step can be repeated.
-Data files that were never committed are the one thing that no ledger can name: see `sweep`.
+The janitor gives a tombstone before it deletes, deletes only after the grace time, and proves each
+deletion when it happens, from what is kept; see `kept`. The ledger's rows are hints of candidates.
+Every step can be repeated. Data files that were never committed are in no row: see `sweep`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
+from vde_dagster.lakehouse.maintenance.drop import drop_tables
 from vde_dagster.lakehouse.maintenance.readers import Holds, find_holds, held_text
 from vde_dagster.lakehouse.maintenance.sweep import (
     Cleaning,
@@ -28,7 +29,6 @@ from vde_dagster.lakehouse.maintenance.sweep import (
     delete_orphans,
     drop_branches,
     drop_namespaces,
-    drop_tables,
     table_bytes,
     with_metadata,
 )

@@ -21,20 +21,19 @@ otherwise than the storage does nothing is an orphan: unsure means no deletion.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Connection
-
 from vde_dagster.errors import DamagedFileError, VdeError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Form, Swap
+from vde_dagster.lakehouse.catalogs.catalog import VIEW, Form
 from vde_dagster.lakehouse.io.files import StoredFile, place_of, read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.io.manifests import named_by_snapshot, unused_files
+from vde_dagster.lakehouse.maintenance.kept import Kept, Ruling
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
 from vde_dagster.lakehouse.metadata.commit_summaries import plan_of_branch
 from vde_dagster.lakehouse.publishing.commit import Change, change_table
@@ -68,6 +67,8 @@ Action = Literal[
     "repair_mirror",
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
+_FILES_AT_ONCE = 2_000
+"""How many are decided together: each decision reads the catalog's pointers twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Cleaning:
         self.keep_snapshots = keep_snapshots
         self.dry_run = dry_run
         self.decisions: list[Decision] = []
+        self.kept = Kept(lakehouse)
         self._damaged: set[str] = set()
 
     def tell(self, decision: Decision) -> None:
@@ -129,11 +131,24 @@ class Cleaning:
         try:
             done = work()
         except (VdeError, OSError) as error:
-            if isinstance(error, DamagedFileError):
-                self._damaged.add(error.file)
-            self.tell(replace(decision, outcome="failed", error=str(error)))
+            self.fail(decision, error)
             return
         self.tell(replace(decision, outcome="done" if done else "kept"))
+
+    def fail(self, decision: Decision, error: VdeError | OSError) -> None:
+        """Report that a decision could not be carried out."""
+        if isinstance(error, DamagedFileError):
+            self._damaged.add(error.file)
+        self.tell(replace(decision, outcome="failed", error=str(error)))
+
+
+@contextmanager
+def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
+    """Report a failure of a block as one of the decision."""
+    try:
+        yield
+    except (VdeError, OSError) as error:
+        run.fail(decision, error)
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
@@ -146,43 +161,6 @@ def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
         return None
     summaries = [one.get("summary", {}) for one in found.metadata.get("snapshots", [])]
     return sum(int(one.get("added-files-size", 0)) for one in summaries)
-
-
-def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
-    """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
-    for table in tables:
-        reason = "it was given up, and nobody can have read of it for the grace time"
-        decision = Decision("drop_table", str(table.ref), reason, bytes=table_bytes(run, table))
-        run.act(decision, partial(_drop_table, run, table))
-
-
-def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
-    store, lakehouse = run.store, run.lakehouse
-    location, pointer = None, None
-    if table.branch is None:
-        # A table whose creation was cut short is in no catalog, but may have left files here.
-        location = table.location or lakehouse.table_location(table.ref, table.id)
-        pointer = lakehouse.metadata_location(table.ref)
-    if pointer is not None:
-        # A damaged one says nothing of where its files are: they are where the table was made.
-        with suppress(DamagedFileError):
-            location = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)["location"]
-
-    def work(conn: Connection) -> bool:
-        if not store.ledger.start_dropping(conn, table.id, location):
-            return False
-        if pointer is not None:
-            lakehouse.catalog.swap([Swap(table.ref, TABLE, pointer, None)], conn)
-        return True
-
-    if not store.database.run_transaction(work, name="janitor.drop_table"):
-        return False
-    if table.branch is not None:
-        _drop_branch(run, table.ref, table.branch)  # and nothing else of the table that has it
-    elif location is not None and is_tables_own(location, table.id):
-        lakehouse.files.delete_tree(location, "janitor.delete_tree")
-    store.ledger.finish_dropping(table.id)
-    return True
 
 
 def drop_branches(run: Cleaning, marked: Mark) -> None:
@@ -209,7 +187,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
                 continue
             status = "superseded" if dead else record.status
             decision = Decision("drop_branch", f"{table.ref} {branch}", f"its plan is {status}")
-            run.act(decision, partial(_drop_branch, run, table.ref, branch))
+            run.act(decision, partial(drop_branch, run, table.ref, branch))
 
 
 def with_metadata(
@@ -230,7 +208,7 @@ def with_metadata(
         yield table, metadata
 
 
-def _drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
+def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
     return change_own_table(
         run, ref, lambda metadata: remove_branches(metadata, [branch]), "janitor.drop_branch"
     )
@@ -330,6 +308,8 @@ def delete_orphans(run: Cleaning) -> None:
     grace = retention.uncommitted_grace
     ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]
     left = retention.orphan_cap
+    chosen: list[tuple[Decision, list[str]]] = []
+    later: list[Decision] = []
     for table in ledger:
         before = store.database.clock.now() - grace
         try:
@@ -351,51 +331,120 @@ def delete_orphans(run: Cleaning) -> None:
             )
             size = sum(file.bytes for file in files)
             decision = Decision("delete_orphans", str(table.ref), reason, bytes=size)
-            run.act(decision, partial(_delete_orphans, run, [file.location for file in files]))
+            chosen.append((decision, [file.location for file in files]))
         if waiting:
             reason = (
                 f"{len(waiting)} data files that no metadata of it names, but so many "
                 "are deleted at once that they have to wait"
             )
-            run.tell(Decision("delete_orphans", str(table.ref), reason, "kept"))
+            later.append(Decision("delete_orphans", str(table.ref), reason, "kept"))
+    _delete_orphans(run, chosen)
+    for decision in later:
+        run.tell(decision)
 
 
-def _delete_orphans(run: Cleaning, locations: list[str]) -> bool:
-    # A writer of today may be about to use the folder of its partition.
-    run.lakehouse.files.delete_all(locations, "janitor.delete_orphan", keep_folders=True)
-    return True
+def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]]) -> None:
+    rulings: dict[str, Ruling] = {}
+    if chosen and not run.dry_run:
+        try:
+            rulings = run.kept.rule(file for _, files in chosen for file in files)
+        except (VdeError, OSError) as error:
+            for decision, _ in chosen:
+                run.fail(decision, error)
+            return
+
+    def delete(files: list[str]) -> bool:
+        free = [one for one in files if rulings[one].verdict == "free"]
+        # A writer of today may be about to use the folder of its partition.
+        run.lakehouse.files.delete_all(free, "janitor.delete_orphan", keep_folders=True)
+        return bool(free)
+
+    for decision, files in chosen:
+        run.act(decision, partial(delete, files))
 
 
 def delete_left_over_files(run: Cleaning) -> None:
     """Delete what publications left: files never shown, and view files that were replaced."""
-    store = run.store
-    for record in store.publications.uncleaned():
+    due = []
+    for record in run.store.publications.uncleaned():
         since = record.decided_at or record.started_at
         if record.status == "decided":
             continue  # its pointers have yet to follow
-        if since + run.retention.grace > store.database.clock.now():
-            continue
-        if record.status == "committed":
-            reason = "they were replaced longer than the grace time ago"
-        elif record.status == "unused":
-            reason = "only Iceberg snapshots that were forgotten have them"
-        else:
-            reason = "they were written for a publication that did not happen"
-        count = len(_deletable(record, run.lakehouse.catalog.form))
-        decision = Decision("delete_files", f"{count} files", reason)
-        run.act(decision, partial(_delete_files, run, record))
+        if since + run.retention.grace <= run.store.database.clock.now():
+            due.append(record)
+    some: list[PublicationRecord] = []
+    count = 0
+    for record in due:
+        some.append(record)
+        count += len(record.files)
+        if count >= _FILES_AT_ONCE or record is due[-1]:
+            _delete_left_over(run, some)
+            some, count = [], 0
 
 
-def _delete_files(run: Cleaning, record: PublicationRecord) -> bool:
-    # Whoever announced it is long gone; from here on it can no longer happen.
-    if record.status == "intended" and run.store.publications.resolve(record.id) != "aborted":
-        return False
-    files = _deletable(record, run.lakehouse.catalog.form)
-    in_use = run.lakehouse.catalog.in_use(files)
-    unused = [file for file in files if file not in in_use]
-    run.lakehouse.files.delete_all(unused, "janitor.delete_file")
+def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:
+    """Delete what some publications left, as far as nothing that is kept names it."""
+    files = {one.id: _deletable(one, run.lakehouse.catalog.form) for one in records}
+    decisions = {
+        one.id: Decision("delete_files", f"{len(files[one.id])} files", _why_left_over(one))
+        for one in records
+    }
+    if run.dry_run:
+        for decision in decisions.values():
+            run.tell(decision)
+        return
+    given_up: list[PublicationRecord] = []
+    for record in records:
+        # Whoever announced it is long gone; from here on it can no longer happen.
+        with reporting(run, decisions[record.id]):
+            publications = run.store.publications
+            if record.status != "intended" or publications.resolve(record.id) == "aborted":
+                given_up.append(record)
+            else:
+                run.tell(replace(decisions[record.id], outcome="kept"))
+    named = [file for record in given_up for file in files[record.id]]
+    try:
+        rulings = run.kept.rule(named)
+    except (VdeError, OSError) as error:
+        for record in given_up:
+            run.fail(decisions[record.id], error)
+        return
+    for record in given_up:
+        ruled = {file: rulings[file] for file in files[record.id]}
+        with reporting(run, decisions[record.id]):
+            _delete_files(run, record, decisions[record.id], ruled)
+
+
+def _why_left_over(record: PublicationRecord) -> str:
+    if record.status == "committed":
+        return "they were replaced longer than the grace time ago"
+    if record.status == "unused":
+        return "only Iceberg snapshots that were forgotten have them"
+    return "they were written for a publication that did not happen"
+
+
+def _delete_files(
+    run: Cleaning, record: PublicationRecord, decision: Decision, ruled: Mapping[str, Ruling]
+) -> None:
+    """Delete the files of a record that may go; those that are refused are reported once."""
+    free = [file for file, ruling in ruled.items() if ruling.verdict == "free"]
+    run.lakehouse.files.delete_all(free, "janitor.delete_file")
+    if any(ruling.verdict == "waiting" for ruling in ruled.values()):
+        run.tell(replace(decision, outcome="kept", reason=_first(ruled, "waiting")))
+        return
     run.store.publications.mark_cleaned(record.id)
-    return bool(unused)
+    if any(ruling.verdict == "refused" for ruling in ruled.values()):
+        error = f"{_first(ruled, 'refused')}: not deleted"
+        run.tell(replace(decision, outcome="failed", error=error))
+    else:
+        run.tell(replace(decision, outcome="done" if free else "kept"))
+
+
+def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
+    """Name the files that are not deleted for a reason, by the first of them."""
+    found = [(file, one.reason) for file, one in ruled.items() if one.verdict == verdict]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{found[0][0]}: {found[0][1]}{more}"
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:

@@ -41,6 +41,13 @@ def fill_summary(
     }
 
 
+def is_metadata_of(metadata: Mapping[str, Any], table_id: str) -> bool:
+    """Say whether a table's metadata names it as the physical table of an id, or a commit does."""
+    written = [metadata.get("properties", {})]
+    written += [one.get("summary", {}) for one in metadata.get("snapshots", ())]
+    return any(one.get(TABLE_KEY) == table_id for one in written)
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
     """A fill that an Iceberg commit's summary tells of."""

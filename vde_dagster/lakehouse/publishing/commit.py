@@ -64,7 +64,8 @@ def write_then(
         raise
     except Exception:
         if not may_be_current():
-            lakehouse.files.delete_all([file for file, _ in files], points[1])
+            written = [file for file, _ in files]
+            lakehouse.files.delete_all(written, points[1], is_written=True)
         raise
 
 

@@ -98,7 +98,8 @@ def make_branch(
 
     metadata = change_at_last(lakehouse, ref, change, "branch.make")
     if first is not None and head_of(metadata, name) != first.snapshot_id:
-        lakehouse.files.delete_all([first.manifest_list], "branch.make.delete")
+        written = [first.manifest_list]
+        lakehouse.files.delete_all(written, "branch.make.delete", is_written=True)
     return metadata
 
 

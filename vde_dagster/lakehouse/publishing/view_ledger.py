@@ -58,6 +58,11 @@ def published_views(
     return found
 
 
+def published_files(database: Database) -> list[str]:
+    """Return the metadata files of all views as publications left them, of any catalog."""
+    return database.column(select(views.c.metadata_location))
+
+
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
     """Remove views from the ledger."""
     rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]

@@ -186,7 +186,8 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
             return column.test(pc.is_valid) if negated else column.test(pc.is_null, _is_null)
         if not _is_floating(column):
             raise ValueError(f"{column.said} is of type {column.type}, which has no NaN")
-        return column.test(_is_number if negated else pc.is_nan)
+        # Of NULL as Spark's isnan and Iceberg's own predicate are: it is not NaN.
+        return column.test(_is_not_nan, _any_file) if negated else column.test(_is_nan)
     try:
         if isinstance(condition, Comparison):
             sign = _OPPOSITE[condition.sign] if negated else condition.sign
@@ -230,6 +231,18 @@ def _is_floating(column: _Column) -> bool:
 
 def _is_number(values: Any) -> Any:
     return pc.invert(pc.is_nan(values))
+
+
+def _is_nan(values: Any) -> Any:
+    return pc.fill_null(pc.is_nan(values), False)
+
+
+def _any_file(name: str) -> BooleanExpression:
+    return AlwaysTrue()
+
+
+def _is_not_nan(values: Any) -> Any:
+    return pc.invert(_is_nan(values))
 
 
 def _compared(column: _Column, sign: str, value: Value) -> RowTest:

@@ -11,7 +11,8 @@ has happened, never both and never later.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+import zlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -184,13 +185,36 @@ class PublicationStore:
         return found[0] if found else None
 
     def uncleaned(self) -> list[PublicationRecord]:
-        """Return the publications whose files the janitor has not seen to, oldest first."""
-        return self._read(_ROW.cleaned_at.is_(None), _ROW.started_at)
+        """Return the publications whose files the janitor has not seen to, oldest first.
+
+        A list of files that cannot be read counts as empty.
+        """
+        query = select(schema.publications).where(_ROW.cleaned_at.is_(None))
+        rows = self.database.rows(query.order_by(_ROW.started_at))
+        return [
+            made_of(PublicationRecord, row, id=row.publication_id, files=_readable_files(row.files))
+            for row in rows
+        ]
 
     def files_to_delete(self) -> list[str]:
         """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
+
+    def open_files(self, but: Collection[str] = ()) -> set[str]:
+        """Return the files of publications that may still happen, and those that they replace.
+
+        Args:
+            but: Ids of publications that are left out.
+        """
+        query = select(_ROW.publication_id, _ROW.files).where(
+            _ROW.status.in_(("intended", "decided"))
+        )
+        found: set[str] = set()
+        for row in self.database.rows(query):
+            for file in () if row.publication_id in but else _readable_files(row.files):
+                found.update(one for one in (file.location, file.previous) if one)
+        return found
 
     def mark_cleaned(self, publication_id: str) -> None:
         """Record that a publication left no file behind that is not in use."""
@@ -220,6 +244,16 @@ class PublicationStore:
 def _record(row: Any) -> PublicationRecord:
     files = tuple(_file(values) for values in unpack(row.files))
     return made_of(PublicationRecord, row, id=row.publication_id, files=files)
+
+
+def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
+    """Read files as the janitor does, which other rows must not stop."""
+    try:
+        files = tuple(_file(values) for values in unpack(packed))
+    except (ValueError, TypeError, LookupError, EOFError, zlib.error):
+        return ()
+    named = [one for file in files for one in (file.location, file.previous) if one is not None]
+    return files if all(isinstance(one, str) for one in named) else ()
 
 
 def _file_values(file: PublishedFile) -> list[Any]:

@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -373,6 +385,37 @@ def is_shown(connection: Connection, table_id: str) -> bool:
     return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
+_VERSION, _END = schema.environment_versions.c, schema.environment_versions.alias("the_end")
+_KEPT_VERSION = exists().where(
+    _VERSION.environment == _ENTRY.environment,
+    _VERSION.version >= _ENTRY.valid_from,
+    or_(_ENTRY.valid_to.is_(None), _VERSION.version < _ENTRY.valid_to),
+    # Versions of before an environment was dropped keep nothing.
+    ~exists().where(
+        _END.c.environment == _VERSION.environment,
+        _END.c.version >= _VERSION.version,
+        _END.c.dropped,
+    ),
+)
+_REACHED = (
+    union_all(
+        select(literal(1)).where(_ENTRY.table_id == bindparam("of"), _ENTRY.valid_to.is_(None)),
+        select(literal(1)).where(
+            _ENTRY.table_id == bindparam("of"),
+            _ENTRY.environment == schema.environments.c.environment,
+            schema.environments.c.live,
+            _KEPT_VERSION,
+        ),
+        select(literal(1)).where(schema.pending.c.table_id == bindparam("of")),
+    )
+).limit(1)
+
+
+def is_reached(connection: Connection, table_id: str) -> bool:
+    """Say whether a version that is kept shows a table, or fills of it wait for a publication."""
+    return connection.execute(_REACHED, {"of": table_id}).first() is not None
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
     """A physical table, or a branch that is a preview, as the ledger has it."""
@@ -409,9 +452,19 @@ class LedgerStore:
             found.append(made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch))
         return found
 
+    def places(self, table_ids: Iterable[str]) -> dict[str, TableRef]:
+        """Return the names of tables, without branches that are previews, by their ids."""
+        query = select(_TABLE.table_id, _TABLE.namespace, _TABLE.name)
+        found = {}
+        for row in self.database.among(query, _TABLE.table_id, sorted(set(table_ids))):
+            name, branch = parse_place(row.name)
+            if branch is None:
+                found[row.table_id] = TableRef(row.namespace, name)
+        return found
+
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
-        """Claim a tombstoned table for deletion, unless somebody shows or writes it."""
-        if is_shown(connection, table_id) or table_id in self.leases.tables(connection):
+        """Claim a tombstoned table for deletion, unless it is shown, kept, planned or written."""
+        if is_reached(connection, table_id) or table_id in self.leases.tables(connection):
             return False
         changed = connection.execute(
             update(schema.tables)

@@ -1,0 +1,91 @@
+"""Places inside a warehouse, compared as whoever deletes there will read them.
+
+A location that comes from a stored row may be spelled in many ways: with `..`, with a symbolic
+link, in another scheme, with a query that a client of an object store cuts off, or as the folder of
+a neighbor whose name begins like the warehouse's. Deletions ask here first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from urllib.parse import unquote
+
+from vde_dagster.lakehouse.io.locations import local_path
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+
+
+def flaw_inside(location: str, warehouse: str) -> str | None:
+    """Return why a location is not below a warehouse's folder; None where it is."""
+    if _CONTROL.search(location):
+        return "has control characters"
+    path, root = local_path(location), local_path(warehouse)
+    if (path is None) is not (root is None):
+        return "is outside of the warehouse"
+    parts = _parts(path if path is not None else location)
+    if any(unquote(part) in (".", "..") for part in parts):
+        return "climbs out of a folder"
+    if path is None or root is None:
+        return _remote_flaw(location, warehouse)
+    path, root = os.path.normpath(path), os.path.normpath(root)
+    if not path.startswith(f"{root.rstrip('/')}/"):
+        return "is outside of the warehouse"
+    # As the file system follows it: no link leads elsewhere below the warehouse's own folder.
+    if os.path.realpath(path) != os.path.join(
+        os.path.realpath(root), path[len(root) :].lstrip("/")
+    ):
+        return "is behind a symbolic link"
+    return None
+
+
+def _remote_flaw(location: str, warehouse: str) -> str | None:
+    scheme, _, rest = location.partition("://")
+    own_scheme, _, own_rest = warehouse.partition("://")
+    if _scheme(scheme) != _scheme(own_scheme):
+        return "is outside of the warehouse"
+    if "?" in rest or "#" in rest:
+        return "has a query or a fragment"  # which clients cut off before they delete
+    parts, own = rest.rstrip("/").split("/"), own_rest.rstrip("/").split("/")
+    if len(parts) <= len(own) or parts[: len(own)] != own:
+        return "is outside of the warehouse"
+    return "has an empty part" if "" in parts[len(own) :] else None
+
+
+def place_key(location: str) -> str:
+    """Return one spelling for all spellings of a place.
+
+    Places that differ in case or in a Unicode form count as one, as some file systems see them.
+    """
+    path = local_path(location)
+    if path is None:
+        scheme, _, rest = location.partition("://")
+        text = f"{_scheme(scheme)}://{rest.rstrip('/')}"
+    else:
+        text = os.path.normpath(path)
+    return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+
+
+def is_below(key: str, folder_key: str) -> bool:
+    """Say whether a place is in a folder, or is the folder; both as `place_key` returns them."""
+    return key == folder_key or key.startswith(f"{folder_key}/")
+
+
+def folders_above(key: str) -> list[str]:
+    """Return the folders that a place is in, as `place_key` returns them, the longest first."""
+    found = []
+    while "/" in key.rpartition("/")[0].rstrip("/"):
+        key = key.rpartition("/")[0]
+        found.append(key)
+    return found
+
+
+def _parts(path: str) -> list[str]:
+    return path.replace("\\", "/").split("/")
+
+
+def _scheme(scheme: str) -> str:
+    lowered = scheme.lower()
+    return _SAME_SCHEME.get(lowered, lowered)

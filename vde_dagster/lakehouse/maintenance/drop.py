@@ -1,0 +1,181 @@
+"""Dropping tables whose grace time is over: the catalog's pointer first, then the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import DamagedFileError, VdeError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.io.inside import flaw_inside, is_below, place_key
+from vde_dagster.lakehouse.maintenance.sweep import (
+    Cleaning,
+    Decision,
+    drop_branch,
+    reporting,
+    table_bytes,
+)
+from vde_dagster.lakehouse.metadata.commit_summaries import is_metadata_of
+from vde_dagster.state.tables.tables import LedgerTable
+
+_AT_ONCE = 100
+"""How many tables are decided together: each decision reads the catalog's pointers."""
+
+
+def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
+    """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
+    waiting = list(tables)
+    for start in range(0, len(waiting), _AT_ONCE):
+        _drop_some(run, [_Drop(table) for table in waiting[start : start + _AT_ONCE]])
+
+
+@dataclass(slots=True)
+class _Drop:
+    """A table that is dropped.
+
+    Args:
+        folder: The folder to delete; None for a branch, and where it is not proven to be its own.
+        pointer: The catalog's pointer, where that is proven to be this table's.
+    """
+
+    table: LedgerTable
+    folder: str | None = None
+    pointer: str | None = None
+    refusal: str | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether something names a file of it, so that all of it stays."""
+        return self.refusal is not None and self.folder is not None
+
+    def decision(self, run: Cleaning) -> Decision:
+        """Return the decision as it is planned."""
+        reason = "it was given up, and nobody can have read of it for the grace time"
+        size = table_bytes(run, self.table)
+        return Decision("drop_table", str(self.table.ref), reason, bytes=size)
+
+
+def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
+    """Drop tables; the proof that a folder may go is asked for when it is claimed and once more."""
+    decisions = {one.table.id: one.decision(run) for one in drops}
+    try:
+        for one in drops:
+            _find_folder(run, one)
+        _rule_folders(run, drops, [one.pointer for one in drops if one.pointer is not None])
+        claimed = []
+        for one in drops:
+            decision = decisions[one.table.id]
+            if one.is_kept or run.dry_run:
+                _tell_kept(run, one, decision) if one.refusal else run.tell(decision)
+                continue
+            with reporting(run, decision):
+                if _claim(run, one):
+                    claimed.append(one)
+                else:
+                    run.tell(replace(decision, outcome="kept"))
+        _rule_folders(run, claimed)
+    except (VdeError, OSError) as error:
+        told = {one.subject for one in run.decisions if one.action == "drop_table"}
+        for one in drops:
+            if str(one.table.ref) not in told:
+                run.fail(decisions[one.table.id], error)
+        return
+    for one in claimed:
+        with reporting(run, decisions[one.table.id]):
+            _delete(run, one, decisions[one.table.id])
+
+
+def _tell_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
+    run.tell(replace(decision, outcome="kept", reason=drop.refusal or "", bytes=None))
+
+
+def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
+    """Delete a claimed table's folder; one that is refused is reported once, and stays."""
+    if drop.is_kept:
+        _tell_kept(run, drop, decision)
+        return
+    if drop.table.branch is not None:
+        drop_branch(run, drop.table.ref, drop.table.branch)  # and nothing else of its table
+    elif drop.folder is not None:
+        run.lakehouse.files.delete_tree(drop.folder, "janitor.delete_tree")
+    run.store.ledger.finish_dropping(drop.table.id)
+    if drop.refusal is None:
+        run.tell(replace(decision, outcome="done"))
+    else:
+        error = f"{drop.refusal}: no file was deleted"
+        run.tell(replace(decision, outcome="failed", error=error, bytes=None))
+
+
+def _find_folder(run: Cleaning, drop: _Drop) -> None:
+    """Find the pointer and the folder of a table, by what proves that they are its own.
+
+    The name in the ledger proves nothing: the catalog's table of that name may be somebody else's.
+    """
+    lakehouse, table = run.lakehouse, drop.table
+    if table.branch is not None:
+        return
+    made = lakehouse.table_location(table.ref, table.id)
+    # A table whose creation was cut short is in no catalog, but may have left files here.
+    drop.folder = table.location or made
+    pointer = lakehouse.metadata_location(table.ref)
+    if pointer is None:
+        if flaw_inside(drop.folder, lakehouse.warehouse) is None and not _has_own(run, drop):
+            drop.refusal = f"{drop.folder} has metadata of another table than {table.id}"
+            drop.folder = None
+        return
+    try:
+        metadata = read_metadata(lakehouse.files, pointer, str(table.ref))
+        folder, is_own = str(metadata["location"]), is_metadata_of(metadata, table.id)
+    except DamagedFileError:
+        # A damaged one does not name its folder: its files are where the table was made.
+        folder, is_own = made, is_below(place_key(pointer), place_key(made))
+    if is_own:
+        drop.folder, drop.pointer = folder, pointer
+    else:
+        drop.folder = None
+        drop.refusal = f"the catalog's {table.ref} is not the table {table.id}"
+
+
+def _has_own(run: Cleaning, drop: _Drop) -> bool:
+    """Say whether all metadata files left in a folder are those of the table."""
+    files = run.lakehouse.files
+    for file in files.list_files(f"{drop.folder}/metadata"):
+        if not file.location.endswith(".metadata.json"):
+            continue
+        try:
+            metadata = read_metadata(files, file.location, str(drop.table.ref))
+        except DamagedFileError:
+            continue
+        if not is_metadata_of(metadata, drop.table.id):
+            return False
+    return True
+
+
+def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = ()) -> None:
+    folders = {one.folder: one.table.id for one in drops if one.folder is not None}
+    if not folders:
+        return
+    rulings = run.kept.rule_folders(folders, own)
+    for one in drops:
+        ruling = rulings[one.folder] if one.folder is not None else None
+        if ruling is not None and ruling.verdict != "free":
+            one.refusal = ruling.reason
+            if ruling.verdict == "refused":
+                one.folder = None
+
+
+def _claim(run: Cleaning, drop: _Drop) -> bool:
+    """Begin to drop a table, unless it is reached again; from here on nobody can show it."""
+    store, table = run.store, drop.table
+
+    def work(conn: Connection) -> bool:
+        if not store.ledger.start_dropping(conn, table.id, drop.folder):
+            return False
+        if drop.pointer is not None:
+            run.lakehouse.catalog.swap([Swap(table.ref, TABLE, drop.pointer, None)], conn)
+        return True
+
+    return store.database.run_transaction(work, name="janitor.drop_table")
