@@ -178,7 +178,7 @@ class MetadataFiles:
         folders: set[str] = set()
         for location in map(require_inside, locations):
             if not is_written:
-                self._require_inside(location)
+                self._require_deletable(location)
             with self._effects.at(point, location):
                 path = local_path(location)
                 if path is None:
@@ -199,7 +199,7 @@ class MetadataFiles:
         Raises:
             ExecutionError: It is not in the warehouse.
         """
-        self._require_inside(location)
+        self._require_deletable(location)
         with self._effects.at(point, location):
             path = local_path(location)
             if path is not None:
@@ -212,7 +212,7 @@ class MetadataFiles:
             if filesystem.get_file_info(root).type != FileType.NotFound:
                 filesystem.delete_dir(root)
 
-    def _require_inside(self, location: str) -> None:
+    def _require_deletable(self, location: str) -> None:
         flaw = flaw_inside(location, self._warehouse)
         if flaw is not None:
             raise ExecutionError(
