@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from vde_dagster.base.names import quote
 from vde_dagster.base.texts import suggest
-from vde_dagster.project.macros.calls import SQL
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from vde_dagster.project.macros.calls import SQL
     from vde_dagster.project.macros.evaluator import MacroEvaluator
 
 
@@ -142,7 +142,7 @@ def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list
         compared = [quote(name) for name in columns if name not in left_out]
         if not compared:
             raise evaluator.error(f"@STAGE: nothing is left for {one.alias}", "leave out less")
-        found.append((quote(one.alias), hashdiff(evaluator, *map(SQL, compared))))
+        found.append((quote(one.alias), hashdiff(evaluator, *cast("list[SQL]", compared))))
     return found
 
 
