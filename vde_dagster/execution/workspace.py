@@ -135,10 +135,11 @@ class Workspace:
         else:
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
-            from vde_dagster.execution.plans.finish_plan import require_engine_for
+            from vde_dagster.execution.plans.finish_plan import require_engine_for, require_pointers
             from vde_dagster.execution.plans.gates import require_open
 
             require_open(self, plan, who if approved else None)
+            require_pointers(self, plan)
             tests = None if skip_tests else PlanTests.of(self, plan)
             require_engine_for(plan, self, tests)
             if self.started_engine is not None:

@@ -15,6 +15,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.migrate import ensure_schema
+from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.environments.environments import EnvironmentStore
 from vde_dagster.state.plans.plans import PlanStore
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -156,7 +157,8 @@ class ProjectStore:
             return
         values = {"project_id": known.id, "name": known.name, "named": known.named}
         if owner is not None:
-            connection.execute(update(_ROW).values(**values))
+            if has_right(connection, "publish"):
+                connection.execute(update(_ROW).values(**values))
         else:
             since = self.database.clock.now()
             connection.execute(insert(_ROW).values(number=1, since=since, **values))

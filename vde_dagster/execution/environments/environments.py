@@ -212,8 +212,9 @@ class Environments:
         """
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
-        self.workspace.store.rights.require("apply", "run audits, whose results are kept")
-        return audit_environment(self.workspace, environment_name(environment), select, labels)
+        name, what = environment_name(environment), "run audits, whose results are kept"
+        self.workspace.store.rights.require_change(name, what)
+        return audit_environment(self.workspace, name, select, labels)
 
     def drop(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.execution.apply.plan_tests import PlanTests
-from vde_dagster.planning.environments.environment import ViewNames
+from vde_dagster.planning.environments.environment import PRODUCTION, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.plan.plan import (
     NO_STATEMENTS,
@@ -82,6 +82,29 @@ def require_engine_for(plan: Plan, workspace: Workspace, tests: PlanTests | None
         or (tests is not None and tests.need_an_engine(plan))
     ):
         workspace.require_engine()
+
+
+def require_pointers(workspace: Workspace, plan: Plan) -> None:
+    """Make sure that a plan moves no pointer of a table that production shows without the right to.
+
+    A preview of a change in place is a branch of that table: each write to it moves the pointer.
+
+    Raises:
+        NotAllowedError: It does, and the login may not publish; nothing was changed.
+    """
+    previews = {
+        model.table.preview.of: model
+        for model in plan.models
+        if model.table is not None and model.table.preview is not None and _works(model)
+    }
+    if not previews:
+        return
+    with workspace.store.database.reading() as conn:
+        shown = workspace.store.shown.shown_by(conn, PRODUCTION, previews)
+    if shown:
+        name = previews[min(shown)].name
+        what = f"preview a change in place of {name}, as that writes a branch of production's table"
+        workspace.store.rights.require("publish", what)
 
 
 def _works(model: PlannedModel) -> bool:

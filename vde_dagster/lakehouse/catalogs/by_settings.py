@@ -44,14 +44,20 @@ _DRIVERS = {"sqlite": "org.sqlite.JDBC", "postgresql": "org.postgresql.Driver"}
 
 
 def spark_catalog(
-    state_url: str, warehouse: str, io: Mapping[str, str] | None = None
+    state_url: str,
+    warehouse: str,
+    io: Mapping[str, str] | None = None,
+    search_path: str | None = None,
 ) -> SparkCatalog:
     """Say how Spark reaches the catalog of a state database.
 
     Schema version V1 is what makes views possible. The cache is off: with it a session serves
     tables that are up to 30 s old.
+
+    Args:
+        search_path: The schemas of PostgreSQL that a login writes in, where it is not its own.
     """
-    options = jdbc_options(state_url)
+    options = jdbc_options(state_url, search_path)
     backend = state_url.partition(":")[0].partition("+")[0]
     path = options["uri"].removeprefix("jdbc:sqlite:").partition("?")[0]
     return SparkCatalog(
@@ -69,7 +75,7 @@ def spark_catalog(
     )
 
 
-def jdbc_options(state_url: str) -> dict[str, str]:
+def jdbc_options(state_url: str, search_path: str | None = None) -> dict[str, str]:
     """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options."""
     from sqlalchemy.engine import make_url
 
@@ -103,6 +109,8 @@ def jdbc_options(state_url: str) -> dict[str, str]:
         "connectTimeout": query.pop("connect_timeout", "10"),
         "socketTimeout": f"{IDLE_SECONDS:.0f}",
     }
+    if search_path is not None:
+        limits["currentSchema"] = search_path
     parameters = "&".join(
         f"{key}={quote_url(str(value))}" for key, value in {**query, **limits}.items()
     )

@@ -181,7 +181,8 @@ class SqlCatalog:
 
     def for_spark(self) -> SparkCatalog:
         url = self._store.database.engine.url.render_as_string(hide_password=False)
-        return spark_catalog(url, self._warehouse, self._io)
+        path = self._store.database.search_path()
+        return spark_catalog(url, self._warehouse, self._io, path)
 
 
 def _found(rows: Iterable[Any]) -> dict[TableRef, Pointer]:

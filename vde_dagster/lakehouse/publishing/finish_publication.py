@@ -28,6 +28,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
 from vde_dagster.lakehouse.publishing.commit import read_table, write_then
 from vde_dagster.lakehouse.publishing.mirror import follow
 from vde_dagster.lakehouse.publishing.publication import announced_change
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.pins import restore_filled
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
@@ -35,6 +36,7 @@ from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.state.store import StateStore
 
 
 _ATTEMPTS = 10
@@ -47,12 +49,26 @@ def recover(lakehouse: Lakehouse) -> bool:
     if not lakehouse.catalog.form.follows:
         return False
     store = lakehouse.store
-    unsettled = store.publications.unsettled()
+    unsettled = [one for one in store.publications.unsettled() if _may_settle(store, one)]
     for record in unsettled:
         settle(lakehouse, record.id)
     recorded = _record_what_moved(lakehouse)
     follow(lakehouse)
     return recorded or bool(unsettled)
+
+
+def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
+    """Return whether this login may finish a publication; production's wait for one that may."""
+    return record.environment != PRODUCTION or store.rights.has("publish")
+
+
+def _may_record(store: StateStore, filled: FillRecord) -> bool:
+    """Return whether this login may record a fill that another process announced."""
+    plan = store.plans.record(filled.plan_id)
+    with store.database.reading() as conn:
+        shown = store.shown.shown_by(conn, PRODUCTION, [filled.table_id])
+    own = not shown and (plan is None or plan.environment != PRODUCTION)
+    return own or store.rights.has("publish")
 
 
 def settle(lakehouse: Lakehouse, publication_id: str) -> None:
@@ -158,7 +174,7 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
             continue
         on_main = ancestors(table.metadata, head_of(table.metadata, known.branch))
         for filled in waiting:
-            if filled.iceberg_snapshot_id in on_main:
+            if filled.iceberg_snapshot_id in on_main and _may_record(store, filled):
                 recorded = True
 
                 def work(conn: Connection, filled: FillRecord = filled) -> None:

@@ -128,7 +128,10 @@ def write_pins(
         lost = prepared.places.keys() - now.keys()
         pins.forget(connection, lost)
         heads = {**{one: head for one, head in heads.items() if one not in lost}, **now}
-    pins.note(connection, heads.values())
+    noted = set(heads)
+    if environment.name != PRODUCTION:  # whose publications alone note heads of what it shows
+        noted -= lakehouse.store.shown.shown_by(connection, PRODUCTION, heads)
+    pins.note(connection, (heads[table_id] for table_id in noted))
     if environment.name != PRODUCTION:
         # Production's tables move with its own publications only; others share theirs.
         heads = {**pins.moved(connection, environment.name), **heads}

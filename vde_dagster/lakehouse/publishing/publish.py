@@ -55,6 +55,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
+from vde_dagster.state.db.database import lock_rows
 from vde_dagster.state.db.log import record
 from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
@@ -412,12 +413,8 @@ def replace_views(
 
 def _require_current(conn: Connection, environment: Environment) -> None:
     head = schema.environments.c
-    query = (
-        select(head.version)
-        .where(head.environment == environment.name, head.live)
-        .with_for_update()
-    )
-    if conn.execute(query).scalar() != environment.version:
+    query = select(head.version).where(head.environment == environment.name, head.live)
+    if lock_rows(conn, query).scalar() != environment.version:
         raise ConflictError(
             f"'{environment.name}' was published while the views of its changes were written",
             hint="nothing is lost: whoever published it writes them",

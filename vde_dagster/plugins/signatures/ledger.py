@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, select
 
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
 from vde_dagster.state.db.log import record
+from vde_dagster.state.db.rows import upsert
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -102,14 +103,11 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
         new = [one for one in trusted.values() if (one.key, one.signature) not in known]
         if not new:
             return
-        conn.execute(delete(rows).where(rows.c.plan_id == plan_id, rows.c.key.in_(trusted)))
-        conn.execute(
-            insert(rows),
-            [
-                {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
-                for one in trusted.values()
-            ],
-        )
+        signed = [
+            {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
+            for one in trusted.values()
+        ]
+        upsert(conn, rows, signed, "name", "at", "signature")
         environment = stored.environment if stored is not None else None
         names = [settings.who(one.key) for one in new]
         record(database, conn, "sign", environment, detail={"plan": plan_id, "signers": names})

@@ -34,11 +34,13 @@ from sqlalchemy import (
     Engine,
     Executable,
     MetaData,
+    Select,
     Transaction,
     create_engine,
     event,
     inspect,
     make_url,
+    text,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.util import LRUCache
@@ -49,6 +51,7 @@ from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError,
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.rows import among
+from vde_dagster.state.db.write_views import SEARCH_PATH, writes_by_views
 
 T = TypeVar("T")
 
@@ -81,6 +84,8 @@ _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POST
 """Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
 _READ_ONLY = "25006"
 _NOT_ALLOWED = "42501"
+_LOCKED = "55P03"
+"""Another transaction holds a lock for longer than `lock_timeout`."""
 _TAKEN = "23505"
 """Another row has the same key."""
 
@@ -120,6 +125,22 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
     from vde_dagster.state.db.postgres import make_postgres_engine
 
     return make_postgres_engine(url, idle_seconds)
+
+
+def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
+    """Execute a query whose rows stay locked until the transaction ends.
+
+    A login that writes through views may lock what a function of the database lets it lock; other
+    rows are read without a lock, and a conflict with another transaction makes one of both fail.
+
+    Args:
+        by: The function, which takes the key of the row.
+    """
+    if not writes_by_views(connection):
+        return connection.execute(query.with_for_update())
+    if by:
+        connection.execute(text(f"SELECT {by}(:key)"), {"key": key})
+    return connection.execute(query)
 
 
 def _sqlite_engine(url: URL) -> Engine:
@@ -337,8 +358,7 @@ class Database:
                 with self.transaction(name) as connection:
                     if beside and attempt >= _ALONE_FROM and not self.is_sqlite:
                         # Before anything is read, so that what is read is what others left.
-                        tables = ", ".join(beside)
-                        connection.exec_driver_sql(f"LOCK TABLE {tables} IN EXCLUSIVE MODE")
+                        _lock_tables(connection, beside)
                     return work(connection)
             except UnknownOutcomeError:
                 if not idempotent or attempt >= MAX_ATTEMPTS:
@@ -352,8 +372,19 @@ class Database:
                     raise self.unusable(error) from error
                 if attempt >= (3 if lost else MAX_ATTEMPTS):
                     raise self.unusable(error) from error
+                if _state(error) == _LOCKED:
+                    self._end_stalled()
             self.clock.sleep(min(2.0, 0.01 * 2**attempt) * random.uniform(0.5, 1.5))
             attempt += 1
+
+    def _end_stalled(self) -> None:
+        """End transactions of roles' members that hold locks and do not go on, where that may be.
+
+        It fails where there are no roles, or for a login that may write nothing: then this one
+        goes on waiting.
+        """
+        with suppress(DBAPIError), self.engine.connect() as connection, connection.begin():
+            connection.execute(text("SELECT vde_end_stalled()"))
 
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
@@ -434,6 +465,7 @@ class Database:
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)
         if state == _NOT_ALLOWED:
+            self.engine.dispose()  # Roles may be newer than the pooled connections.
             return NotAllowedError(
                 f"'{self.engine.url.username}' may not do that in {url}: {cause.splitlines()[0]}",
                 hint="`vde roles` lists who may do what; who owns the state's tables gives rights",
@@ -449,6 +481,12 @@ class Database:
             hint = "name a database that may be written to (no standby), or its owner's rights"
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
+    def search_path(self) -> str | None:
+        """Return the search path of a login that writes through views, or None for others."""
+        with self.reading() as connection:
+            path: str | None = connection.info.get(SEARCH_PATH)
+        return path
+
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
@@ -462,6 +500,13 @@ def _time_in(connection: Connection) -> datetime:
 def _time_beside(connection: Connection) -> datetime:
     with connection.begin():  # Before the transaction, whose picture of the data is younger.
         return _time_in(connection)
+
+
+def _lock_tables(connection: Connection, tables: Sequence[str]) -> None:
+    if writes_by_views(connection):
+        connection.execute(text("SELECT vde_hold_tables(:names)"), {"names": list(tables)})
+    else:
+        connection.exec_driver_sql(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
 
 
 def _is_refused(error: BaseException) -> bool:

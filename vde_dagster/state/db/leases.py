@@ -19,13 +19,12 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.database import Database, lock_rows
 
 DEFAULT_TTL_SECONDS = 60.0
 
 # Built once: building a statement takes longer than running it.
 _LEASE = select(schema.leases).where(schema.leases.c.resource == bindparam("of"))
-_LOCKED_LEASE = _LEASE.with_for_update()
 _INSERT = insert(schema.leases)
 _UPDATE = update(schema.leases).where(schema.leases.c.resource == bindparam("of"))
 _RELEASE = _UPDATE.where(
@@ -134,8 +133,8 @@ class LeaseStore:
         Raises:
             LeaseLostError: It ended or was taken over: nothing more may be written.
         """
-        query = _LEASE if self.database.is_sqlite else _LOCKED_LEASE
-        row = connection.execute(query, {"of": lease.resource}).one_or_none()
+        query = _LEASE.params(of=lease.resource)
+        row = lock_rows(connection, query, "vde_hold_lease", lease.resource).one_or_none()
         if row is None or row.token != lease.token or row.owner != lease.owner:
             holder = row.owner if row is not None and row.owner else "nobody"
             raise LeaseLostError(

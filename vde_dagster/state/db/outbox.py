@@ -23,6 +23,7 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.write_views import writes_by_views
 
 RecordKind = Literal[
     "store",
@@ -43,13 +44,13 @@ RecordKind = Literal[
     "held",
 ]
 
-# Any number will do as long as nobody else uses it: the key of the lock on numbering.
-_POSTGRES_LOCK = 7_033_221_702
 _ROW = schema.outbox.c
 _CURSOR = "cursor"
 _IS_RECORD = _ROW.kind.not_in(("store", _CURSOR))
 """Beside records there are the store's name and, as their origins, consumers' cursors."""
 _UNNUMBERED = select(_ROW.seq).where(_ROW.number.is_(None), _ROW.kind != _CURSOR).order_by(_ROW.seq)
+_STORE = select(_ROW.seq).where(_ROW.kind == "store")
+"""The row of the store's name, which is there once: the lock on numbering."""
 _INSERT = insert(schema.outbox)
 
 
@@ -176,7 +177,10 @@ class Outbox:
             # What others commit while this waits for the lock has to be seen, and nobody is to
             # be rolled back because rows are numbered that they write: hence not SERIALIZABLE.
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
-            conn.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+            if writes_by_views(conn):
+                conn.execute(text("SELECT vde_number_news()"))
+                return
+            conn.execute(_STORE.with_for_update())
         last = conn.execute(select(func.max(_ROW.number))).scalar() or 0
         rows: ScalarResult[int] = conn.execute(_UNNUMBERED).scalars()
         for number, seq in enumerate(rows.all(), last + 1):

@@ -19,7 +19,9 @@ import psycopg
 from psycopg.abc import Params, Query
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
-from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+from vde_dagster.state.db.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
 
 _BATCH = 500
 """The most statements in one message."""
@@ -39,7 +41,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
         **{f"keepalives_{name}": value for name, value in _KEEPALIVE.items()},
         "tcp_user_timeout": idle,
     }
-    return create_engine(
+    engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="SERIALIZABLE",
         pool_pre_ping=True,
@@ -52,6 +54,21 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
             **{key: value for key, value in alive.items() if key not in url.query},
         },
     )
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        with connection.cursor() as cursor:
+            found = cursor.execute(WRITE_SCHEMA_QUERY).fetchone()
+        connection.rollback()
+        record.info[SEARCH_PATH] = ", ".join(found) if found else None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        path = connection.info.get(SEARCH_PATH)
+        if path:
+            connection.exec_driver_sql(f"SET LOCAL search_path = {path}")
+
+    return engine
 
 
 def transaction_limits(idle: int, lock: int = 0) -> bytes:

@@ -1,8 +1,8 @@
 """Rights: who may read, plan, apply to environments other than production, and publish it.
 
-On PostgreSQL they are the database's own: group roles with grants on the state's tables, and
-triggers (`guards`) that refuse rows of production to a login that is in no role which may write
-them. So they hold for whatever program writes. A state without these roles asks for none: whoever
+On PostgreSQL they are the database's own: group roles that may read the state's tables and write
+them through views alone (`write_views`), whose rows triggers decide about (`write_guards`). So they
+hold for whatever program writes. A state without these roles asks for none: whoever
 can write to its tables may do everything, as can the owner of the tables always.
 
 A SQLite file has no users, so it has no rights either.
@@ -21,35 +21,38 @@ from vde_dagster.errors import NotAllowedError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.guards import put_guards_of_rights
 from vde_dagster.state.db.log import record
+from vde_dagster.state.db.write_guards import put_guards_of_rights
+from vde_dagster.state.db.write_views import Writes, view_statements
 
 Right = Literal["read", "plan", "apply", "publish"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
 """Each has those before it."""
 
 _TABLE = "vde_rights"
-_WRITES: dict[str, dict[Right, str]] = {
-    "vde_log": {"plan": "INSERT"},
-    _TABLE: {},
-    schema.VERSION_TABLE: {},
-    "vde_plans": {
-        "plan": "INSERT",
-        "apply": "UPDATE (status, message, started_at, finished_at)",
-        "publish": "DELETE",
-    },
+_WRITES = {
+    "vde_log": Writes(insert="plan"),
+    "vde_plans": Writes(
+        "plan", "apply", "publish", columns=("status", "message", "started_at", "finished_at")
+    ),
     # Runs of production execute what these say.
-    "vde_snapshots": {"plan": "INSERT", "publish": "UPDATE, DELETE"},
-    "vde_view_types": {"plan": "INSERT, UPDATE", "publish": "DELETE"},
-    "vde_news": {"plan": "INSERT, UPDATE (number)", "apply": "DELETE"},
-    # One column, because nobody may lock a row who may update none.
-    "vde_environment_versions": {"apply": "INSERT, UPDATE (note)", "publish": "DELETE"},
-    "vde_tables": {"apply": "INSERT, UPDATE", "publish": "DELETE"},
-    "vde_signatures": {"plan": "INSERT, DELETE"},
+    "vde_snapshots": Writes("plan", "publish", "publish"),
+    "vde_view_types": Writes("apply", "apply", "publish"),
+    "vde_news": Writes(insert="plan", delete="apply"),
+    "vde_environment_versions": Writes(insert="apply", delete="publish"),
+    "vde_environments": Writes("apply", "apply"),
+    "vde_entries": Writes("apply", "apply", "publish"),
+    "vde_tables": Writes("apply", "apply", "publish"),
+    "vde_leases": Writes("apply", "apply"),
+    "vde_project": Writes("apply", "publish"),
+    "vde_audit_results": Writes(insert="apply", delete="apply"),
+    "vde_signatures": Writes("plan", "plan", "publish"),
+    "vde_ci_deploys": Writes("publish", "publish", "publish"),
 }
-"""What may be done to a table, beside reading it, by right."""
-_OTHERS: dict[Right, str] = {"apply": "INSERT, UPDATE, DELETE"}
-_COUNTED_BY_PLANS = "vde_news_seq_seq"
+"""The least rights that writing a table takes, where `_OTHERS` do not hold."""
+_OTHERS = Writes("apply", "apply", "apply")
+_READ_ONLY = (_TABLE, schema.VERSION_TABLE)
+_PREFIXES = ("vde_", "iceberg_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ class RightsStore:
         """
         self._require_users()
         with self.database.reading() as conn:
-            return _statements(conn, _names(prefix))
+            names = _names(prefix)
+            return [*_statements(conn, names), *_view_statements(conn, names)]
 
     def create(self, prefix: str, plugins: Iterable[Any] = ()) -> None:
         """Make the roles with their grants and guards; again, where tables came since.
@@ -244,11 +248,18 @@ def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> N
         [{"name": right, "role": role} for right, role in names.items()],
     )
     put_guards_of_rights(connection)
+    for statement in _view_statements(connection, names):
+        connection.exec_driver_sql(statement.replace("%", "%%"))
 
 
 def has_rights(connection: Connection) -> bool:
     """Say whether a database has roles of ours."""
     return connection.dialect.name == "postgresql" and inspect(connection).has_table(_TABLE)
+
+
+def has_right(connection: Connection, right: Right) -> bool:
+    """Return whether the login of a connection has a right."""
+    return connection.dialect.name == "sqlite" or _login(connection).has(right)
 
 
 def quoted(name: str) -> str:
@@ -324,16 +335,21 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
         f"REVOKE CREATE ON SCHEMA {place} FROM PUBLIC",
         f"GRANT USAGE ON SCHEMA {place} TO {roles['read']}",
     ]
-    there = inspect(conn).get_table_names()
-    tables = sorted({name for name in there if name.startswith(("vde_", "iceberg_"))} | {_TABLE})
-    for table in tables:
+    tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
+    for table in sorted({*tables, _TABLE}):
         own = f"{place}.{quoted(table)}"
         made.append(f"REVOKE ALL ON {own} FROM PUBLIC, {every}")
         made.append(f"GRANT SELECT ON {own} TO {roles['read']}")
-        for right, what in _WRITES.get(table, _OTHERS).items():
-            made.append(f"GRANT {what} ON {own} TO {roles[right]}")
     for sequence in inspect(conn).get_sequence_names():
         if sequence.startswith("vde_"):
-            to = roles["plan" if sequence == _COUNTED_BY_PLANS else "apply"]
-            made.append(f"GRANT USAGE ON SEQUENCE {place}.{quoted(sequence)} TO {to}")
+            made.append(f"REVOKE ALL ON SEQUENCE {place}.{quoted(sequence)} FROM PUBLIC, {every}")
     return made
+
+
+def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
+    """Return the SQL of the write views and their grants, once guards and tables are there."""
+    place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
+    tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
+    writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}
+    roles: dict[str, str] = {right: quoted(name) for right, name in names.items()}
+    return view_statements(conn, place, roles, writes)

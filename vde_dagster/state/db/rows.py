@@ -23,11 +23,18 @@ from sqlalchemy import (
     TypeDecorator,
     bindparam,
     delete,
+    insert,
     select,
 )
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.state.db.write_views import (
+    NOTHING,
+    ON_CONFLICT,
+    with_conflict_column,
+    writes_by_views,
+)
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -114,6 +121,10 @@ def upsert(
     """Insert rows, or change some columns of those that are there; return how many were written."""
     if not rows:
         return 0
+    if writes_by_views(connection):
+        taken = ",".join(changed) or NOTHING
+        own = [{**row, ON_CONFLICT: taken} for row in rows]
+        return connection.execute(insert(with_conflict_column(table)), own).rowcount
     dialect: Any
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql as dialect  # 50 ms that SQLite need not pay.

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant, Texts
 
-SCHEMA_VERSION = "0020"
+SCHEMA_VERSION = "0021"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -49,6 +49,8 @@ view_types = Table(
     metadata,
     Column("snapshot_id", String(64), primary_key=True),
     Column("columns", Text, nullable=False),
+    # The login that wrote them, where it may not publish; see `state.db.write_guards`.
+    Column("db_user", String(255)),
 )
 
 tables = Table(
@@ -316,6 +318,8 @@ leases = Table(
     Column("acquired_at", Instant, nullable=False),
     Column("heartbeat_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
+    # The login that has it, where roles are; see `state.db.write_guards`.
+    Column("db_user", String(255)),
 )
 
 publications = Table(

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, ScalarResult, delete, select, 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.database import Database, lock_rows
 from vde_dagster.state.db.rows import is_model, made_of, upsert
 
 _ENTRY, _PIN = schema.entries.c, schema.pins.c
@@ -105,8 +105,7 @@ class ChangeCursorStore:
         here = _is(environment, model, name)
 
         def work(conn: Connection) -> None:
-            query = select(_CURSOR.version).where(*here).with_for_update()
-            found = conn.execute(query).scalar()
+            found = lock_rows(conn, select(_CURSOR.version).where(*here)).scalar()
             at = found or 0
             if at == until:
                 return

@@ -24,7 +24,7 @@ from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import pack, unpack
-from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.database import Database, lock_rows
 from vde_dagster.state.db.rows import made_of
 from vde_dagster.state.environments.pins import dump_filled, load_filled
 
@@ -156,8 +156,9 @@ class PublicationStore:
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
         """Say whether a publication's pointers still have to move; nobody else moves them now."""
-        query = select(_ROW.status).where(_ROW.publication_id == publication_id).with_for_update()
-        return connection.execute(query).scalar() == "decided"
+        query = select(_ROW.status).where(_ROW.publication_id == publication_id)
+        rows = lock_rows(connection, query, "vde_hold_publication", publication_id)
+        return bool(rows.scalar() == "decided")
 
     def finish(self, connection: Connection, publication_id: str) -> None:
         """Record that every pointer of a decided publication has moved; twice is harmless."""

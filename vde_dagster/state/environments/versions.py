@@ -28,7 +28,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.planning.environments.environment import Entry, Environment, HeldState
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
-from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.database import Database, lock_rows
 from vde_dagster.state.db.rows import among, is_model, made_of
 
 _ENTRY = schema.entries.c
@@ -299,14 +299,10 @@ class VersionStore:
             ConflictError: The version is forgotten, or its environment was dropped.
         """
         known, head = schema.environment_versions.c, schema.environments.c
-        kept = (
-            select(known.version)
-            .where(known.environment == name, known.version == version)
-            .with_for_update()
-        )
-        live = select(head.live).where(head.environment == name).with_for_update()
-        there = connection.execute(kept).first()
-        alive = there is not None and connection.execute(live).scalar()
+        kept = select(known.version).where(known.environment == name, known.version == version)
+        live = select(head.live).where(head.environment == name)
+        there = lock_rows(connection, kept).first()
+        alive = there is not None and lock_rows(connection, live).scalar()
         if not alive or self.is_before_end(name, version, connection):
             raise ConflictError(
                 f"version {version} of '{name}' is no longer kept",

@@ -20,7 +20,9 @@ from vde_dagster.state.db.codec import (
     load_snapshot,
 )
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, upsert
+from vde_dagster.state.db.write_views import writes_by_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,17 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the known view types of many snapshots in one read."""
+        """Return the known view types of many snapshots in one read.
+
+        A login that may publish gets no types that another login stored which may not: it has them
+        analyzed again.
+        """
         table = schema.view_types.c
         query = select(table.snapshot_id, table.columns)
-        found = dict(map(tuple, self.database.among(query, table.snapshot_id, ids)))
+        with self.database.reading() as conn:
+            if not writes_by_views(conn) or has_right(conn, "publish"):
+                query = query.where(table.db_user.is_(None))
+            found = dict(map(tuple, among(conn, query, table.snapshot_id, ids)))
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -170,9 +179,12 @@ class SnapshotStore:
         Args:
             types: (column, Spark SQL type) by snapshot.
         """
-        rows = [{"snapshot_id": key, "columns": json.dumps(list(c))} for key, c in types.items()]
+        rows = [
+            {"snapshot_id": key, "columns": json.dumps(list(columns)), "db_user": None}
+            for key, columns in types.items()
+        ]
         self.database.run_transaction(
-            lambda conn: upsert(conn, schema.view_types, rows, "columns"),
+            lambda conn: upsert(conn, schema.view_types, rows, "columns", "db_user"),
             name="state.save_view_types",
         )
 

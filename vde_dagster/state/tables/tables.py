@@ -40,7 +40,9 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import tell
+from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
+from vde_dagster.state.db.write_views import writes_by_views
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
 LIVE = "live"
@@ -275,6 +277,8 @@ class TableStore:
             others = _SAME_TABLE.where(_TABLE.table_id != table.id)
             if conn.execute(others, same).first() is not None:
                 return False
+            if writes_by_views(conn) and not has_right(conn, "publish"):
+                return True  # The next plan of a login that may publish stores them.
             conn.execute(
                 update(schema.tables)
                 .where(_TABLE.table_id == table.id)
@@ -295,7 +299,7 @@ class TableStore:
             ConflictError: It did.
         """
         query = select(_TABLE.table_id).where(_TABLE.status == LIVE)
-        if not self.database.is_sqlite:
+        if not self.database.is_sqlite and not writes_by_views(connection):
             query = query.with_for_update(read=True)
         wanted = sorted(set(ids))
         live = {row.table_id for row in among(connection, query, _TABLE.table_id, wanted)}

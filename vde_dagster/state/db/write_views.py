@@ -1,0 +1,233 @@
+"""Write views: the only way in which a login without ownership changes the state on PostgreSQL.
+
+Logins have SELECT on the tables and nothing else. Next to the tables' schema there is another one,
+`vde_write_<schema>`, with a view of the same name for each table that roles may write. A view reads
+with the rights of its reader, and its triggers write with those of the owner. So the guards on the
+table (`write_guards`) decide about every row, and PostgreSQL refuses what no guard can judge:
+TRUNCATE, LOCK TABLE, and SELECT with a row lock need rights on the table itself.
+
+The connections of roles' members have the views' schema first in their search path, so that the
+program's statements are the same for members, owners and SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Column, Connection, MetaData, Table, Text, text
+
+PREFIX = "vde_write_"
+"""Begins the name of the schema with the write views of another schema's tables."""
+ON_CONFLICT = "vde_on_conflict"
+"""Column of a write view: how an INSERT treats an existing key, see `with_conflict_column`."""
+NOTHING = "-"
+"""Value of `ON_CONFLICT` that keeps the existing row."""
+_ROW_ID = "vde_row"
+_SECURITY_INVOKER = 150_000
+"""The first version of PostgreSQL whose views can read with the rights of their reader."""
+
+SEARCH_PATH = "vde_search_path"
+"""Key of a connection's information: the search path that begins with the write views."""
+WRITE_SCHEMA_QUERY = f"""
+SELECT quote_ident(v.nspname), current_setting('search_path') FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_namespace v ON v.nspname = '{PREFIX}' || n.nspname
+WHERE c.oid = to_regclass('vde_log') AND NOT pg_has_role(session_user, c.relowner, 'MEMBER')
+"""
+"""Finds the write views' schema, quoted, for a login that does not own the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Rights that writing a table takes; None for what only its owner may do.
+
+    Args:
+        columns: The columns that an UPDATE may change; all by default.
+    """
+
+    insert: str | None = None
+    update: str | None = None
+    delete: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Columns of a table: all in order, those of its primary key, and defaults by column."""
+
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    defaults: Mapping[str, str]
+
+
+def writes_by_views(connection: Connection) -> bool:
+    """Return whether a connection writes through write views, as members of roles do."""
+    return bool(connection.info.get(SEARCH_PATH))
+
+
+def write_schema(place: str) -> str:
+    """Return the name of the schema with the write views of a schema's tables."""
+    return f"{PREFIX}{place}"[:63]
+
+
+@cache
+def with_conflict_column(table: Table) -> Table:
+    """Return a table as its write view has it, for an INSERT that may meet an existing key.
+
+    The column `ON_CONFLICT` names the columns that take new values, or is `NOTHING`.
+    """
+    columns = (Column(column.name, column.type) for column in table.c)
+    return Table(table.name, MetaData(), *columns, Column(ON_CONFLICT, Text))
+
+
+def view_statements(
+    connection: Connection, place: str, roles: Mapping[str, str], writes: Mapping[str, Writes]
+) -> list[str]:
+    """Return the SQL that makes the write views of the tables that there are, in place of others.
+
+    Args:
+        place: The schema of the tables.
+        roles: Quoted names of the roles, by right.
+        writes: By table, the rights that writing it takes.
+    """
+    own, tables = _quoted(place), _quoted(write_schema(place))
+    made = [
+        f"DROP SCHEMA IF EXISTS {tables} CASCADE",
+        f"CREATE SCHEMA {tables}",
+        f"GRANT USAGE ON SCHEMA {tables} TO {roles['read']}",
+    ]
+    version: int = connection.execute(
+        text("SELECT current_setting('server_version_num')::int")
+    ).scalar_one()
+    reads = " WITH (security_invoker = true)" if version >= _SECURITY_INVOKER else ""
+    for name, rights in sorted(writes.items()):
+        shape = _shape(connection, place, name)
+        view, function = f"{tables}.{_quoted(name)}", f"{tables}.{_quoted(f'write_{name}'[:63])}"
+        listed = ", ".join(f"t.{_quoted(one)}" for one in shape.columns)
+        made += [
+            f"CREATE VIEW {view}{reads} AS SELECT {listed}, t.ctid AS {_ROW_ID}, "
+            f"NULL::text AS {ON_CONFLICT} FROM {own}.{_quoted(name)} AS t",
+            f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
+            f"SET search_path = {own}, pg_temp AS $write$\n{_body(name, shape, rights)}\n$write$",
+            f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
+            f"CREATE TRIGGER vde_write INSTEAD OF INSERT OR UPDATE OR DELETE ON {view} "
+            f"FOR EACH ROW EXECUTE FUNCTION {function}()",
+            f"GRANT SELECT ON {view} TO {roles['read']}",
+        ]
+        changed = f" ({', '.join(map(_quoted, rights.columns))})" if rights.columns else ""
+        for what, right in (
+            ("INSERT", rights.insert),
+            (f"UPDATE{changed}", rights.update),
+            ("DELETE", rights.delete),
+        ):
+            if right is not None:
+                made.append(f"GRANT {what} ON {view} TO {roles[right]}")
+    return made
+
+
+def _shape(connection: Connection, place: str, name: str) -> _Shape:
+    query = text(
+        "SELECT a.attname, pg_get_expr(d.adbin, d.adrelid), "
+        "coalesce(a.attnum = ANY(i.indkey), false) FROM pg_attribute a "
+        "JOIN pg_class c ON c.oid = a.attrelid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+        "LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary "
+        "WHERE n.nspname = :place AND c.relname = :name AND a.attnum > 0 AND NOT a.attisdropped "
+        "ORDER BY a.attnum"
+    )
+    rows: Sequence[Any] = connection.execute(query, {"place": place, "name": name}).all()
+    return _Shape(
+        tuple(row[0] for row in rows),
+        tuple(row[0] for row in rows if row[2]),
+        {row[0]: row[1] for row in rows if row[1] is not None},
+    )
+
+
+def _body(name: str, shape: _Shape, rights: Writes) -> str:
+    """Return the code of a view's trigger: it does to the table what was asked of the view.
+
+    A row that changed since the statement read it is left alone, as if it had not been there, so
+    that a compare and swap is one at every isolation level.
+    """
+    table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
+    changed = [one for one in rights.columns or shape.columns if one in quoted]
+    values = ", ".join(f"NEW.{quoted[one]}" for one in shape.columns)
+    into = f"INSERT INTO {table} AS t ({', '.join(quoted.values())}) VALUES ({values})"
+    defaults = "\n".join(
+        f"    NEW.{quoted[one]} := coalesce(NEW.{quoted[one]}, {default});"
+        for one, default in shape.defaults.items()
+    )
+    return f"""
+DECLARE
+  known {table}%ROWTYPE;
+  renewed text[];
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    DELETE FROM {table} t WHERE t.ctid = OLD.{_ROW_ID};
+    IF NOT FOUND THEN
+      RETURN NULL;
+    END IF;
+    RETURN OLD;
+  END IF;
+  IF TG_OP = 'UPDATE' THEN
+    UPDATE {table} t SET {", ".join(f"{quoted[one]} = NEW.{quoted[one]}" for one in changed)}
+    WHERE t.ctid = OLD.{_ROW_ID};
+    IF NOT FOUND THEN
+      RETURN NULL;
+    END IF;
+    RETURN NEW;
+  END IF;
+{defaults}
+  IF NEW.{ON_CONFLICT} IS NULL THEN
+    {into};
+    RETURN NEW;
+  END IF;
+{_conflict(name, shape, rights, into)}
+END"""
+
+
+def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
+    """Return the code of an INSERT that may meet an existing key; a row that is the same stays."""
+    if not shape.key:
+        return "  RAISE EXCEPTION 'the table has no key';"
+    table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
+    rest = [one for one in shape.columns if one not in shape.key]
+    key = " AND ".join(f"t.{quoted[one]} = NEW.{quoted[one]}" for one in shape.key)
+    same = " AND ".join(
+        f"('{one}' <> ALL (renewed) OR known.{quoted[one]} IS NOT DISTINCT FROM NEW.{quoted[one]})"
+        for one in rest
+    )
+    renew = ", ".join(
+        f"{quoted[one]} = CASE WHEN '{one}' = ANY (renewed) THEN excluded.{quoted[one]} "
+        f"ELSE t.{quoted[one]} END"
+        for one in rest
+    )
+    keys = ", ".join(quoted[one] for one in shape.key)
+    return f"""  SELECT * INTO known FROM {table} t WHERE {key};
+  IF NEW.{ON_CONFLICT} = '{NOTHING}' THEN
+    IF FOUND THEN
+      RETURN NULL;
+    END IF;
+    {into} ON CONFLICT ({keys}) DO NOTHING;
+    IF NOT FOUND THEN
+      RETURN NULL;
+    END IF;
+    RETURN NEW;
+  END IF;
+  renewed := string_to_array(NEW.{ON_CONFLICT}, ',');
+  IF FOUND THEN
+    IF {same or "true"} THEN
+      RETURN NEW;
+    END IF;
+    PERFORM vde_require('{rights.update or "own"}');
+  END IF;
+  {into} {f"ON CONFLICT ({keys}) DO UPDATE SET {renew}" if renew else ""};
+  RETURN NEW;"""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,15 @@
+"""The logins that hold leases and that wrote the output types of views."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0021"
+down_revision = "0020"
+
+
+def upgrade() -> None:
+    """Add their columns; the upgrade renews roles, which write through views from here on."""
+    for table in ("vde_leases", "vde_view_types"):
+        op.add_column(table, sa.Column("db_user", sa.String(255)))
