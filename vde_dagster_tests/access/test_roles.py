@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -18,104 +17,15 @@ from vde_dagster.errors import NotAllowedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state import StateStore
 from vde_dagster.state.db import migrate
-from vde_dagster.state.db.rights import RIGHTS
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE, metadata
-from vde_dagster.state.db.transfer import tables_of_plugins
+from vde_dagster_tests.access.roles_world import FILES, WHO, World
 from vde_dagster_tests.cli.conftest import Vde
-from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.server
 
-FILES = {
-    "models/orders.sql": """
-        MODEL (name db.orders, kind INCREMENTAL_BY_TIME_RANGE (time_column day), cron '@daily',
-          start '2024-01-01');
-        SELECT '2024-01-01' AS day, 1 AS n
-    """,
-    "models/total.sql": "MODEL (name db.total, kind FULL);\nSELECT sum(n) AS n FROM db.orders\n",
-}
 CASES = yaml.safe_load((Path(__file__).parent / "rights.yaml").read_text())
-WHO = ("nothing", *RIGHTS, "owner")
-"""Logins by what they may; `nobody` is more than the owner may without taking guards away."""
-
-
-class World:
-    """A published project over a state with roles.
-
-    Args:
-        template: The database to copy.
-    """
-
-    def __init__(self, server: PostgresServer, project: ProjectFolder, template: str) -> None:
-        self.server = server
-        self.project = project
-        self.name = server.create_database(template)
-
-    def url(self, who: str) -> str:
-        """The state as a login sees it."""
-        login = "vde" if who == "owner" else f"u_{who}"
-        return self.server.url(self.name).replace("vde@", f"{login}@")
-
-    def open(self, who: str) -> Workspace:
-        """Open the project as a login, on an engine without Spark."""
-        return open_fake(self.project.root, state_url=self.url(who))
-
-    def content(self) -> dict[str, list[Any]]:
-        """All rows of the state, but for who works just now."""
-        with psycopg.connect(self.url("owner")) as conn:
-            names = conn.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
-            ).fetchall()
-            return {
-                name: sorted(map(repr, conn.execute(f"SELECT * FROM {name}").fetchall()))
-                for (name,) in names
-                if name != "vde_leases"
-            }
-
-
-@pytest.fixture(scope="module")
-def published(
-    postgres: PostgresServer, empty_postgres: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[ProjectFolder, str]:
-    """A project with two versions of dev and of production, an open plan of each, and roles."""
-    project = ProjectFolder(tmp_path_factory.mktemp("project"), FILES)
-    name = postgres.create_database(empty_postgres)
-    project.write(
-        "pyproject.toml",
-        '[tool.vde]\nid = "0123456789abcdef"\ncatalog = "lakehouse"\n'
-        f'warehouse = "{project.root}/warehouse"\nstate_url = "{postgres.url(name)}"\n',
-    )
-    clock = FakeClock(datetime.now(timezone.utc) - timedelta(days=2))
-    for function in ("max(n)", "min(n)", "count(n)"):
-        project.write(
-            "models/total.sql",
-            f"MODEL (name db.total, kind FULL);\nSELECT {function} AS n FROM db.orders\n",
-        )
-        with open_fake(project.root, clock=clock) as workspace:
-            for environment in ("prod", "dev"):
-                plan = workspace.plan(environment)
-                if function != "count(n)":
-                    workspace.apply(plan)
-        clock.advance(minutes=5)
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as server:
-        for who in ("nothing", "other", *RIGHTS):
-            server.execute(f"CREATE ROLE u_{who} LOGIN")
-    store = StateStore.open(postgres.url(name))
-    store.rights.create("vde", tables_of_plugins())
-    for right in RIGHTS:
-        store.rights.grant(right, f"u_{right}")
-    store.close()
-    return project, name
-
-
-@pytest.fixture
-def world(postgres: PostgresServer, published: tuple[ProjectFolder, str]) -> Iterator[World]:
-    made = World(postgres, *published)
-    yield made
-    postgres.drop_database(made.name)
 
 
 def _open_plan(workspace: Workspace, environment: str) -> str:
@@ -208,17 +118,11 @@ def test_a_command_is_run_by_who_may_and_refused_to_others(
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "sql" in case], ids=lambda c: c["sql"])
-def test_sql_around_the_program_is_held_to_the_same(world: World, case: dict[str, str]) -> None:
+def test_sql_around_the_program_is_held_to_the_same(untouched: World, case: dict[str, str]) -> None:
     least = len(WHO) if case["right"] == "nobody" else WHO.index(case["right"])
     for number, who in enumerate(WHO):
-        with psycopg.connect(world.url(who)) as conn:
-            if number < least:
-                with pytest.raises(Error) as raised:
-                    conn.execute(case["sql"])
-                assert raised.value.sqlstate == "42501", raised.value
-            else:
-                conn.execute(case["sql"])
-            conn.rollback()
+        state = untouched.try_sql(who, case["sql"])
+        assert state == ("42501" if number < least else ""), who
 
 
 def test_a_refused_act_is_one_message_before_anything_is_computed(
@@ -267,7 +171,8 @@ def test_the_commands_say_who_may_what(
     assert "you are 'u_plan', who may read, plan" in vde("roles", *at).err
     monkeypatch.setenv("VDE_STATE_URL", world.url("owner"))
     sql = vde("roles", "create", "--dry-run", *at).out
-    assert 'GRANT INSERT ON "public"."vde_plans" TO "vde_plan";' in sql
+    assert 'GRANT SELECT ON "public"."vde_plans" TO "vde_read";' in sql
+    assert 'GRANT INSERT ON "vde_write_public"."vde_plans" TO "vde_plan";' in sql
     assert vde("roles", "grant", "apply", "u_read", *at).code == 0
     assert vde("roles", *at, "--json").json["roles"][2]["members"] == ["u_apply", "u_read"]
     assert vde("roles", "revoke", "apply", "u_read", *at).code == 0
@@ -288,8 +193,9 @@ def test_the_commands_say_who_may_what(
 
 
 def test_what_is_changed_by_sql_is_in_the_log(world: World) -> None:
-    with psycopg.connect(world.url("publish"), application_name="psql") as conn:
-        conn.execute("UPDATE vde_entries SET snapshot_id = 'x' WHERE environment = 'prod'")
+    with world.connect("publish") as conn:
+        conn.execute("SET application_name = 'psql'")
+        conn.execute("DELETE FROM vde_entries WHERE environment = 'prod'")
         conn.execute("UPDATE vde_environments SET version = 1 WHERE environment = 'prod'")
     with world.open("read") as workspace:
         first, second = workspace.store.log.latest(limit=2)
@@ -302,18 +208,21 @@ def test_a_client_makes_up_neither_user_nor_time_nor_hash(world: World) -> None:
     with psycopg.connect(world.url("apply")) as conn:
         conn.execute("SET application_name = 'anna'")
         conn.execute("SELECT set_config('vde.import', 'on', false)")
-        conn.execute("SET search_path = pg_temp, public")
+        conn.execute("SET search_path = pg_temp, vde_write_public, public")
         conn.execute("CREATE TEMP TABLE vde_rights (name text, role text)")
         conn.execute("INSERT INTO vde_rights VALUES ('publish', 'vde_apply')")
+        conn.execute("INSERT INTO vde_tokens VALUES ('t', 'dev', 'h', NULL, 0, 'me', NULL, NULL)")
+        about = '{"token": "t"}'
         conn.execute(
-            "INSERT INTO vde_log VALUES (7, 0, 'anna', 'anna', 'drop', 'dev', 5, '{}', 'a', 'b')"
+            "INSERT INTO vde_log VALUES (7, 0, 'a', 'anna', 'token', 'dev', 5, %s, 'a', 'b')",
+            [about],
         )
         conn.commit()
         with pytest.raises(Error, match="that needs the right to publish"):
-            conn.execute("DELETE FROM public.vde_entries WHERE environment = 'prod'")
+            conn.execute("DELETE FROM vde_write_public.vde_entries WHERE environment = 'prod'")
     with world.open("read") as workspace:
         made = workspace.store.log.latest(limit=1)[0]
-        assert (made.db_user, made.who, made.act) == ("u_apply", "anna", "drop")
+        assert (made.db_user, made.who, made.act) == ("u_apply", "anna", "token")
         assert abs(made.at - datetime.now(timezone.utc)) < timedelta(minutes=5)
         assert workspace.store.log.verify().wrong is None
 
@@ -331,9 +240,9 @@ def test_an_upgrade_by_the_owner_gives_new_tables_their_grants(
     with pytest.raises(NotAllowedError, match="permission denied"):
         StateStore.open(world.url("publish"))
     StateStore.open(world.url("owner")).close()
-    with psycopg.connect(world.url("apply")) as conn:
+    with world.connect("apply") as conn:
         conn.execute("INSERT INTO vde_later VALUES (1)")
-    with psycopg.connect(world.url("plan")) as conn:
+    with world.connect("plan") as conn:
         assert conn.execute("SELECT * FROM vde_later").fetchall() == [(1,)]
         with pytest.raises(Error, match="permission denied"):
             conn.execute("DELETE FROM vde_later")
@@ -360,7 +269,7 @@ def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> N
     store.close()
     other = StateStore.open(postgres.url("kept").replace("vde@", "reader@"))
     assert other.log.verify().rows == 2
-    with pytest.raises(NotAllowedError, match="permission denied for table vde_tokens"):
+    with pytest.raises(NotAllowedError, match="permission denied for view vde_tokens"):
         other.tokens.create("dev", "me", None, None)
     other.close()
     without = StateStore.open(postgres.url("plain").replace("vde@", "plain@"))
