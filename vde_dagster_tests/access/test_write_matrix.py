@@ -1,4 +1,4 @@
-"""Roles × tables × statements: each login writes the rows that it may, through the views alone."""
+"""Roles, tables and statements: each login writes the rows that it may, through views alone."""
 
 from __future__ import annotations
 
