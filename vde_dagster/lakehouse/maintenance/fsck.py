@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
@@ -21,7 +21,9 @@ from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
 from vde_dagster.lakehouse.maintenance.sweep import find_orphans
+from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.assign_tables import preview_version
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
@@ -61,6 +63,7 @@ Problem = Literal[
     "table_gone",
     "shown_table_not_live",
     "pin_gone",
+    "pointer_moved",
     "shown_table_behind",
     "stranger",
     "orphans",
@@ -97,6 +100,7 @@ class _State:
     tables: Mapping[str, LedgerTable]
     pinned: Mapping[TableRef, frozenset[int]]
     shown: Collection[str]
+    heads: Mapping[str, int]
 
     @classmethod
     def read(cls, lakehouse: Lakehouse) -> _State:
@@ -116,6 +120,7 @@ class _State:
                 tables,
                 {ref: frozenset(found) for ref, found in pinned.items()},
                 store.shown.tables(conn),
+                store.pins.current(conn, PRODUCTION),
             )
 
     @property
@@ -194,6 +199,7 @@ def _all(
     found += [(_damaged(one), one.ref) for one in damages]
     found += [(one, None) for one in _shown_tables(lakehouse, state)]
     found += [(one, None) for one in _behind(lakehouse)]
+    found += [(one, ref) for one, ref in _moved(lakehouse, state, refs)]
     found += [(one, ref) for ref, gone in lost.items() if (one := _lost(lakehouse, ref, gone))]
     return found
 
@@ -350,6 +356,56 @@ def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding
     detail = f"Iceberg snapshots were expired that versions pin: {versions}"
     advice = "another program than vde did so; what those versions showed cannot be read again"
     return Finding("pin_gone", str(ref), detail, advice)
+
+
+def _moved(
+    lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None
+) -> list[tuple[Finding, TableRef]]:
+    """Return the tables whose readers see no continuation of what production's version pinned."""
+
+    def look(item: tuple[str, int]) -> tuple[Finding, TableRef] | None:
+        table_id, pinned = item
+        table = state.tables.get(table_id)
+        pointer = state.pointers.get(table.ref) if table is not None else None
+        if table is None or pointer is None or pointer.kind != TABLE:
+            return None  # That is a finding of its own.
+        try:
+            metadata = lakehouse.files.read_json(pointer.location)
+        except (DamagedFileError, FileNotFoundError):
+            return None
+        head = head_of(metadata, table.branch)
+        if _follows(metadata, head, pinned):
+            return None
+        detail = (
+            f"its pointer names a file whose snapshot is {head}, which does not follow the "
+            f"snapshot {pinned} that '{PRODUCTION}' pinned: {pointer.location}"
+        )
+        advice = (
+            f"put the pointer back to the metadata file of that version, or publish it again: "
+            f"vde rollback {PRODUCTION}; `vde log` lists who wrote to the state"
+        )
+        return Finding("pointer_moved", str(table.ref), detail, advice), table.ref
+
+    if lakehouse.catalog.form.follows and lakehouse.store.publications.unsettled():
+        return []  # Pointers are on their way.
+    asked = [
+        (table_id, pinned)
+        for table_id, pinned in sorted(state.heads.items())
+        if refs is None or (table_id in state.tables and state.tables[table_id].ref in refs)
+    ]
+    return [one for one in lakehouse.files.each(look, asked) if one is not None]
+
+
+def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
+    """Return whether a head is a snapshot or follows it; snapshots in between may have expired."""
+    line = list(history(metadata, head))
+    if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
+        return True
+    known = {int(one["snapshot-id"]): one for one in metadata.get("snapshots", [])}
+    if not line or pinned not in known or line[-1].get("parent-snapshot-id") is None:
+        return False
+    number = "sequence-number"
+    return int(known[pinned].get(number, 0)) < int(line[-1].get(number, 0))
 
 
 def _behind(lakehouse: Lakehouse) -> list[Finding]:

@@ -126,6 +126,13 @@ class PinStore:
         """Return the ids of the tables that an environment's last version pinned."""
         return set(connection.execute(_PINNED, {"of": environment}).scalars())
 
+    def current(self, connection: Connection, environment: str) -> dict[str, int]:
+        """Return the Iceberg snapshots that an environment's current version pins, by table id."""
+        query = select(_PIN.table_id, _PIN.iceberg_snapshot_id).where(
+            OPEN, _PIN.iceberg_snapshot_id.is_not(None)
+        )
+        return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
+
     def held(self, connection: Connection, environment: str) -> set[str]:
         """Return the ids of the tables that an environment's last version held as they were."""
         return set(connection.execute(_HELD, {"of": environment}).scalars())
