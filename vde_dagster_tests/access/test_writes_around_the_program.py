@@ -50,11 +50,12 @@ def test_a_row_of_the_log_hides_no_change_by_sql(world: World) -> None:
     with world.open("read") as workspace:
         latest = workspace.store.log.latest(limit=2)
     assert [one.act for one in latest] == ["sql", "sign"]
-    with world.connect("publish") as conn, pytest.raises(Error, match="only in the transaction"):
+    with world.connect("publish") as conn:
         conn.execute(
             "INSERT INTO vde_log VALUES (0, 0, '', 'me', 'publish', 'prod', 2, '{}', '', '')"
         )
-        conn.commit()
+        with pytest.raises(Error, match="only in the transaction"):
+            conn.commit()
 
 
 def test_a_lease_is_written_by_the_login_that_took_it(world: World) -> None:
