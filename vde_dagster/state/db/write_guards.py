@@ -205,7 +205,7 @@ BEGIN
     IF TG_OP = 'INSERT' AND NEW.token <> 1
       OR TG_OP = 'UPDATE' AND (
         NEW.resource <> OLD.resource OR NEW.token NOT IN (OLD.token, OLD.token + 1)
-        OR OLD.owner IS NOT NULL AND OLD.expires_at > now
+        OR OLD.owner IS NOT NULL AND OLD.expires_at > now + 1000000
         AND OLD.db_user IS DISTINCT FROM session_user
       )
       OR NEW.expires_at > now + {longest_lease} * 1000000::bigint
@@ -270,6 +270,9 @@ BEGIN
     ) THEN 'plan' ELSE 'publish' END);
   ELSIF NEW.kind <> 'held' THEN
     PERFORM vde_require('apply');
+    IF NEW.kind IN ('cursor', 'told', 'late') THEN
+      RETURN NEW;
+    END IF;
     IF about ->> 'environment' = '{production}' OR vde_plans_production(about ->> 'plan')
       OR vde_shown_by_production(about ->> 'table')
     THEN
