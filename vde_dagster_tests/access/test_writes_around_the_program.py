@@ -105,6 +105,16 @@ def test_an_open_transaction_of_a_lesser_login_stalls_nobody_for_long(
     assert taken < 15, taken
 
 
+def test_a_login_with_a_right_leaves_no_transaction_idle_by_default(world: World) -> None:
+    with world.open("owner") as workspace:
+        workspace.store.rights.grant("apply", "u_other")
+    with psycopg.connect(world.url("other")) as conn:
+        shown = conn.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+        assert shown == ("1min",)
+    with world.open("owner") as workspace:
+        workspace.store.rights.revoke("apply", "u_other")
+
+
 def test_logins_that_only_read_end_no_transaction(world: World) -> None:
     with world.connect("read") as conn, pytest.raises(Error, match="right to plan"):
         conn.execute("SELECT vde_end_stalled()")
@@ -130,7 +140,7 @@ def test_a_preview_on_a_table_of_productions_needs_the_right_to_publish(
 ) -> None:
     project = world.project
     text = (project.root / "models/orders.sql").read_text()
-    changed = text.replace("cron '@daily'", "cron '@daily', forward_only true", 1)
+    changed = text.replace("time_column day", "time_column day, forward_only true", 1)
     try:
         project.write("models/orders.sql", changed.replace("1 AS n", "1 AS n, 2 AS m"))
         with open_fake(project.root, state_url=world.url("apply")) as workspace:

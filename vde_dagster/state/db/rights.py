@@ -11,11 +11,13 @@ A SQLite file has no users, so it has no rights either.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import NotAllowedError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION
@@ -51,6 +53,8 @@ _WRITES = {
 }
 """The least rights that writing a table takes, where `_OTHERS` do not hold."""
 _OTHERS = Writes("apply", "apply", "apply")
+_LIMITS = {"idle_in_transaction_session_timeout": 60, "lock_timeout": 30}
+"""Defaults of the sessions of logins with a right, in seconds."""
 _READ_ONLY = (_TABLE, schema.VERSION_TABLE)
 _PREFIXES = ("vde_", "iceberg_")
 
@@ -215,6 +219,8 @@ class RightsStore:
             to = "TO" if act == "grant" else "FROM"
             sql = f"{act} {quoted(role)} {to} {quoted(user)}"
             conn.exec_driver_sql(sql.replace("%", "%%"))  # One percent sign is a parameter's.
+            if act == "grant":
+                _limit_sessions(conn, user)
             record(self.database, conn, act, detail={"right": right, "to": user, "role": role})
 
         self.database.run_transaction(work, name=f"rights.{act}")
@@ -304,6 +310,20 @@ def _require_owner(conn: Connection, what: str) -> None:
             f"'{user}' may not {what}: the state's tables belong to '{owner}'; nothing was changed",
             hint=f"let '{owner}' do it: with its login in state_url, or VDE_STATE_URL",
         )
+
+
+def _limit_sessions(conn: Connection, user: str) -> None:
+    """Limit how long a login's sessions hold up others by default, where the owner may set that.
+
+    A session can lift the limits, so that `vde_end_stalled` ends what they do not.
+    """
+    database: str = conn.execute(text("SELECT current_database()")).scalar_one()
+    for name, seconds in _LIMITS.items():
+        sql = (
+            f"ALTER ROLE {quoted(user)} IN DATABASE {quoted(database)} SET {name} = '{seconds}s'"
+        ).replace("%", "%%")
+        with suppress(DBAPIError), conn.begin_nested():
+            conn.exec_driver_sql(sql)
 
 
 def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:

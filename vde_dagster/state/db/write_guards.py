@@ -447,13 +447,15 @@ BEGIN
         AND a.xact_start < clock_timestamp() - interval '{longest} seconds'
       )
   LOOP
-    IF pg_terminate_backend(one.pid) THEN
-      ended := ended + 1;
-    END IF;
+    BEGIN
+      IF pg_terminate_backend(one.pid) THEN
+        ended := ended + 1;
+      END IF;
+    EXCEPTION WHEN insufficient_privilege THEN
+      NULL;  -- The owner was not granted pg_signal_backend.
+    END;
   END LOOP;
   RETURN ended;
-EXCEPTION WHEN insufficient_privilege THEN
-  RETURN 0;
 END $$""",
 )
 _OF_PRODUCTION = "{0}.environment = '{production}'"
