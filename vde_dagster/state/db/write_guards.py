@@ -16,7 +16,7 @@ from vde_dagster.state.db.guards import run_statements
 
 STALLED_SECONDS = 30
 """How long a transaction may be idle while others wait for it."""
-LONGEST_SECONDS = 120
+LONGEST_SECONDS = 60
 """How long a writing transaction of a login without the right to publish may take."""
 _LONGEST_LEASE = 900
 """How long, in seconds, a lease of such a login may last without being renewed."""
@@ -502,6 +502,7 @@ _GUARDED_HERE = (
         "UPDATE",
         "publish",
         "'' IN (OLD.environment, NEW.environment) OR NEW.files <> OLD.files "
+        "OR NEW.status = 'unused' "
         "OR NEW.environment <> OLD.environment OR NEW.publication_id <> OLD.publication_id "
         "OR OLD.environment = '{production}' AND OLD.status = 'intended'",
     ),

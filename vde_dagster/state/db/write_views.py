@@ -207,6 +207,7 @@ def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
         for one in rest
     )
     keys = ", ".join(quoted[one] for one in shape.key)
+    allowed = ", ".join(f"'{one}'" for one in rights.columns or rest)
     return f"""  SELECT * INTO known FROM {table} t WHERE {key};
   IF NEW.{ON_CONFLICT} = '{NOTHING}' THEN
     IF FOUND THEN
@@ -219,11 +220,12 @@ def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
     RETURN NEW;
   END IF;
   renewed := string_to_array(NEW.{ON_CONFLICT}, ',');
-  IF FOUND THEN
-    IF {same or "true"} THEN
-      RETURN NEW;
-    END IF;
-    PERFORM vde_require('{rights.update or "own"}');
+  IF FOUND AND {same or "true"} THEN
+    RETURN NEW;
+  END IF;
+  PERFORM vde_require('{rights.update or "own"}');
+  IF NOT renewed <@ ARRAY[{allowed}]::text[] THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'that may not be changed';
   END IF;
   {into} {f"ON CONFLICT ({keys}) DO UPDATE SET {renew}" if renew else ""};
   RETURN NEW;"""
