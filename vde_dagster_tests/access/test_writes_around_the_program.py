@@ -139,8 +139,9 @@ def test_a_preview_on_a_table_of_productions_needs_the_right_to_publish(
     world: World, vde: Vde, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = world.project
+    kind = "time_column day, forward_only true, on_destructive_change allow"
     text = (project.root / "models/orders.sql").read_text()
-    changed = text.replace("time_column day", "time_column day, forward_only true", 1)
+    changed = text.replace("time_column day", kind, 1)
     try:
         project.write("models/orders.sql", changed.replace("1 AS n", "1 AS n, 2 AS m"))
         with open_fake(project.root, state_url=world.url("apply")) as workspace:

@@ -496,15 +496,14 @@ _GUARDED_HERE = (
         "publish",
         "OLD.environment IN ('', '{production}') OR OLD.status <> 'intended'",
     ),
-    # Whoever comes next moves the pointers of what production has decided.
+    # The next process that may publish moves the pointers of what production has decided.
     (
         "vde_publications",
         "UPDATE",
         "publish",
-        "'' IN (OLD.environment, NEW.environment) OR NEW.files <> OLD.files "
-        "OR NEW.status = 'unused' "
-        "OR NEW.environment <> OLD.environment OR NEW.publication_id <> OLD.publication_id "
-        "OR OLD.environment = '{production}' AND OLD.status = 'intended'",
+        "OLD.environment IN ('', '{production}') OR NEW.environment <> OLD.environment "
+        "OR NEW.publication_id <> OLD.publication_id OR NEW.files <> OLD.files "
+        "OR NEW.status = 'unused'",
     ),
     ("vde_mirrored_views", "INSERT", "publish", "NEW.environment = '{production}'"),
     (
