@@ -378,10 +378,9 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """End transactions of roles' members that hold locks and do not go on, where that may be.
+        """Ask the server to end stalled transactions of roles' members that hold locks.
 
-        It fails where there are no roles, or for a login that may write nothing: then this one
-        goes on waiting.
+        Without roles, or for a login that only reads, the server refuses; the wait continues.
         """
         with suppress(DBAPIError), self.engine.connect() as connection, connection.begin():
             connection.execute(text("SELECT vde_end_stalled()"))

@@ -339,7 +339,7 @@ def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
 
 
 def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of roles and grants; run again, it takes away what is no longer given."""
+    """Return the SQL of roles and grants; each run also revokes grants that were removed since."""
     place = quoted(conn.execute(text("SELECT current_schema()")).scalar_one())
     roles = {right: quoted(name) for right, name in names.items()}
     every = ", ".join(roles.values())

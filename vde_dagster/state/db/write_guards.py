@@ -1,9 +1,9 @@
 """Guards of rights: triggers that decide on PostgreSQL which rows a login may write.
 
-They run for every row, whatever program writes it, and ask which role the login of the connection
-is in (`session_user`, which a client cannot set). What production shows is written only by members
-of the role that may publish; rows that nobody else can check (a lease, a record of the outbox, a
-row of the log) are written only as the act that they stand for. The owner of the tables is exempt.
+They run for every row, for every program that writes it, and look up the roles of the connection's
+login (`session_user`, which a client cannot set). Rows about production need the right to publish.
+Rows that stand for an act (a lease, a record of the outbox, a row of the log) are accepted only as
+that act. The owner of the tables is exempt.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Write views: the only way in which a login without ownership changes the state on PostgreSQL.
+"""Write views: on PostgreSQL, logins that do not own the state change it through these views alone.
 
 Logins have SELECT on the tables and nothing else. Next to the tables' schema there is another one,
 `vde_write_<schema>`, with a view of the same name for each table that roles may write. A view reads
-with the rights of its reader, and its triggers write with those of the owner. So the guards on the
-table (`write_guards`) decide about every row, and PostgreSQL refuses what no guard can judge:
+with the caller's rights, and its triggers write with the owner's rights. So the guards on the table
+(`write_guards`) check every row, and PostgreSQL refuses statements that no guard can check:
 TRUNCATE, LOCK TABLE, and SELECT with a row lock need rights on the table itself.
 
 The connections of roles' members have the views' schema first in their search path, so that the
@@ -56,7 +56,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Columns of a table: all in order, those of its primary key, and defaults by column."""
+    """Columns of a table in order, its primary key, and defaults by column."""
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
@@ -86,7 +86,7 @@ def with_conflict_column(table: Table) -> Table:
 def view_statements(
     connection: Connection, place: str, roles: Mapping[str, str], writes: Mapping[str, Writes]
 ) -> list[str]:
-    """Return the SQL that makes the write views of the tables that there are, in place of others.
+    """Return the SQL that replaces the write views of a schema by those of its current tables.
 
     Args:
         place: The schema of the tables.
@@ -148,10 +148,10 @@ def _shape(connection: Connection, place: str, name: str) -> _Shape:
 
 
 def _body(name: str, shape: _Shape, rights: Writes) -> str:
-    """Return the code of a view's trigger: it does to the table what was asked of the view.
+    """Return the code of a view's trigger, which applies the view's statement to the table.
 
-    A row that changed since the statement read it is left alone, as if it had not been there, so
-    that a compare and swap is one at every isolation level.
+    A row that changed after the statement read it stays unchanged and is not counted, so that a
+    compare and swap is atomic at every isolation level.
     """
     table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
     changed = [one for one in rights.columns or shape.columns if one in quoted]

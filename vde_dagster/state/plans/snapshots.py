@@ -149,8 +149,7 @@ class SnapshotStore:
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the known view types of many snapshots in one read.
 
-        A login that may publish gets no types that another login stored which may not: it has them
-        analyzed again.
+        A login that may publish ignores types that lesser logins stored, and analyzes them again.
         """
         table = schema.view_types.c
         query = select(table.snapshot_id, table.columns)
