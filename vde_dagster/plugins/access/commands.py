@@ -163,7 +163,7 @@ def roles_create(
     """Make the roles in PostgreSQL with their rights on the state's tables; again is harmless.
 
     It has to be run by who owns the tables, and again when a plug-in made tables since. With
-    --dry-run the SQL of roles and grants is printed, without that of the triggers.
+    --dry-run the SQL of roles, grants and write views is printed, without that of the guards.
     Examples: vde roles create; vde roles create --prefix shop --dry-run
     """
     from vde_dagster.state.db.transfer import tables_of_plugins
