@@ -382,9 +382,8 @@ class Database:
 
         Without roles, or for a login that only reads, the server refuses; the wait continues.
         """
-        with suppress(DBAPIError), self.engine.connect() as connection, connection.begin():
-            with self.effects.at("database.end_stalled"):
-                connection.execute(text("SELECT vde_end_stalled()"))
+        with suppress(DBAPIError), self.engine.connect() as conn, conn.begin():
+            conn.execute(text("SELECT vde_end_stalled()"))
 
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
