@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import SHOWN_ROWS
+from vde_dagster.base.json_values import json_value
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.cli.output import simple_table
-from vde_dagster.cli.shapes import json_value, text_value
+from vde_dagster.cli.shapes import text_value
 from vde_dagster.planning.plan.plan import Change
 from vde_dagster.reports.document import Mark, Report, Row, Section, diff_lines
 from vde_dagster.reports.plan import definition_text

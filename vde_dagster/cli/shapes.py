@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.json_values import json_value
 from vde_dagster.base.texts import count
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.planning.environments.environment import Environment
@@ -112,31 +111,6 @@ def tell_answer(output: Output, result: QueryResult) -> None:
     if result.read_live:
         tables = ", ".join(result.read_live)
         output.note(f"read as they are now, as versions pin no external tables: {tables}")
-
-
-def json_value(value: Any) -> Any:
-    """Turn a value that Spark returned into what JSON can say.
-
-    Instants become ISO 8601 in UTC, dates `2013-01-31`, decimals and intervals text, binary
-    values Base64, NaN and the infinities null, structs objects.
-    """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, dict):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if hasattr(value, "asDict"):
-        return {key: json_value(item) for key, item in value.asDict().items()}
-    if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
-    return str(value)
 
 
 def text_value(value: Any) -> str:

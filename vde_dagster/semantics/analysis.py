@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -38,6 +38,7 @@ class Analysis:
         output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
         findings: Mistakes that change nothing of these, see `checks`.
         complete: Whether all output columns are known.
+        spelling: Output name to the name in the author's case.
     """
 
     version: SemanticVersion
@@ -45,6 +46,7 @@ class Analysis:
     output_types: dict[str, str]
     findings: tuple[Finding, ...] = ()
     complete: bool = False
+    spelling: Mapping[str, str] = field(default_factory=dict)
 
 
 def analyze(
@@ -161,6 +163,7 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
         version=version,
         lineage=lineage,
         output_types={o.name: type_text(o.type) for o in rel.outputs},
+        spelling={o.name: o.written for o in rel.outputs if o.written},
     )
 
 
@@ -217,10 +220,13 @@ def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: s
     """Everything depends on everything: the version of a query that is not understood."""
     reading = _every_table(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
-    told = [s.output_name.lower() for s in selects if not s.is_star]
-    names = list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(told)))
+    spelled = [s.output_name for s in selects if not s.is_star]
+    spelling: dict[str, str] = {}
+    for place, name in enumerate(spelled):
+        spelling.setdefault(name.lower() or f"_col_{place}", name or f"_col_{place}")
+    names = list(spelling)
     version = _opaque_over(query, reading, names, why)
     read = {(leaf.table, column) for leaf in reading.leaves for column in leaf.columns}
     unknown = tuple(IndirectSource(*one, "unknown") for one in sorted(read))
     lineage = ColumnLineage(dict.fromkeys(names, ()), dict.fromkeys(names, ()), unknown)
-    return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"))
+    return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"), spelling=spelling)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from vde_dagster.base.json_values import json_value
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.cli.shapes import json_value
 from vde_dagster.execution.published_version import published_version
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import ViewNames

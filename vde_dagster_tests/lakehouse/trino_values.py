@@ -6,7 +6,7 @@ import struct
 from datetime import datetime, timezone
 from typing import Any
 
-from vde_dagster.cli.shapes import json_value
+from vde_dagster.base.json_values import json_value
 
 
 def trino_json(value: Any, signature: dict[str, Any]) -> Any:
@@ -31,7 +31,8 @@ def trino_json(value: Any, signature: dict[str, Any]) -> Any:
         }
     if kind.startswith("timestamp"):
         instant = datetime.fromisoformat(value.removesuffix(" UTC"))
-        return json_value(instant.replace(tzinfo=timezone.utc))
+        zone = timezone.utc if value.endswith(" UTC") else None
+        return json_value(instant.replace(tzinfo=zone))
     if kind == "real":
         # The shortest digits that mean this single; Spark's answer has the double of equal value.
         return json_value(struct.unpack("f", struct.pack("f", float(value)))[0])

@@ -42,7 +42,8 @@ class DuckEngine(FakeSpark):
         with duckdb.connect() as connection:
             rows = self._relation(task.query, connection).fetch_arrow_table()
         schema = table.schema().as_arrow()
-        physical = {phys: out for out, phys in task.columns}
+        physical = {phys: out.lower() for out, phys in task.columns}
+        rows = rows.rename_columns([name.lower() for name in rows.column_names])
         arrays = [rows[physical[field.name]].cast(field.type) for field in schema]
         made = pa.table(arrays, schema=schema)
         branch = task.branch or "main"

@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.rows.bind_filter import bind_filter
 from vde_dagster.lakehouse.rows.row_filters import parse_filter
-from vde_dagster.plugins.serve.data_routes import json_rows
+from vde_dagster.lakehouse.rows.row_values import json_rows
 from vde_dagster_tests.serve.filter_search import COLUMNS, search
 
 SCHEMA = Schema(

@@ -58,7 +58,7 @@ class Receiver:
             self._full = set()
         for one in body["changes"]:
             values = one.get("row") or one["key"]
-            place = str(values["customer"])
+            place = next(str(value) for name, value in values.items() if name.lower() == "customer")
             if one["change"] == "delete":
                 self.rows.pop(place, None)
             else:

@@ -231,3 +231,37 @@ def test_killed_at_any_step_it_ends_equal_all_the_same(
     shop.sync()
     shop.sync(how="replay")
     equal(shop, receiver)
+
+
+ANY_TYPE = """
+    MODEL (name marts.latest, kind FULL, start '2024-01-01');
+    SELECT customer AS Customer, CAST('NaN' AS DOUBLE) AS `Not A Number`,
+      CAST('-Infinity' AS DOUBLE) AS least, max(amount) AS Amount, max(day) AS lastDay
+    FROM marts.daily GROUP BY customer
+"""
+
+
+def test_names_keep_their_case_and_numbers_that_json_lacks_are_texts(
+    shop: Shop, receiver: Receiver
+) -> None:
+    shop.folder.write("models/latest.sql", ANY_TYPE)
+    shop.publish()
+    planned = shop.sync(how="plan")
+    assert shop.sync().sent == 4
+    assert receiver.rows["1"] == {
+        "Customer": 1,
+        "Not A Number": "NaN",
+        "least": "-Infinity",
+        "Amount": "10.50",
+        "lastDay": "2024-01-02",
+    }
+    shown = json.loads(json.dumps(planned.to_json(), allow_nan=False))["sample"]
+    assert {one["row"]["Customer"]: one["row"] for one in shown}[1] == receiver.rows["1"]
+    shop.rollback(1)
+    shop.sync()
+    shop.rollback(2)
+    receiver.answers.insert(0, lambda body: (422, {}) if body["changes"] else None)
+    assert shop.sync().refused == 4
+    receiver.answers.clear()
+    assert shop.sync(how="replay").refused == 0
+    assert receiver.rows["1"]["Not A Number"] == "NaN"

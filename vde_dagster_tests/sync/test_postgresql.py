@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.lakehouse.rows.row_values import python_rows
 from vde_dagster.plugins.sync import syncs
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.sink import Batch, Step
@@ -190,6 +191,72 @@ def test_every_type_comes_as_postgresql_has_it(shop: Shop, url: str) -> None:
     one, other = in_postgres(url)
     assert one == row
     assert other == {**row, "customer": 8, "nested": [{"a": {"x": "2024-01-02"}}]}
+
+
+CASED = """
+    MODEL (name marts.latest, kind FULL, cron '@daily', start '2024-01-01');
+    SELECT customer AS CustomerId, max(amount) AS `Max "Amount" %`, CAST('NaN' AS DOUBLE) AS Ratio
+    FROM marts.daily GROUP BY customer
+"""
+
+
+def test_columns_are_made_in_the_case_of_their_author(shop: Shop, url: str) -> None:
+    shop.folder.write("models/latest.sql", CASED)
+    define(shop, url, table="cased", key=["customerid"])
+    shop.publish()
+    assert shop.sync().sent == 4
+    first = in_postgres(url, "cased")[0]
+    assert list(first) == ["CustomerId", 'Max "Amount" %', "Ratio"]
+    assert (first["CustomerId"], repr(first["Ratio"])) == (1, "nan")
+    shop.run_day()
+    assert shop.sync().sent == 2
+    shop.rollback(2)
+    assert shop.sync().sent == 2
+    assert len(in_postgres(url, "cased")) == 4
+
+
+def test_a_table_that_has_columns_in_lower_case_keeps_them(shop: Shop, url: str) -> None:
+    execute(
+        url,
+        "CREATE TABLE cased (customerid INT PRIMARY KEY, ratio FLOAT8, own TEXT DEFAULT 'x')",
+    )
+    shop.folder.write("models/latest.sql", CASED)
+    define(shop, url, table="cased", key=["CustomerId"])
+    shop.publish()
+    shop.sync()
+    names = ["customerid", "ratio", "own", 'Max "Amount" %']
+    assert list(in_postgres(url, "cased")[0]) == names, "only what it lacks is added, as written"
+    shop.run_day()
+    assert shop.sync().sent == 2
+
+
+def test_days_that_python_lacks_come_and_intervals_are_intervals(shop: Shop, url: str) -> None:
+    schema = pa.schema(
+        [
+            ("customer", pa.int32()),
+            ("day", pa.date32()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("took", pa.duration("us")),
+        ]
+    )
+    columns = [
+        pa.array(values, field.type)
+        for values, field in zip(
+            ([1, 2], [3_000_000, -800_000], [300_000_000_000_000_000, 0], [1, None]),
+            schema,
+            strict=True,
+        )
+    ]
+    rows = python_rows(pa.Table.from_arrays(columns, schema=schema))
+    define(shop, url, table="far")
+    with open_duck(shop.folder.root) as workspace:
+        (definition,) = read_syncs(workspace).values()
+        with definition.sink_for("prod").open(workspace, "latest/prod") as sent:
+            sent.begin(Step("latest", "prod", 0, 1, "mirror", ("customer",), schema))
+            assert sent.send(Batch("1", rows)) == 2
+    with psycopg.connect(url) as conn:
+        found = conn.execute("SELECT day::TEXT, took::TEXT FROM far ORDER BY customer").fetchall()
+    assert found == [("10183-09-21", "00:00:00.000001"), ("0222-09-04 BC", None)]
 
 
 STEPS = (

@@ -92,8 +92,10 @@ class ModelRows:
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return rows as Python has them; a TIMESTAMP is a datetime in UTC."""
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    """Return rows as Python has them; a TIMESTAMP is a datetime in UTC, a map a dictionary."""
+    from vde_dagster.lakehouse.rows.row_values import python_values
+
+    return list(zip(*map(python_values, table.columns), strict=True))
 
 
 def read_rows(

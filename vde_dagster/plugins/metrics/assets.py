@@ -7,7 +7,8 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.cli.shapes import json_value, text_value
+from vde_dagster.base.json_values import json_value
+from vde_dagster.cli.shapes import text_value
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.applying import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vde_dagster.base.json_values import json_value
 from vde_dagster.base.texts import count
 from vde_dagster.cli.options import RowLimit, on_project
 from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.cli.shapes import json_value, tell_answer, text_value
+from vde_dagster.cli.shapes import tell_answer, text_value
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:

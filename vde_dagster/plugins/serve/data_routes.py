@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import re
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
-import pyarrow as pa
 from anyio import CapacityLimiter, Event, move_on_after, to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic_core import to_json
@@ -22,6 +18,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
 from vde_dagster.lakehouse.rows.row_order import Cursor
+from vde_dagster.lakehouse.rows.row_values import json_rows
 from vde_dagster.plugins.serve.errors import ServeError, is_known, missing
 from vde_dagster.plugins.serve.loading import Loader
 from vde_dagster.plugins.serve.read_rows import RowRequest, read_rows
@@ -292,60 +289,4 @@ def written(page: Page, form: Format, version: Environment, model: str) -> bytes
         "rows": json_rows(page.rows),
         "next": page.next.text() if page.next is not None else None,
     }
-    # NaN and infinities are no JSON.
-    return to_json(answer, inf_nan_mode="strings")
-
-
-_OWN_FORM = re.compile("date|timestamp|binary")
-
-
-def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as JSON has them: bytes in base64, days and instants of any year as texts."""
-    columns = [
-        list(map(_json_value, column)) if _OWN_FORM.search(str(column.type)) else column.to_pylist()
-        for column in rows.columns
-    ]
-    names = rows.column_names
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _json_value(value: pa.Scalar) -> Any:
-    if not value.is_valid:
-        return None
-    # Python has no days and instants beyond the years 1 to 9999.
-    if isinstance(value, pa.Date32Scalar):
-        return _day(value.value)
-    if isinstance(value, pa.TimestampScalar):
-        return _instant(value.value, value.type)
-    if isinstance(value, pa.StructScalar):
-        return {name: _json_value(value[name]) for name in value}
-    if isinstance(value, pa.MapScalar):
-        return [(_json_value(entry[0]), _json_value(entry[1])) for entry in value.values]
-    if isinstance(value, pa.ListScalar):
-        return list(map(_json_value, value.values))
-    found = value.as_py()
-    return base64.b64encode(found).decode() if isinstance(found, bytes) else found
-
-
-_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
-_UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}
-
-
-def _day(days: int) -> str:
-    """Return a day as ISO 8601 has it; years beyond 0 to 9999 have a sign."""
-    # The calendar is the same again after 400 years.
-    cycles, rest = divmod(days + 719_162, _CYCLE_DAYS)  # days since the year 1
-    within = date.fromordinal(rest + 1)
-    year = within.year + cycles * _CYCLE_YEARS
-    sign = "-" if year < 0 else "+" if year > 9_999 else ""
-    return f"{sign}{abs(year):04}-{within:%m-%d}"
-
-
-def _instant(value: int, type_: pa.TimestampType) -> str:
-    units, digits = _UNITS[type_.unit]
-    seconds, rest = divmod(value, units)
-    days, of_day = divmod(seconds, 86_400)
-    part = f".{rest:0{digits}}" if rest else ""
-    zone = "Z" if type_.tz is not None else ""
-    hours, minutes = divmod(of_day // 60, 60)
-    return f"{_day(days)}T{hours:02}:{minutes:02}:{of_day % 60:02}{part}{zone}"
+    return to_json(answer)

@@ -14,7 +14,7 @@ import msgspec
 
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
-from vde_dagster.plugins.sync.sink import Batch, Step
+from vde_dagster.plugins.sync.sink import Batch, Row, Step
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Effects
 
@@ -92,9 +92,11 @@ class Packages:
         """
         import pyarrow as pa
 
-        self._step, self._schema = step, step.schema
+        # dlt makes `customer_id` of `CustomerId`, another column than tables have by now.
+        own = [field.with_name(step.names.get(field.name, field.name)) for field in step.schema]
+        self._step, self._schema = step, pa.schema(own)
         if step.mode == "mirror":
-            self._schema = step.schema.append(pa.field(GONE, pa.bool_()))
+            self._schema = self._schema.append(pa.field(GONE, pa.bool_()))
         self._require(step)
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
@@ -103,8 +105,8 @@ class Packages:
         import pyarrow as pa
 
         marks = {GONE: False} if self._marked else {}
-        rows = [{**row, **marks} for row in batch.rows]
-        rows += [{**key, GONE: True} for key in batch.gone]
+        rows = [{**self._own(row), **marks} for row in batch.rows]
+        rows += [{**self._own(key), GONE: True} for key in batch.gone]
         self._file.write_table(pa.Table.from_pylist(rows, schema=self._schema))
         return len(batch)
 
@@ -124,6 +126,11 @@ class Packages:
                 hint="run it again: it goes on with the version that it was at",
             ) from error
         return 0
+
+    def _own(self, row: Row) -> dict[str, Any]:
+        """Return a row under the names of the view."""
+        names = self._step.names if self._step is not None else {}
+        return {names.get(name, name): value for name, value in row.items()}
 
     @property
     def _rows(self) -> Path:
@@ -149,7 +156,7 @@ class Packages:
             self._read(),
             name=self.sink.table,
             write_disposition=how,
-            primary_key=list(step.key) or None,
+            primary_key=[step.names.get(name, name) for name in step.key] or None,
             columns=columns,
         )
         pipeline.run(rows)

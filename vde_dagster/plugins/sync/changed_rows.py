@@ -6,9 +6,9 @@ read, by PyIceberg. Views without a table are compared by Spark, see `vde change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,8 +18,11 @@ import pyarrow.compute as pc
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import quote
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.published_version import stored_snapshots
 from vde_dagster.execution.query.read_rows import ShownRows, opened_rows
+from vde_dagster.lakehouse.rows.row_values import python_rows
 from vde_dagster.planning.changes.query import MARKS
+from vde_dagster.planning.snapshots.spelling import column_spelling
 from vde_dagster.plugins.sync.held_keys import held_keys
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ class ChangedRows:
         shape: Hash of what rows look like and where they go.
         since: The version that they were compared with; 0 where all rows of the later one came.
         why: Why that is so, where something was sent before.
+        key: The sync's key, in the case of the columns' author.
+        names: The columns of the view by the names in the schema.
     """
 
     schema: pa.Schema
@@ -51,6 +56,8 @@ class ChangedRows:
     why: str | None
     came: Batches
     went: Batches
+    key: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def net(self, key: Sequence[str]) -> Iterator[Change]:
         """Return the changes; without a key, the rows that are there more often than before."""
@@ -113,8 +120,8 @@ def changed_rows(
         return
     with ExitStack() as opened:
         after = opened.enter_context(opened_rows(workspace, version, name))
-        schema, shape = _shape(definition, place, _arrow_schema(after))
-        since, why = cursor.version, _why_full(cursor, shape, earlier)
+        form = _form(workspace, definition, version, place, _arrow_schema(after))
+        since, why = cursor.version, _why_full(cursor, form.shape, earlier)
         before: ShownRows | None = None
         if earlier is not None and why is None:
             try:
@@ -125,12 +132,14 @@ def changed_rows(
         if before is not None and _same_rows(before, after):
             same = before.files() & after.files()
         yield ChangedRows(
-            schema,
-            shape,
+            form.schema,
+            form.shape,
             since if before is not None else 0,
             why,
-            lambda columns: after.batches(columns, same),
-            lambda columns: before.batches(columns, same) if before is not None else (),
+            form.read(lambda columns: after.batches(columns, same)),
+            form.read(lambda columns: before.batches(columns, same) if before is not None else ()),
+            form.key,
+            form.names,
         )
 
 
@@ -156,18 +165,20 @@ def _by_spark(
 
     since = cursor.version if earlier is not None else 0
     came, went, why = ask(since)
-    schema, shape = _shape(definition, place, came.schema)
-    why = _why_full(cursor, shape, earlier) or why
+    form = _form(workspace, definition, version, place, came.schema)
+    why = _why_full(cursor, form.shape, earlier) or why
     if why is not None and went.num_rows:
         came, went, _ = ask(0)
     since = since if why is None else 0
     return ChangedRows(
-        schema,
-        shape,
+        form.schema,
+        form.shape,
         since,
         why,
-        lambda names: [came.select(names)],
-        lambda names: [went.select(names)],
+        form.read(lambda names: [came.select(names)]),
+        form.read(lambda names: [went.select(names)]),
+        form.key,
+        form.names,
     )
 
 
@@ -176,17 +187,56 @@ def _arrow_schema(rows: ShownRows) -> pa.Schema:
     return pa.schema([pa.field(name, own.field(once).type) for name, once in rows.once.items()])
 
 
-def _shape(definition: SyncDefinition, place: str, schema: pa.Schema) -> tuple[pa.Schema, str]:
-    missing = [name for name in definition.key if name not in schema.names]
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The form of the rows that leave.
+
+    Args:
+        schema: The columns, under the names that their author wrote.
+        shape: Hash of the columns' types and of where they go; case takes no part.
+        names: The view's column by the author's name.
+    """
+
+    schema: pa.Schema
+    shape: str
+    key: tuple[str, ...]
+    names: Mapping[str, str]
+
+    def read(self, batches: Batches) -> Batches:
+        """Return batches that are asked for, and named, by the author's names."""
+        return lambda columns: (
+            rows.rename_columns(list(columns))
+            for rows in batches([self.names[name] for name in columns])
+        )
+
+
+def _form(
+    workspace: Workspace,
+    definition: SyncDefinition,
+    version: Environment,
+    place: str,
+    schema: pa.Schema,
+) -> _Form:
+    settings, source = workspace.settings, definition.source
+    functions = (*settings.functions, *settings.scalar_functions)
+    spelling = column_spelling(source, stored_snapshots(workspace, version), functions)
+    spelled = [spelling.get(name, name) for name in schema.names]
+    known = {name.lower(): name for name in spelled}
+    missing = [name for name in definition.key if name.lower() not in known]
     if missing:
         raise UsageError(
-            f"{definition.source} has no column '{missing[0]}', which is in the key of the sync "
+            f"{source} has no column '{missing[0]}', which is in the key of the sync "
             f"'{definition.name}'",
-            hint=f"{definition.place}: its columns are {', '.join(schema.names)}",
+            hint=f"{definition.place}: its columns are {', '.join(spelled)}",
         )
-    parts = [str(definition.source), definition.mode, place, *definition.key, ""]
+    parts = [str(source), definition.mode, place, *definition.key, ""]
     columns = [f"{one.name} {one.type}" for one in schema]
-    return schema, digest(*parts, *columns)
+    return _Form(
+        pa.schema([field.with_name(name) for field, name in zip(schema, spelled, strict=True)]),
+        digest(*parts, *columns),
+        tuple(known[name.lower()] for name in definition.key),
+        dict(zip(spelled, schema.names, strict=True)),
+    )
 
 
 def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
@@ -207,7 +257,7 @@ def _same_rows(before: ShownRows, after: ShownRows) -> bool:
 
 def _rows(read: Batches, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     for batch in read(columns):
-        yield from batch.to_pylist(maps_as_pydicts="strict")
+        yield from python_rows(batch)
 
 
 def _hash(row: dict[str, Any], names: Sequence[str]) -> bytes:

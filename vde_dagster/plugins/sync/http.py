@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from vde_dagster.base.hashing import content_digest
+from vde_dagster.base.json_values import json_row
 from vde_dagster.errors import ExecutionError
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
@@ -99,10 +100,11 @@ class Posts:
 
     def send(self, batch: Batch) -> int:
         """Post a batch."""
+        change = "upsert" if self._key else "append"
         changes: list[dict[str, Any]] = [
-            {"change": "upsert" if self._key else "append", "row": row} for row in batch.rows
+            {"change": change, "row": json_row(row)} for row in batch.rows
         ]
-        changes += [{"change": "delete", "key": key} for key in batch.gone]
+        changes += [{"change": "delete", "key": json_row(key)} for key in batch.gone]
         self._post({**self._about, "batch": batch.number, "changes": changes})
         return len(batch)
 
@@ -115,7 +117,7 @@ class Posts:
     def _post(self, said: dict[str, Any]) -> None:
         from requests import RequestException
 
-        sink, content = self.sink, msgspec.json.encode(said, enc_hook=str)
+        sink, content = self.sink, msgspec.json.encode(said)
         if sink.rate:
             time.sleep(max(0.0, self._next - time.monotonic()))
             self._next = time.monotonic() + 1 / sink.rate

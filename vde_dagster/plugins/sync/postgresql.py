@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -13,9 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
+from vde_dagster.base.json_values import json_value
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, metadata
-from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
+from vde_dagster.plugins.sync.sink import Batch, Row, RowsRefused, Step
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Effects
 
@@ -65,7 +67,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     "prepare_threshold": None,
                     "cursor_factory": partial(LimitedCursor, limits=limits),
                 },
-                json_serializer=lambda value: msgspec.json.encode(value).decode(),
+                json_serializer=lambda value: msgspec.json.encode(json_value(value)).decode(),
             )
             with engine.connect() as conn:
                 if not sa.inspect(conn).has_table("vde_sync_letters"):
@@ -128,6 +130,21 @@ def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None
         conn.commit()
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A column of the rows.
+
+    Args:
+        bind: Its parameter in statements.
+        name: Its name in the model.
+        own: Its name in the table.
+    """
+
+    bind: str
+    name: str
+    own: str
+
+
 @dataclass
 class Rows:
     """A table, in a transaction.
@@ -143,6 +160,8 @@ class Rows:
     _step: Step | None = None
     _table: sa.Table | None = None
     _shown: sa.Table | None = field(default=None)
+    _columns: list[_Target] = field(default_factory=list)
+    _times: set[str] = field(default_factory=set)
 
     @property
     def step(self) -> Step:
@@ -162,7 +181,9 @@ class Rows:
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Make the table, or columns that it lacks; of a full comparison, note what is shown."""
+        """Create the table or the columns that it lacks; note keys for a full comparison."""
+        import pyarrow as pa
+
         self._step = step
         schema, name = self._names
         wanted = [
@@ -174,15 +195,25 @@ class Rows:
         if not sa.inspect(self.conn).has_table(name, schema):
             sa.Table(name, sa.MetaData(), *wanted, schema=schema).create(self.conn)
         table = self._read()
-        missing = [one for one in wanted if one.name not in table.c]
+        own = _own_names([one.name for one in table.c], step.schema.names)
+        missing = [one for one in wanted if one.name not in own]
         for column in missing:
             compiled = sa.schema.CreateColumn(column).compile(dialect=self.conn.dialect)
             quoted = self.conn.dialect.identifier_preparer.format_table(table)
             self.conn.exec_driver_sql(f"ALTER TABLE {quoted} ADD COLUMN {compiled}")
         self._table = self._read() if missing else table
+        self._columns = [
+            _Target(f"v{place}", field.name, own.get(field.name, field.name))
+            for place, field in enumerate(step.schema)
+        ]
+        self._times = {
+            field.name
+            for field in step.schema
+            if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+        }
         self._require_key(step)
         if step.mode == "mirror" and not step.since:
-            columns = [sa.Column(name, self.table.c[name].type) for name in step.key]
+            columns = [sa.Column(one.own, self.table.c[one.own].type) for one in self._keys]
             self._shown = sa.Table(
                 "vde_shown",
                 sa.MetaData(),
@@ -209,11 +240,17 @@ class Rows:
         keys += [
             set(one["column_names"]) for one in known.get_indexes(name, schema) if one["unique"]
         ]
-        if step.key and set(step.key) not in keys:
+        own = [one.own for one in self._keys]
+        if step.key and set(own) not in keys:
+            quoted = ", ".join(map(self.conn.dialect.identifier_preparer.quote, own))
             raise UsageError(
-                f"the table {self.name} has no unique key ({', '.join(step.key)})",
-                hint=f"ALTER TABLE {self.name} ADD UNIQUE ({', '.join(step.key)})",
+                f"the table {self.name} has no unique key ({quoted})",
+                hint=f"ALTER TABLE {self.name} ADD UNIQUE ({quoted})",
             )
+
+    @property
+    def _keys(self) -> list[_Target]:
+        return [one for one in self._columns if one.name in self.step.key]
 
     def send(self, batch: Batch) -> int:
         """Write a batch; rows that are as they should be are left alone."""
@@ -221,7 +258,8 @@ class Rows:
             with self.effects.at("sync.batch"), self.conn.begin_nested():
                 changed = self._put(batch) if batch.rows else 0
                 if batch.gone:
-                    changed += self._many(sa.delete(self.table).where(*self._by_key()), batch.gone)
+                    delete = sa.delete(self.table).where(*self._by_key())
+                    changed += self._many(delete, batch.gone, self._keys)
                 return changed
         except (IntegrityError, DataError) as error:
             if self._shown is not None and len(batch) == 1:
@@ -231,50 +269,89 @@ class Rows:
             raise RowsRefused(str(error.orig).partition("\n")[0]) from error
 
     def _put(self, batch: Batch) -> int:
-        table, key = self.table, self.step.key
-        statement = insert(table).values({n: sa.bindparam(n) for n in self.step.schema.names})
+        table, key = self.table, [one.own for one in self._keys]
+        statement = insert(table).values({c.own: sa.bindparam(c.bind) for c in self._columns})
         if key:
             excluded = statement.excluded
-            others = [name for name in self.step.schema.names if name not in key]
+            others = [one.own for one in self._columns if one.own not in key]
             differs = [
                 _comparable(table.c[name]).is_distinct_from(_comparable(excluded[name]))
                 for name in others
             ]
             statement = (
                 statement.on_conflict_do_update(
-                    index_elements=list(key),
+                    index_elements=key,
                     set_={name: excluded[name] for name in others},
                     where=sa.or_(*differs),
                 )
                 if others
-                else statement.on_conflict_do_nothing(index_elements=list(key))
+                else statement.on_conflict_do_nothing(index_elements=key)
             )
         self._note(batch)
-        return self._many(statement, batch.rows)
+        return self._many(statement, batch.rows, self._columns)
 
     def _note(self, batch: Batch) -> None:
         """Note the keys that are shown, where others are to be deleted."""
         if self._shown is not None and batch.rows:
-            keys = [{name: row[name] for name in self.step.key} for row in batch.rows]
-            self.conn.execute(sa.insert(self._shown), keys)
+            statement = sa.insert(self._shown)
+            named = statement.values({one.own: sa.bindparam(one.bind) for one in self._keys})
+            self.conn.execute(named, self._bound(batch.rows, self._keys))
 
-    def _many(self, statement: Any, rows: Any) -> int:
+    def _bound(self, rows: Sequence[Row], columns: Sequence[_Target]) -> list[dict[str, Any]]:
+        return [
+            {
+                one.bind: _far_time(row[one.name]) if one.name in self._times else row[one.name]
+                for one in columns
+            }
+            for row in rows
+        ]
+
+    def _many(self, statement: Any, rows: Sequence[Row], columns: Sequence[_Target]) -> int:
         counted = {"preserve_rowcount": True}
-        return int(self.conn.execute(statement, list(rows), execution_options=counted).rowcount)
+        bound = self._bound(rows, columns)
+        return int(self.conn.execute(statement, bound, execution_options=counted).rowcount)
 
     def _by_key(self) -> list[Any]:
-        return [self.table.c[name] == sa.bindparam(name) for name in self.step.key]
+        return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
         """Delete, after a full comparison, what the view does not show."""
         if self._shown is None:
             return 0
         shown = self._shown
-        same = [self.table.c[name] == shown.c[name] for name in self.step.key]
+        same = [self.table.c[one.own] == shown.c[one.own] for one in self._keys]
         absent = ~sa.exists(sa.select(sa.literal(1)).where(*same).select_from(shown))
         gone = self.conn.execute(sa.delete(self.table).where(absent)).rowcount
         self._shown = None
         return int(gone)
+
+
+def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return the table's column by a model's, where it has one: of the same case, or the only one.
+
+    Tables of earlier releases, and of people who quote no names, have lower case.
+    """
+    found = {}
+    for name in names:
+        alike = [one for one in own if one.lower() == name.lower()]
+        if name in own:
+            found[name] = name
+        elif len(alike) == 1:
+            found[name] = alike[0]
+    return found
+
+
+_FAR = re.compile(r"([+-])(\d+)(-\d\d-\d\d)(.*)")
+
+
+def _far_time(value: Any) -> Any:
+    """Return a day or an instant of a year that Python lacks as PostgreSQL reads it."""
+    far = _FAR.fullmatch(value) if isinstance(value, str) else None
+    if far is None:
+        return value
+    sign, year, day, rest = far.groups()
+    # ISO 8601 has a year 0; PostgreSQL has 1 BC instead.
+    return f"{year}{day}{rest}" if sign == "+" else f"{int(year) + 1:04}{day}{rest} BC"
 
 
 def _comparable(column: Any) -> Any:
@@ -293,6 +370,9 @@ _TYPES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("date", lambda _: sa.Date()),
     ("timestamp", lambda type_: sa.DateTime(timezone=type_.tz is not None)),
     ("nested", lambda _: JSONB(none_as_null=True)),
+    ("time", lambda _: sa.Time()),
+    ("duration", lambda _: sa.Interval()),
+    ("fixed_size_binary", lambda _: sa.LargeBinary()),
     ("binary", lambda _: sa.LargeBinary()),
     ("large_binary", lambda _: sa.LargeBinary()),
 )

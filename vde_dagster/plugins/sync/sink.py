@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.base.plugins import Seam
@@ -26,7 +26,8 @@ class Step:
     Args:
         since: The version that the outside has; 0 where that is not known, or it is another form
             of the rows: then all rows are sent, and compared there if it can be.
-        schema: The columns, with Arrow's types.
+        schema: The columns, in the case of their author, with Arrow's types.
+        names: The columns of the view by the names in the schema.
     """
 
     sync: str
@@ -36,6 +37,7 @@ class Step:
     mode: str
     key: tuple[str, ...]
     schema: pa.Schema
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vde_dagster.base.json_values import json_row, json_value
 from vde_dagster.base.names import current_user
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.published_version import named_environment
+from vde_dagster.lakehouse.rows.row_values import from_json
 from vde_dagster.planning.environments.environment import Environment, environment_name
 from vde_dagster.plugins.sync.changed_rows import Change, ChangedRows, changed_rows
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
@@ -54,7 +56,7 @@ class Synced:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        shown = [{"change": kind, "row": row} for kind, row in self.sample]
+        shown = [{"change": kind, "row": json_row(row)} for kind, row in self.sample]
         found: dict[str, Any] = msgspec.to_builtins({**asdict(self), "sample": shown})
         return found
 
@@ -123,7 +125,7 @@ class Syncs:
             if _has(cursor, version):
                 return done
             with self._changes(definition, version, cursor) as found:
-                for kind, row in found.net(definition.key):
+                for kind, row in found.net(found.key):
                     if _is_sent(kind, definition):
                         done = _more(done, sent=1)
                         if len(done.sample) < limit:
@@ -206,7 +208,7 @@ class Syncs:
                 return done
             with self._changes(definition, at, replace(cursor, version=0)) as found:
                 delivery.begin(self._step(definition, at, cursor.version, found))
-                again = _again(found, definition.key, [one.row for one in letters])
+                again = _again(found, [one.row for one in letters])
                 changes = (one for one in again if _is_sent(one[0], definition))
                 for batch in _batches(changes, definition, f"replay {letters[-1].number}."):
                     done = _send(delivery, at, batch, done)
@@ -240,14 +242,14 @@ class Syncs:
     ) -> Iterator[ChangedRows]:
         place = definition.sink_for(version.name).place
         with changed_rows(self.workspace, definition, version, cursor, place) as found:
-            found.require_key(definition.key)
+            found.require_key(found.key)
             yield found
 
     def _step(
         self, definition: SyncDefinition, version: Environment, since: int, found: ChangedRows
     ) -> Step:
         named = (definition.name, version.name, since, version.version)
-        return Step(*named, definition.mode, definition.key, found.schema)
+        return Step(*named, definition.mode, found.key, found.schema, found.names)
 
     def _deliver(
         self,
@@ -281,7 +283,7 @@ class Syncs:
     def _counted(
         self, found: ChangedRows, definition: SyncDefinition, same: list[int]
     ) -> Iterator[Change]:
-        for change in found.net(definition.key):
+        for change in found.net(found.key):
             if _is_sent(change[0], definition):
                 yield change
             else:
@@ -326,22 +328,29 @@ def _send(delivery: Delivery, version: Environment, batch: Batch, done: Synced) 
                 done = _send(delivery, version, half, done)
             return done
         (row,) = (*batch.rows, *batch.gone)
-        delivery.ledger.refuse(version.version, msgspec.json.encode(row), error.message)
+        delivery.ledger.refuse(version.version, msgspec.json.encode(json_row(row)), error.message)
         return _more(done, refused=1)
     return _more(done, sent=sent, unchanged=len(batch) - sent)
 
 
-def _again(
-    found: ChangedRows, key: tuple[str, ...], refused: list[dict[str, Any]]
-) -> Iterator[Change]:
+def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
     """Return the rows that have a refused key by now, and the keys that no row has."""
+    key, names = found.key, {name.lower(): name for name in found.schema.names}
+    # Letters of earlier releases have all names in lower case.
+    known = [
+        {names[name.lower()]: value for name, value in row.items() if name.lower() in names}
+        for row in refused
+    ]
     if not key:
-        yield from (("row", row) for row in refused)
+        types = {field.name: field.type for field in found.schema}
+        yield from (
+            ("row", {name: from_json(value, types[name]) for name, value in row.items()})
+            for row in known
+        )
         return
-    wanted = {json.dumps([row[name] for name in key]): row for row in refused}
+    wanted = {json.dumps([row.get(name) for name in key]): row for row in known}
     for _, row in found.net(key):
-        told = msgspec.to_builtins([row[name] for name in key])
-        if wanted.pop(json.dumps(told), None) is not None:
+        if wanted.pop(json.dumps([json_value(row[name]) for name in key]), None) is not None:
             yield "row", row
     for row in wanted.values():
-        yield "gone", {name: row[name] for name in key}
+        yield "gone", {name: row.get(name) for name in key}

@@ -27,7 +27,7 @@ def bind_generator(
     """Read a generator call.
 
     Args:
-        names: The aliases of its columns, or empty.
+        names: The aliases of its columns in the case of their author, or empty.
 
     Raises:
         Unsupported: The number or the names of its columns are not known.
@@ -55,7 +55,7 @@ def bind_generator(
     source = Generator(op, outer or own_outer, nodes)
     types = _types(op, first_type, len(columns))
     return source, [
-        Output(name, binder.terms.make("ref", source, i), kind_)
+        Output(name.lower(), binder.terms.make("ref", source, i), kind_, name)
         for i, (name, kind_) in enumerate(zip(columns, types, strict=True))
     ]
 

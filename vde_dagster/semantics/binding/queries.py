@@ -177,8 +177,8 @@ def _select_list(
 
 def _names(item: exp.Expr) -> list[str]:
     if isinstance(item, exp.Aliases):
-        return [identifier.name.lower() for identifier in item.expressions]
-    return [item.alias.lower()] if isinstance(item, exp.Alias) else []
+        return [identifier.name for identifier in item.expressions]
+    return [item.alias] if isinstance(item, exp.Alias) else []
 
 
 _SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}

@@ -96,9 +96,10 @@ def _alias(e: exp.Expr) -> tuple[str, ...]:
 
 
 def _alias_columns(e: exp.Expr) -> list[str]:
+    """Return the columns of an alias in the case of their author."""
     alias = e.args.get("alias")
     columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
-    return [c.name.lower() for c in columns or []]
+    return [c.name for c in columns or []]
 
 
 def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
@@ -118,17 +119,21 @@ def _entry(
     if names and rest is not None:
         raise unknown(rest)
     _renames(binder, e, names, len(outputs))
-    renamed = names or [output.name for output in outputs]
+    renamed = [name.lower() for name in names] or [output.name for output in outputs]
     return NamedSource(
         parts=parts,
         names=renamed,
         nodes={name: o.node for name, o in zip(renamed, outputs, strict=True)},
         types={name: o.type for name, o in zip(renamed, outputs, strict=True)},
         repeated={name for name in renamed if renamed.count(name) > 1},
-        written={} if names else {o.name: o.written for o in outputs},
+        written=_by_lower(names) if names else {o.name: o.written for o in outputs},
         open=rest is not None,
         rest=rest,
     )
+
+
+def _by_lower(names: Iterable[str]) -> dict[str, str | None]:
+    return {name.lower(): name for name in names}
 
 
 def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
@@ -171,7 +176,9 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
                 raise unknown(rel.rest)
             _renames(binder, e, definition.names, len(rel.outputs))
             named = zip(definition.names, rel.outputs, strict=True)
-            rel = Rel(rel.group, [Output(n, o.node, o.type) for n, o in named], rel.scope)
+            rel = Rel(
+                rel.group, [Output(n.lower(), o.node, o.type, n) for n, o in named], rel.scope
+            )
         return Sources(
             rel.group, [_entry(binder, e, rel.outputs, (alias or parts[0],), names, rel.rest)]
         )
@@ -182,9 +189,10 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         if entry.open:
             raise Unsupported("an alias list of a table whose columns are not known")
         _renames(binder, e, names, len(entry.names))
-        entry.leaf_names = dict(zip(names, entry.names, strict=True))
+        lower = [name.lower() for name in names]
+        entry.leaf_names = dict(zip(lower, entry.names, strict=True))
         entry.types = {new: entry.types[old] for new, old in entry.leaf_names.items()}
-        entry.names = names
+        entry.names, entry.written = lower, _by_lower(names)
     assert entry.leaf is not None
     return Sources(Group([entry.leaf]), [entry])
 
@@ -505,7 +513,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
         name = alias.name.lower()
         if name in named:
             raise Unsupported("two CTEs of one name")
-        columns = [identifier.name.lower() for identifier in alias.args.get("columns") or []]
+        columns = [identifier.name for identifier in alias.args.get("columns") or []]
         named[name] = CteDef(cte.this, columns, position, outer)
     return Ctes(named, len(named), ctes)
 

@@ -1,0 +1,68 @@
+"""Values of rows as JSON, in the same form wherever rows leave as JSON.
+
+JSON has no NaN, infinity, decimal, date or bytes: these become texts. docs/cli.md has the table.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a row in the documented JSON form."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _not_finite(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Decimal):
+        return format(value, "f") if value.is_finite() else _not_finite(float(value))
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(timezone.utc)
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _interval(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {_key(key): json_value(item) for key, item in value.items()}
+    if hasattr(value, "asDict"):
+        return json_value(value.asDict())
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    return str(value)
+
+
+def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the JSON form of each value."""
+    return {name: json_value(value) for name, value in row.items()}
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _key(key: Any) -> str:
+    found = json_value(key)
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _interval(value: timedelta) -> str:
+    """Write an interval of days to seconds as Spark does."""
+    sign = "-" if value < timedelta(0) else ""
+    value = abs(value)
+    hours, rest = divmod(value.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    part = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    text = f"{sign}{value.days} {hours:02}:{minutes:02}:{seconds:02}{part}"
+    return f"INTERVAL '{text}' DAY TO SECOND"

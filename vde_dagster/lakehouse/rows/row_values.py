@@ -1,0 +1,109 @@
+"""Arrow's values as Python's and as JSON; a map is a dictionary.
+
+Python has no days and instants beyond the years 1 to 9999, and none of nanoseconds: these are
+ISO 8601 texts. A map whose keys are structs is a list of pairs.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from vde_dagster.base.json_values import json_value
+
+_PLAIN = re.compile(r"(null|bool|u?int\d+|(large_)?string)")
+_NANOSECONDS = "timestamp[ns"
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
+_UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}
+
+
+def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows with Python's values, by column."""
+    columns = [python_values(column) for column in rows.columns]
+    names = rows.column_names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows with the JSON form of each value, by column."""
+    columns = [
+        python_values(column)
+        if _PLAIN.fullmatch(str(column.type))
+        else list(map(json_value, python_values(column)))
+        for column in rows.columns
+    ]
+    names = rows.column_names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column."""
+    if _NANOSECONDS not in str(column.type):
+        try:
+            found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+            return found
+        except (ValueError, OverflowError, TypeError):
+            pass  # A far year, or a map whose keys are structs.
+    return [_value(scalar) for scalar in column]
+
+
+def from_json(value: Any, type_: pa.DataType) -> Any:
+    """Return a column's value from its JSON form; lists, maps, structs and times stay as they are.
+
+    What receives rows reads texts of dates, instants and times.
+    """
+    kinds = pa.types
+    if not isinstance(value, str):
+        return value
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return base64.b64decode(value)
+    if kinds.is_decimal(type_):
+        return Decimal(value)
+    return float(value) if kinds.is_floating(type_) else value
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(scalar[name]) for name in scalar}
+    if isinstance(scalar, pa.MapScalar):
+        pairs = [(_value(entry[0]), _value(entry[1])) for entry in scalar.values]
+        nested = any(isinstance(key, dict | list) for key, _ in pairs)
+        return pairs if nested else dict(pairs)
+    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar):
+        return list(map(_value, scalar.values))
+    far = isinstance(scalar, pa.TimestampScalar) and scalar.type.unit == "ns"
+    try:
+        if not far:
+            return scalar.as_py()
+    except (ValueError, OverflowError):
+        pass  # A far year.
+    if isinstance(scalar, pa.Date32Scalar):
+        return _day(scalar.value)
+    return _instant(scalar.value, scalar.type)
+
+
+def _day(days: int) -> str:
+    """Return a day as ISO 8601 has it; years beyond 0 to 9999 have a sign."""
+    # The calendar is the same again after 400 years.
+    cycles, rest = divmod(days + 719_162, _CYCLE_DAYS)  # days since the year 1
+    within = date.fromordinal(rest + 1)
+    year = within.year + cycles * _CYCLE_YEARS
+    sign = "-" if year < 0 else "+" if year > 9_999 else ""
+    return f"{sign}{abs(year):04}-{within:%m-%d}"
+
+
+def _instant(value: int, type_: pa.TimestampType) -> str:
+    units, digits = _UNITS[type_.unit]
+    seconds, rest = divmod(value, units)
+    days, of_day = divmod(seconds, 86_400)
+    part = f".{rest:0{digits}}" if rest else ""
+    zone = "Z" if type_.tz is not None else ""
+    hours, minutes = divmod(of_day // 60, 60)
+    return f"{_day(days)}T{hours:02}:{minutes:02}:{of_day % 60:02}{part}{zone}"
