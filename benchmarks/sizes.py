@@ -44,6 +44,7 @@ SIZES = {
     "execution_on_spark": Size(spark=True),
     "execution_overhead": Size(),
     "execution_sweep": Size("20", "900"),
+    "function_types": Size("--calls 500", spark=True),
     "fuzz_project_files": Size("--count 40"),
     "grammar_on_spark": Size("--queries 300", spark=True),
     "inner_loop": Size("--models 10 --sides cold", spark=True),

@@ -19,7 +19,7 @@ from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
-from vde_dagster.semantics.versions.lineage import ColumnLineage, IndirectSource, lineage_of
+from vde_dagster.semantics.versions.lineage import ColumnLineage, lineage_of, unknown_sources
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
@@ -147,7 +147,7 @@ def _read(
 def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
     rel.outputs = _distinct_names(rel.outputs)
     names = [o.name for o in rel.outputs]
-    lineage = lineage_of(rel)
+    lineage = lineage_of(rel, reading.leaves)
     if reading.doubt is not None:
         version = _opaque_over(query, reading, names, reading.doubt)
     else:
@@ -226,7 +226,6 @@ def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: s
         spelling.setdefault(name.lower() or f"_col_{place}", name or f"_col_{place}")
     names = list(spelling)
     version = _opaque_over(query, reading, names, why)
-    read = {(leaf.table, column) for leaf in reading.leaves for column in leaf.columns}
-    unknown = tuple(IndirectSource(*one, "unknown") for one in sorted(read))
+    unknown = unknown_sources(reading.leaves)
     lineage = ColumnLineage(dict.fromkeys(names, ()), dict.fromkeys(names, ()), unknown)
     return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"), spelling=spelling)

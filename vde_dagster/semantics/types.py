@@ -1,19 +1,29 @@
 """Types of expressions by Spark's rules, and the types of values that a column takes.
 
-A type is found where every setting of Spark's gives the same one; of all other expressions it is
-not known. `vde_dagster_tests/spark/test_types_on_spark.py` compares with what Spark says. Rules of
-store assignment are those of ANSI, which Iceberg's tables have whatever a session says.
+The types of calls and operators are those that Spark itself wrote down (`function_types`); types of
+DECIMAL, and of values that become one, follow its rules here. An expression that neither covers has
+no known type. Rules of store assignment are those of ANSI, which Iceberg's tables have whatever a
+session sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type
+from vde_dagster.semantics.function_types import (
+    FORMS,
+    LAMBDA,
+    NULL,
+    letter_of_type,
+    result_of,
+    written_letters,
+)
+from vde_dagster.sql.reading import is_star
 
 Type = exp.DataType | None
 
@@ -25,49 +35,11 @@ _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
 MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
-_RETURNS = {
-    name: kind
-    for kind, names in {
-        "BIGINT": """count count_if approx_count_distinct xxhash64 unix_micros unix_millis
-            unix_seconds regr_count bitmap_bucket_number bitmap_bit_position crc32 factorial""",
-        "BOOLEAN": """isnull isnotnull isnan rlike like ilike and or not = != < <= > >= <=> exists
-            forall array_contains arrays_overlap map_contains_key bool_and bool_or
-            is_valid_utf8 luhn_check""",
-        "DATE": """current_date add_months date_add date_sub date_from_unix_date last_day make_date
-            next_day""",
-        "DOUBLE": """acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees e exp
-            expm1 hypot ln log log10 log1p log2 pi pow radians rint sec sin sinh sqrt tan tanh sign
-            corr covar_pop covar_samp kurtosis skewness stddev stddev_pop stddev_samp variance
-            var_pop cume_dist percent_rank months_between""",
-        "INT": """ascii bit_length char_length dayofweek dayofyear day datediff find_in_set hour
-            instr json_array_length length levenshtein locate minute month octet_length quarter
-            size array_size second weekday weekofyear year hash rank dense_rank row_number ntile
-            unix_date""",
-        "STRING": """base64 bin chr char concat_ws date_format dayname format_number format_string
-            from_unixtime hex initcap lower md5 monthname regexp_extract regexp_replace repeat
-            replace sha1 sha2 soundex space substring_index to_json translate trim ltrim rtrim
-            typeof upper url_encode url_decode uuid listagg get_json_object to_char split_part""",
-        "TIMESTAMP": "current_timestamp date_trunc from_utc_timestamp timestamp to_utc_timestamp",
-        "ARRAY<STRING>": "split json_object_keys",
-    }.items()
-    for name in names.split()
-}
-"""Functions that return one type whatever they are given."""
-
-_OF_FIRST = frozenset(
-    {"max", "min", "first", "last", "any_value", "nullif", "lag", "lead", "nth_value"}
-    | {"array_distinct", "array_sort", "sort_array", "slice", "array_compact"}
-)
-"""Functions that return the type of their first argument."""
-_OF_ALL = frozenset({"coalesce", "nvl", "greatest", "least"})
-_LISTS = frozenset({"collect_list", "collect_set", "array"})
+_FIRST_PRESENT = frozenset({"coalesce", "nvl", "greatest", "least"})
+_ALL_ALIKE = _FIRST_PRESENT | {"array", "if"}
+"""Functions of any number of values, whose result has the type that these have in common."""
+_UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
-
-
-def fixed_type(name: str) -> Type:
-    """The type that a function returns whatever it is given, or None."""
-    text = _RETURNS.get(name)
-    return data_type(text) if text is not None else None
 
 
 def infer(e: exp.Expr) -> Type:
@@ -79,8 +51,8 @@ def infer(e: exp.Expr) -> Type:
         rule = _RULES.get(e.__class__)
         boolean = data_type("BOOLEAN") if isinstance(e, _PREDICATES) else None
         found = rule(e) if rule is not None else boolean
-        if found is not None:
-            e.type = found
+        # That it is not known is noted, too: expressions around it ask several times.
+        e.type = found if found is not None else _UNKNOWN
         return found
     kind: Type = e.type
     return None if kind is not None and kind.this == _D.UNKNOWN else kind
@@ -108,27 +80,37 @@ def _literal(e: exp.Literal) -> Type:
     return _decimal(max(len(digits) + int(exponent), 0), max(-int(exponent), 0))
 
 
-def _signed(e: exp.Expr) -> Type:
-    """The type of a number with a sign; texts become one."""
-    kind = infer(e)
-    return data_type("DOUBLE") if kind == data_type("STRING") else kind
-
-
 def _negative(e: exp.Neg) -> Type:
-    kind = _signed(e.this)
+    kind = _by_table("negative", [e.this])
     longest = (str(_LONGEST_INT), str(_LONGEST_BIGINT))
     least = isinstance(e.this, exp.Literal) and str(e.this.this) in longest
     return None if least else kind
 
 
-def _arithmetic(e: exp.Binary) -> Type:
-    kinds = [infer(e.this), infer(e.expression)]
-    if any(kind is None for kind in kinds):
-        return None
-    names = [kind.this for kind in kinds if kind is not None]
-    if all(name in _INTEGERS for name in names):
-        return kinds[0] if _INTEGERS.index(names[0]) >= _INTEGERS.index(names[1]) else kinds[1]
-    return data_type("DOUBLE") if _float(names) else _exact(e)
+_SIGNS: dict[type, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+    exp.Mod: "mod",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "shiftleft",
+    exp.BitwiseRightShift: "shiftright",
+    exp.DPipe: "concat",
+}
+"""Operators by the names that the table of functions has them under."""
+
+
+def _operation(e: exp.Binary) -> Type:
+    sides = [e.this, e.expression]
+    return _by_table(_SIGNS[e.__class__], sides) or _exact(e)
+
+
+def _element(e: exp.Bracket) -> Type:
+    return _by_table("[]", [e.this, *e.expressions])
 
 
 def _exact(e: exp.Binary) -> Type:
@@ -147,6 +129,8 @@ def _exact(e: exp.Binary) -> Type:
         return _decimal(whole + whole_2 + 1, scale + scale_2)
     if isinstance(e, exp.Mod):
         return _decimal(min(whole, whole_2), more)
+    if not isinstance(e, exp.Div):
+        return None
     return _decimal(whole + scale_2, max(6, scale + whole_2 + scale_2 + 1))
 
 
@@ -178,37 +162,13 @@ def _decimal(whole: int, scale: int) -> Type:
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
 
-def _float(names: list[exp.DType]) -> bool:
-    """Whether numbers of these types make a DOUBLE."""
-    numeric = all(name in (*_INTEGERS, _D.DOUBLE, _D.FLOAT, _D.DECIMAL) for name in names)
-    return numeric and _D.DOUBLE in names
-
-
-def _quotient(e: exp.Div) -> Type:
-    kinds = [infer(e.this), infer(e.expression)]
-    names = [kind.this for kind in kinds if kind is not None]
-    if len(names) == 2 and (_float(names) or all(n in (*_INTEGERS, _D.FLOAT) for n in names)):
-        return data_type("DOUBLE")
-    return _exact(e)
-
-
-def _whole_quotient(e: exp.IntDiv) -> Type:
-    whole = _kind(e.this) in _INTEGERS and _kind(e.expression) in _INTEGERS
-    return data_type("BIGINT") if whole else None
-
-
-def _concatenation(e: exp.DPipe) -> Type:
-    text = data_type("STRING")
-    return text if infer(e.this) == text and infer(e.expression) == text else None
-
-
 def _case(e: exp.Case) -> Type:
     values = [branch.args["true"] for branch in e.args["ifs"]]
     default = e.args.get("default")
-    return _common([*values, *([default] if default is not None else [])])
+    return common_type([*values, *([default] if default is not None else [])])
 
 
-def _common(values: Iterable[exp.Expr]) -> Type:
+def common_type(values: Iterable[exp.Expr]) -> Type:
     """The type that all values have, or the DECIMAL that has room for them; NULL has any."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
@@ -223,40 +183,114 @@ def _common(values: Iterable[exp.Expr]) -> Type:
 
 def _call(e: exp.Anonymous) -> Type:
     name = called(e)
-    arguments = [a.expressions[0] if isinstance(a, exp.Distinct) else a for a in e.expressions]
-    constant = _RETURNS.get(name) or spark_functions.CASTS.get(name)
-    if constant is not None:
-        return data_type(constant)
-    if not arguments:
+    if name.endswith(_LITERAL):
+        return _typed_literal(name.removesuffix(_LITERAL), str(e.expressions[0].this))
+    arguments = [
+        part
+        for a in e.expressions
+        for part in (a.expressions if isinstance(a, exp.Distinct) else [a])
+    ]
+    if any(isinstance(argument, exp.Kwarg) for argument in arguments):
         return None
-    if name in _OF_FIRST:
-        return infer(arguments[0])
-    if name in ("negative", "positive"):
-        return _signed(arguments[0])
-    if name in _OF_ALL:
-        return _common(arguments)
-    if name == "if" and len(arguments) == 3:
-        return _common(arguments[1:])
-    if name in _LISTS:
-        kind = _common(arguments)
-        return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True) if kind else None
+    if any(map(is_star, arguments)):
+        return _of_any_number(name, len(arguments))
+    if name in _ALL_ALIKE and arguments:
+        found = _of_values(name, arguments)
+        if found is not None:
+            return found
+    found = _by_table(name, arguments)
+    if found is not None or len(arguments) != 1:
+        return found
     if name in ("sum", "avg"):
         return _total(name, arguments[0])
-    if name in ("abs", "ceil", "floor", "round") and len(arguments) == 1:
-        return _rounded(name, arguments[0])
-    # `DATE '2024-01-01'` and its like.
-    named = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
-    literal = named.get(name.removesuffix(" literal")) if name.endswith(" literal") else None
-    return data_type(literal) if literal else None
+    return _rounded(name, arguments[0]) if name in ("abs", "ceil", "floor", "round") else None
+
+
+_LITERAL = " literal"
+_LITERAL_TYPES = {"x": "BINARY", "date": "DATE", "timestamp_ntz": "TIMESTAMP_NTZ"}
+_SPANS = (("DAY", "HOUR", "MINUTE", "SECOND"), ("YEAR", "MONTH"))
+_IN_SPAN = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
+
+
+def _typed_literal(name: str, text: str) -> Type:
+    if name in _LITERAL_TYPES:
+        return data_type(_LITERAL_TYPES[name])
+    # `1 DAY` and `'1-2' YEAR TO MONTH`, as `spark_tokens` writes them.
+    words = text.rpartition("'")[2].split() if "'" in text else text.split()[1:]
+    span = [_IN_SPAN.get(word.upper(), word.upper()) for word in words]
+    if name != "interval" or not any(unit in span for units in _SPANS for unit in units):
+        return None
+    known = len(span) == 1 or (len(span) == 3 and span[1] == "TO")
+    return data_type(f"INTERVAL {' '.join(span)}") if known else None
+
+
+def _of_values(name: str, arguments: list[exp.Expr]) -> Type:
+    if name == "if":
+        return common_type(arguments[1:]) if len(arguments) == 3 else None
+    kind = common_type(arguments)
+    if name != "array" or kind is None:
+        return kind
+    return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True)
+
+
+def _of_any_number(name: str, least: int) -> Type:
+    """The type of a call that a star gives an unknown number of arguments."""
+    if name == "count":
+        return data_type("BIGINT")
+    found = {result_of(name, None, count) for count in range(max(least - 1, 1), _MANY)}
+    text = found.pop() if len(found) == 1 else None
+    return data_type(text) if text is not None else None
+
+
+_MANY = 12
+
+
+def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
+    """The type that Spark's own table has for a call, or None."""
+    units = spark_functions.UNITS.get(name, {})
+    unit = _unit(name, arguments[0]) if 0 in units and arguments else None
+    rest = arguments if unit is None else arguments[1:]
+    kinds = [infer(argument) for argument in rest]
+    letters = written_letters(
+        [_letter(a, kind) for a, kind in zip(rest, kinds, strict=True)], kinds
+    )
+    result = result_of(name, letters, len(arguments), unit)
+    if result is None:
+        return None
+    form, place = result[0], result[1:]
+    if form not in FORMS or not place.isdigit():
+        return data_type(result)
+    return _formed(form, kinds[int(place) - 1 - (unit is not None)])
+
+
+def _unit(name: str, e: exp.Expr) -> str | None:
+    if not isinstance(e, exp.Literal):
+        return None
+    text = str(e.this)
+    word = text if text.isidentifier() else text.strip("'\"")
+    return spark_functions.unit(name, 0, word)
+
+
+def _letter(e: exp.Expr, kind: Type) -> str | None:
+    e = e.unnest()
+    if isinstance(e, exp.Null):
+        return NULL
+    return LAMBDA if isinstance(e, exp.Lambda) else letter_of_type(kind)
+
+
+def _formed(form: str, kind: Type) -> Type:
+    """A type that the table describes by an argument's: itself, an array of it, or a part."""
+    if kind is None or form == "=":
+        return kind
+    if form == "@":
+        return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True)
+    parts = [part for part in kind.expressions if isinstance(part, exp.DataType)]
+    at = 1 if form == "v" else 0
+    return parts[at] if at < len(parts) else None
 
 
 def _total(name: str, of: exp.Expr) -> Type:
-    kind = _kind(of)
-    if kind in (_D.DOUBLE, _D.FLOAT):
-        return data_type("DOUBLE")
-    if kind in _INTEGERS:
-        return data_type("BIGINT" if name == "sum" else "DOUBLE")
-    digits = _digits(of)
+    digits = _digits(of) if _kind(of) == _D.DECIMAL else None
     if digits is None:
         return None
     whole, scale = digits
@@ -276,13 +310,12 @@ def _rounded(name: str, of: exp.Expr) -> Type:
 _RULES: dict[type, Callable[..., Type]] = {
     exp.Literal: _literal,
     exp.Neg: _negative,
-    exp.Sqrt: lambda e: _signed(e.this),
+    exp.Sqrt: lambda e: _by_table("positive", [e.this]),
+    exp.BitwiseNot: lambda e: _by_table("~", [e.this]),
+    exp.Bracket: _element,
     **dict.fromkeys((exp.Paren, exp.Alias, exp.Window, exp.Filter), _inner),
     **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup), _inner),
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _arithmetic),
-    exp.Div: _quotient,
-    exp.IntDiv: _whole_quotient,
-    exp.DPipe: _concatenation,
+    **dict.fromkeys(_SIGNS, _operation),
     **dict.fromkeys((exp.Cast, exp.TryCast), lambda e: e.args["to"]),
     exp.Case: _case,
     exp.Anonymous: _call,

@@ -40,6 +40,11 @@ def name_of_call(e: exp.Expr) -> str:
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
+def is_star(e: exp.Expr) -> bool:
+    """Return whether an expression is `*`, `t.*` or `s.*`; a query of a star is none."""
+    return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
+
+
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     """Read a text of statements: its tokens, and trees; None for an empty statement.
 

@@ -276,7 +276,9 @@ class Calls:
             end = self._end_of_bracket(index + 1) + 1
             if end < len(self._in) and self._in[end].token_type in OPERATORS:
                 self.doubt = "an operator behind LIKE ANY"
-        if name not in self._known or (index and self._is_no_call(index, name)):
+        # `WINDOW w AS (…)` has a name between the word and the bracket.
+        known = name in self._known or kind == T.WINDOW or name.lower() in WITH_UNIT
+        if not known or (index and self._is_no_call(index, name)):
             return
         if kind != T.IDENTIFIER:
             token.token_type = T.VAR

@@ -36,6 +36,10 @@ FILES = {
         MODEL (name m.ranked, kind VIEW);
         SELECT day, rank() OVER (ORDER BY total) AS place, high FROM m.sums
     """,
+    "models/hashed.sql": """
+        MODEL (name m.hashed, kind FULL);
+        SELECT id, xxhash64(* EXCEPT (id)) AS h, md5(to_json(struct(b.*))) AS j FROM m.base AS b
+    """,
     "models/opaque.sql": """
         MODEL (name m.opaque, kind FULL);
         SELECT amount AS x, id AS y FROM m.base TABLESAMPLE (100 PERCENT)
@@ -83,6 +87,7 @@ def test_a_column_that_only_decides_others_reaches_those_alone(project: ProjectF
     found = impact(_snapshots(project), ModelName("m", "base"), "rate")
     assert {str(name): (one.columns, one.rows) for name, one in found.items()} == {
         "m.cases": (("band",), False),
+        "m.hashed": (("h", "j"), False),
         "m.sums": (("high",), False),
         "m.ranked": (("high",), False),
         "m.opaque": (("x", "y"), True),  # Nobody knows what it reads.
@@ -93,6 +98,7 @@ def test_a_column_that_decides_rows_reaches_all_columns_below(project: ProjectFo
     found = impact(_snapshots(project), ModelName("m", "base"), "kind")
     assert {str(name): one.rows for name, one in found.items()} == {
         "m.few": True,
+        "m.hashed": False,
         "m.sums": True,
         "m.ranked": True,
         "m.opaque": True,

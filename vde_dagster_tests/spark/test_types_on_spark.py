@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
 from vde_dagster_tests.spark.answers import plain
+from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls
 from vde_dagster_tests.spark.registry import EVERYTHING, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples
 from vde_dagster_tests.yaml_files import read_yaml
@@ -24,7 +26,19 @@ id + 1; id + qty; id * 2L; id + amount; amount / 2; id / 2; id % 2; id DIV 2; -i
 2S; 3Y; 1.5D; 1F; 1e3; 2147483648; 'x'; status || 'x'; status = 'a'; id IN (1, 2)
 id BETWEEN 1 AND 2; NOT TRUE; CASE WHEN id > 1 THEN 1 ELSE 2 END; CASE WHEN id > 1 THEN 1 END
 if(id > 1, 'a', 'b'); id::BIGINT; coalesce(id, qty); coalesce(id, NULL); nvl(status, 'x')
-greatest(id, qty); nullif(id, 1); tags[0]; CAST(id AS DECIMAL(9, 2)); CAST(status AS DATE)
+greatest(id, qty); nullif(id, 1); tags[0]; ts + INTERVAL 1 DAY
+DATE '2024-01-01' - INTERVAL '1' YEAR
+DATE '2024-01-01' + INTERVAL 1 DAY; DATE '2024-01-01' + INTERVAL '2 hours'; INTERVAL 1 WEEK
+INTERVAL '1-2' YEAR TO MONTH; INTERVAL '1 02' DAY TO HOUR; INTERVAL '3 days'; INTERVAL 5 MONTHS
+ts - ts; DATE '2024-01-01' - DATE '2023-01-01'; ts - DATE '2023-01-01'; INTERVAL 2 DAY * 3
+dateadd(HOUR, 2, ts); date_add(MINUTE, 4, ts); dateadd(DATE '2024-01-01', 2); date_add(DAY, 1, ts)
+datediff(MICROSECOND, ts, ts); date_diff(DAY, ts, ts); datediff(DATE '2024-01-01', ts)
+timestampadd(DAY, 1, CAST(ts AS TIMESTAMP_NTZ)); timestampdiff(YEAR, ts, ts); extract(DAY FROM ts)
+extract(SECOND FROM ts); date_part('SECONDS', ts); date_part('year', ts); element_at(tags, 1)
+array_append(tags, 'x'); sort_array(tags); flatten(array(tags)); filter(tags, x -> x = 'a')
+to_number('1', '99.9'); round(amount, 1); round(1.25, 1); sum(DISTINCT id) OVER ()
+id & 1; id << 2; ~id; 'a' || id; concat(tags, tags); concat(X'1F', X'1F'); status + 1; - status
+ CAST(id AS DECIMAL(9, 2)); CAST(status AS DATE)
 TRY_CAST(status AS INT); info.city; info.zip; ts; DATE '2024-01-01'; X'1F'; current_date
 current_timestamp(); array(1, 2); array('a'); split(status, 'a'); EXISTS (SELECT 1 FROM items)
 (SELECT max(price) FROM items); int(status); string(id); timestamp(status); sum(id) OVER ()
@@ -79,6 +93,15 @@ def _known(query: str, schema: Any) -> int:
         return sum("UNKNOWN" not in text for text in analyze(query, schema).output_types.values())
     except VdeError:
         return 0
+
+
+def test_types_of_random_calls_are_those_of_spark(spark_engine: SparkEngine) -> None:
+    seed = random.randrange(10**9)
+    session = spark_engine.session.newSession()
+    found = compare_calls(SparkTypes(session), session, random.Random(seed), 1500)
+    print(f"seed {seed}: {found.asked} calls, {found.known} of a known type")
+    assert found.wrong == (), f"seed {seed}: " + "\n".join(found.wrong)
+    assert found.known > found.asked / 2, f"seed {seed}"
 
 
 def test_types_of_documented_examples_are_those_of_spark(spark_engine: SparkEngine) -> None:

@@ -27,6 +27,7 @@ from vde_dagster.planning.plan.compare_snapshots import own_changes
 from vde_dagster.project.model import Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 def _key(name: ModelName) -> tuple[str, ...]:
@@ -216,7 +217,7 @@ class VdeTranslator:
         for read in (model.published or model.snapshot).reads:
             source = f"{read.parent}.{read.column}"
             rows.append({"column": read.output or "*rows*", "made of": source, "how": read.how})
-            if read.output is not None:
+            if read.output is not None and read.column != EVERY_COLUMN:
                 parent = self.get_asset_key(ModelName.parse(read.parent))
                 dependency = dg.TableColumnDep(asset_key=parent, column_name=read.column)
                 found = columns.setdefault(read.output, [])

@@ -18,6 +18,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Exposure
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
@@ -302,7 +303,8 @@ def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> 
         reads = [
             read
             for read in snapshot.reads
-            if read.parent == own and column in (None, read.column.lower())
+            if read.parent == own
+            and (column is None or read.column.lower() in (column, EVERY_COLUMN))
         ]
         if reads or snapshot.version.opaque or column is None:
             outputs = [read.output for read in reads if read.output] if column else []

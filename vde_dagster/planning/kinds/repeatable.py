@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
@@ -17,9 +19,13 @@ from vde_dagster.semantics.spark_functions import (
     WITHOUT_PARENTHESES,
 )
 from vde_dagster.sql.scanner import Token, tokens_of
+from vde_dagster.sql.strings import string_value
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _SPECIAL_INSTANT = re.compile(
-    r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*['"]""", re.IGNORECASE
+    r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE | re.ASCII
 )
 """Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
@@ -94,10 +100,21 @@ def reads_clock(query: str) -> str | None:
         found = _clock_at(tokens, index)
         if found is not None:
             return found
-        if token.kind == "string" and _SPECIAL_INSTANT.fullmatch(token.text):
-            return token.text
-    cast = any(token.text == "::" or token.text.lower() in _TO_INSTANTS for token in tokens)
-    return "a date that it makes of texts" if cast and _makes_instants(query) else None
+        if token.kind == "string" and (index == 0 or tokens[index - 1].kind != "string"):
+            written = _literal_at(tokens, index)
+            if _SPECIAL_INSTANT.fullmatch(string_value(written) or ""):
+                return written
+    return "a date that it makes of texts" if _makes_instants(query) else None
+
+
+def _literal_at(tokens: list[Token], index: int) -> str:
+    """Return a literal with its adjacent pieces, as they are written."""
+    written = tokens[index].text
+    for before, token in pairwise(tokens[index:]):
+        if token.kind != "string":
+            break
+        written += f"{'' if token.start == before.end else ' '}{token.text}"
+    return written
 
 
 def _makes_instants(query: str) -> bool:
@@ -112,7 +129,12 @@ def _makes_instants(query: str) -> bool:
 
     from vde_dagster.sql.reading import name_of_call, read_query
 
-    for node in read_query(query).tree.walk():
+    if not _COMPOSED.search(query):
+        return False
+    tree = read_query(query).tree
+    for node in tree.walk():
+        if _is_composed(node) and _becomes_instant(node, tree):
+            return True
         if isinstance(node, (exp.Cast, exp.TryCast)):
             if node.to.sql("spark").lower().partition("_")[0] not in ("date", "timestamp"):
                 continue
@@ -124,13 +146,59 @@ def _makes_instants(query: str) -> bool:
         made = made.unnest()
         if isinstance(made, (exp.Literal, exp.Column)):
             continue
-        texts = [text.name.strip("'\"") for text in made.find_all(exp.Literal) if text.is_string]
+        texts = _texts(made)
         if made.find(exp.Column) is None:
             if texts or made.find(exp.Anonymous) is not None:
                 return True
         elif any(_is_part(text) for text in texts):
             return True
     return False
+
+
+_MAKES_TEXT = frozenset(
+    {"concat", "concat_ws", "format_string", "printf", "replace", "regexp_replace", "translate"}
+    | {"reverse", "lower", "upper", "lcase", "ucase", "initcap", "trim", "btrim", "ltrim", "rtrim"}
+    | {"substring", "substr", "left", "right", "lpad", "rpad", "repeat", "overlay", "elt"}
+    | {"array_join", "split_part", "string", "nvl", "coalesce"}
+)
+_COMPOSED = re.compile(
+    rf"::|\|\||\b(?:{'|'.join(sorted(_MAKES_TEXT | _TO_INSTANTS))})\b", re.IGNORECASE
+)
+"""Words without which a query puts no texts together, nor makes dates of them."""
+
+
+def _is_composed(node: exp.Expr) -> bool:
+    """Return whether an expression puts a constant text together of parts of such a word."""
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call
+
+    made = isinstance(node, exp.DPipe) or name_of_call(node) in _MAKES_TEXT
+    return made and node.find(exp.Column) is None and any(map(_is_part, _texts(node)))
+
+
+def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether a text is used for more than as a text: Spark may read it as a date."""
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call
+
+    around = node.parent
+    while around is not None and (
+        isinstance(around, exp.Paren | exp.DPipe) or name_of_call(around) in _MAKES_TEXT
+    ):
+        around = around.parent
+    if isinstance(around, exp.Cast):
+        return False  # Looked at as a cast.
+    if isinstance(around, exp.Alias):
+        around = around.parent
+    return around is not tree
+
+
+def _texts(node: exp.Expr) -> list[str]:
+    from sqlglot import exp
+
+    return [string_value(text.this) or "" for text in node.find_all(exp.Literal) if text.is_string]
 
 
 def _is_part(text: str) -> bool:

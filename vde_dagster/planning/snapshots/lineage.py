@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class Flow(NamedTuple):
@@ -65,7 +66,7 @@ def trace_down(
     columns = [item.name for item in snapshots[name].columns] if column is None else [column]
     return _walk(
         [(str(name), one.lower()) for one in columns],
-        lambda at: readers.get(at, ()),
+        lambda at: (*readers.get(at, ()), *readers.get((at[0], EVERY_COLUMN), ())),
         # What only decides the rows is in no column of its reader's.
         lambda flow: (flow.model, flow.column.lower()) if flow.column else None,
     )
@@ -124,6 +125,6 @@ def impact(
 
 def _reaches(read: Read, touched: Mapping[str, Touched]) -> bool:
     parent = touched.get(read.parent)
-    return parent is not None and (
-        parent.rows or read.column.lower() in map(str.lower, parent.columns)
-    )
+    if parent is None or parent.rows or read.column == EVERY_COLUMN:
+        return parent is not None
+    return read.column.lower() in map(str.lower, parent.columns)

@@ -40,6 +40,7 @@ class Read(NamedTuple):
 
     Args:
         parent: The table that is read, as `namespace.name`.
+        column: Its column; `*` where the query reads columns of it that are not known.
         output: The output column that is made of it or decided by it, or None for the rows.
         how: `identity`, `transformation` or `aggregation` where an output column is made of it;
             `conditional`, `window` or how rows are decided where it decides the column's value;

@@ -27,6 +27,7 @@ from vde_dagster.reports.documentation.values import (
     DocumentedTable,
     ShownModel,
 )
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 _PLATFORM = "urn:li:dataPlatform:iceberg"
 _ACTOR = "urn:li:corpuser:vde"
@@ -220,7 +221,7 @@ class _Proposals:
         hows: dict[str, dict[str, set[str]]] = {}
         for flow in self._flows(model):
             parents[self._urn(flow.parent)] = None
-            if flow.column is not None:
+            if flow.column is not None and flow.source != EVERY_COLUMN:
                 field = self._field(flow.parent, flow.source)
                 hows.setdefault(flow.column, {}).setdefault(field, set()).add(flow.how)
         return {

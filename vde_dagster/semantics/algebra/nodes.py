@@ -36,6 +36,7 @@ UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list"
 """Tags whose operands are sorted by digest before they are hashed."""
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _INTEGER = re.compile(r"-?[0-9]+")
+_PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
@@ -98,10 +99,12 @@ class Terms:
     def literal(self, text: str) -> Node:
         """A number or string as `sql.spark_tokens` leaves it, quotes and suffix included.
 
-        Integers lose leading zeros, and zero its sign.
+        Integers lose leading zeros, zero its sign; adjacent pieces of a string are one string.
         """
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
+        if _PIECES.fullmatch(text):
+            text = "'{}'".format("".join(text[1:-1].split("' '")))
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
@@ -255,13 +258,18 @@ class Correlation:
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A table: a parent model or an external table."""
+    """A table: a parent model or an external table.
+
+    Args:
+        open: Whether it may have columns that are not known.
+    """
 
     table: str
     rows: bytes
     columns: dict[str, bytes]
     types: dict[str, Any]
     keys: tuple[frozenset[str], ...] = ()
+    open: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -165,6 +165,7 @@ class Binder:
         elif version is not None and version.columns:
             types = dict.fromkeys(version.columns)
         leaf = self._leaf(name, columns, version, types)
+        leaf.open = is_open
         self.leaves.append(leaf)
         return NamedSource(
             parts=parts,

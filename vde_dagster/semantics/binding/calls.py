@@ -14,11 +14,11 @@ from sqlglot import exp
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type, type_key
 from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plain_date, plain_string
-from vde_dagster.semantics.binding.binder import Binder
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.sql.reading import name_of_call
+from vde_dagster.sql.reading import is_star, name_of_call
 from vde_dagster.sql.spark_tokens import WITH_UNIT
 
 _NAMING = frozenset({"struct", "arrays_zip"})
@@ -43,7 +43,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
         return call(binder.terms, name, *_named_arguments(binder, e, scope))
     if name == "named_struct":
         return _named_struct(binder, e, scope)
-    arguments = [binder.bind(a, scope) for a in e.expressions]
+    arguments = bound_arguments(binder, e, scope)
     if name in binder.scalar_functions:
         return binder.terms.make("call", name, *arguments)
     if kind == "session" or (
@@ -59,6 +59,20 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind in ("ranking", "tie-breaking"):
         binder.note("no window", e)
     return binder.give_up(f"{kind} function {name} in an expression", *arguments)
+
+
+def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
+    """The nodes of a call's arguments; a star is all columns that it stands for, in their order."""
+    nodes: list[Node] = []
+    for item in e.expressions:
+        if not is_star(item):
+            nodes.append(binder.bind(item, scope))
+            continue
+        try:
+            nodes += [output.node for output in expand(binder, item, scope)]
+        except Unsupported as why:
+            nodes.append(binder.give_up(str(why)))
+    return nodes
 
 
 def note_arguments(binder: Binder, e: exp.Expr) -> None:
@@ -84,12 +98,19 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         return choice(binder.terms, arguments[:2], arguments[2])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
+    if name in _BY_UNIT and len(arguments) == 3:
+        name = _BY_UNIT[name]
+    if name in _TRIMMED and len(arguments) == 2 and _is_blank(arguments[0]):
+        del arguments[0]
+        return call(binder.terms, _TRIMMED[name], *arguments)
     if name == "left" and len(arguments) == 2:
         name = "substring"
         arguments.insert(1, binder.terms.number(1))
     if len(arguments) == 1:
         name = _TRIMMED.get(name, name)
     size = len(e.expressions)
+    if len(arguments) != size:
+        return call(binder.terms, name, *arguments)  # A star stands for some of them.
     for index in spark_functions.UNITS.get(name, {}):
         if index < size and (name not in WITH_UNIT or size == 3):
             word = _word(e.expressions[index])
@@ -97,6 +118,17 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
             if same is not None:
                 arguments[index] = binder.terms.make("unit", same)
     return call(binder.terms, name, *arguments)
+
+
+_BY_UNIT = {
+    **dict.fromkeys(("date_add", "timestampadd"), "timestampadd"),
+    **dict.fromkeys(("datediff", "timestampdiff", "timediff"), "timestampdiff"),
+}
+"""Functions that Spark's parser makes one of where three arguments begin with a unit."""
+
+
+def _is_blank(node: Node) -> bool:
+    return node.tag == "lit" and node.parts[1] == "' '"
 
 
 def _word(e: exp.Expr) -> str | None:
@@ -114,9 +146,33 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
         return cast(binder.terms, binder.terms.literal(text), target)
     if name == "x":
         text = text.upper()
+    elif name == "interval":
+        text = _normal_interval(text)
     elif name in _INSTANTS and is_plain_date(f"{text[:11]}'"):
         text = _MIDNIGHT.sub("'", text)
     return binder.terms.make("typed literal", name, text)
+
+
+_ONE_UNIT = re.compile(
+    r"(?P<sign>[+-]?)(?P<quote>'?)\s*(?P<value>[+-]?\d{1,9})\s*(?P=quote) (?P<unit>[A-Z]+)"
+)
+_IN_TEXT = re.compile(
+    r"'\s*(?:interval\s+)?(?P<value>[+-]?\d{1,9})\s+(?P<unit>[a-z]+?)s?\s*'", re.I
+)
+_SPAN_UNITS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+def _normal_interval(text: str) -> str:
+    """One whole number of one unit in one spelling; any other text as it is.
+
+    >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
+    ('1 DAY', '1 DAY', '-1 MONTH')
+    """
+    found = _ONE_UNIT.fullmatch(text) or _IN_TEXT.fullmatch(text)
+    if found is None or found["unit"].upper() not in _SPAN_UNITS:
+        return text
+    value = int(found["value"])
+    return f"{-value if found.groupdict().get('sign') == '-' else value} {found['unit'].upper()}"
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
@@ -155,15 +211,11 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     name = called(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
-        if isinstance(this, exp.Star):
-            if this.args.get("except_") or this.args.get("replace"):
-                return binder.give_up("COUNT(* EXCEPT …)")
+        if isinstance(this, exp.Star) and not this.args.get("except_"):
             return binder.terms.make("count rows")
         if isinstance(this, (exp.Literal, exp.Boolean)):
             return binder.terms.make("count rows")
-    if any(isinstance(a, exp.Column) and isinstance(a.this, exp.Star) for a in e.expressions):
-        return binder.give_up(f"{name}(t.*)")
-    return call(binder.terms, name, *[binder.bind(a, scope) for a in e.expressions])
+    return call(binder.terms, name, *bound_arguments(binder, e, scope))
 
 
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
@@ -190,7 +242,7 @@ def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any
 
     parts: list[Any] = []
     for item in e.expressions:
-        if item.is_star:
+        if is_star(item):
             for output in expand(binder, item, scope):
                 parts += [output.written or output.name, output.node]
         elif isinstance(item, exp.Alias):

@@ -10,13 +10,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import Node, integer
+from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, operands_of
 from vde_dagster.semantics.binding.calls import (
     BINARY,
     DIVISIONS,
     bind_call,
     bind_window,
+    bound_arguments,
     call,
     cast,
     choice,
@@ -24,7 +25,8 @@ from vde_dagster.semantics.binding.calls import (
     session_value,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.sql.reading import name_of_call
+from vde_dagster.semantics.types import infer
+from vde_dagster.sql.reading import is_star, name_of_call
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
@@ -104,6 +106,9 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     """DISTINCT and ORDER BY within an aggregate function's parentheses."""
     if not (scope.in_aggregate or scope.in_window):
         return binder.give_up(f"{e.__class__.__name__} outside an aggregate function")
+    if any(map(is_star, e.expressions)):
+        nodes = bound_arguments(binder, e, scope)
+        return binder.terms.make(e.__class__.__name__, "expressions", len(nodes), *nodes)
     return binder.generic(e, scope)
 
 
@@ -210,7 +215,12 @@ def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
         return binder.give_up("brackets of an unknown form", *binder.parts_of(e, scope))
     key = binder.bind(e.expressions[0], scope)
-    return binder.terms.make("element", binder.bind(e.this, scope), key)
+    this = binder.bind(e.this, scope)
+    kind = infer(e.this)
+    name = plain_string(key.parts[1]) if key.tag == "lit" else None
+    if name and kind is not None and kind.this == exp.DType.STRUCT:
+        return struct_fields(binder.terms, this, (name,), kind)
+    return binder.terms.make("element", this, key)
 
 
 _AGGREGATES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)

@@ -13,7 +13,7 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.calls import note_arguments
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
@@ -108,11 +108,12 @@ def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, 
             binder.note("different widths", e, [len(row) for row in rows])
         raise Unsupported("VALUES of uneven rows")
     source = Constant("values", rows)
-    first = e.expressions[0]
-    cells = first.expressions if _is_row(first) else [first]
+    columns = zip(
+        *(row.expressions if _is_row(row) else [row] for row in e.expressions), strict=True
+    )
     return source, [
-        Output(f"col{i + 1}", binder.terms.make("ref", source, i), infer(cell))
-        for i, cell in enumerate(cells)
+        Output(f"col{i + 1}", binder.terms.make("ref", source, i), common_type(cells))
+        for i, cells in enumerate(columns)
     ]
 
 

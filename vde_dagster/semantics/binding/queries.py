@@ -6,6 +6,7 @@ from itertools import chain, islice
 
 from sqlglot import exp
 
+from vde_dagster.semantics._sqlglot import called, data_type
 from vde_dagster.semantics.algebra.nodes import (
     Derived,
     Generator,
@@ -31,6 +32,7 @@ from vde_dagster.semantics.binding.relations import (
     define_ctes,
 )
 from vde_dagster.semantics.binding.stars import expand, unknown
+from vde_dagster.semantics.function_types import letter_of_type
 from vde_dagster.semantics.types import infer
 
 _SELECT_ARGS = {
@@ -87,6 +89,7 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     group_by = e.args.get("group")
     scope.in_sets = group_by is not None and has_sets(group_by)
     made: list[Generator] = []
+    _name_time_windows(binder, group_by, scope)
     outputs = _select_list(binder, e, scope, made)
     grouping = bind_group_by(binder, group_by, outputs, scope) if group_by is not None else None
     scope.group_keys = frozenset(chain(*grouping)) if grouping is not None else frozenset()
@@ -125,6 +128,23 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
         only(e.args["distinct"], set(), "DISTINCT")
         rel, order = _distinct_rows(binder, rel, order)
     return limited(binder, e, rel, order)
+
+
+_TIME_WINDOWS = ("window", "session_window")
+_WINDOW_TYPES = {
+    letter: f"STRUCT<start: {kind}, end: {kind}>"
+    for letter, kind in (("z", "TIMESTAMP"), ("n", "TIMESTAMP_NTZ"))
+}
+
+
+def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope) -> None:
+    """Let the query name the column that `GROUP BY window(ts, '1 day')` makes."""
+    for call in group_by.find_all(exp.Anonymous) if group_by is not None else ():
+        name = called(call)
+        if name in _TIME_WINDOWS and call.find_ancestor(exp.Query, exp.Group) is group_by:
+            node = binder.bind(call, scope)
+            letter = letter_of_type(infer(call.expressions[0])) if call.expressions else None
+            scope.aliases.setdefault(name, (node, data_type(_WINDOW_TYPES.get(letter or "", ""))))
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:

@@ -36,6 +36,13 @@ from vde_dagster.semantics.simplify.scalars import (
     sign,
     string_together,
 )
+from vde_dagster.semantics.simplify.spellings import (
+    compared_alike,
+    listed_alike,
+    months_added,
+    quotient_alike,
+    two_numbers,
+)
 from vde_dagster.semantics.simplify.totals import total
 
 Rule = Callable[[Node, Facts], Node]
@@ -68,6 +75,14 @@ _OF_CALL: dict[str, Rule] = {
     "concat": string_together,
     "positive": sign,
 }
+_SPELLED: dict[str, Rule] = {
+    **dict.fromkeys(COMPARED, compared_alike),
+    **dict.fromkeys(("add", "sub"), months_added),
+    "in": listed_alike,
+    "Div": quotient_alike,
+    **dict.fromkeys(("and", "or"), two_numbers),
+}
+"""Rules for spellings, tried where the first rule of a tag changes nothing."""
 _OPERATORS = frozenset({*COMPARED, "add", "sub", "mul"})
 _SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8
@@ -100,6 +115,8 @@ class Simplifier:
         if not made:
             return made
         whole = made[0] if len(made) == 1 else self._terms.combine("and", made)
+        while (ranged := two_numbers(whole, self._facts)) is not whole:
+            whole = ranged
         return conjuncts(true_where(whole, self._facts))
 
     def put(self, node: Node) -> Node:
@@ -133,6 +150,8 @@ class Simplifier:
             made = rule(node, self._facts) if rule is not None else node
             if made is node and node.tag in ("add", "sub"):
                 made = days_added(node, self._facts)
+            if made is node and node.tag in _SPELLED:
+                made = _SPELLED[node.tag](node, self._facts)
             if made is node and node.tag == "call":
                 made = without_defaults(node, self._facts)
             if made is node and node.tag in _OPERATORS:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import type_key
+from vde_dagster.semantics._sqlglot import data_type, type_key
 from vde_dagster.semantics.algebra.nodes import (
     BOOLEAN,
     COMPARED,
@@ -28,7 +28,14 @@ from vde_dagster.semantics.algebra.nodes import (
     plain_string,
     plain_total,
 )
-from vde_dagster.semantics.types import fixed_type
+from vde_dagster.semantics.function_types import (
+    FORMS,
+    LAMBDA,
+    NULL,
+    letter_of_key,
+    result_of,
+    written_letters,
+)
 
 TEXT, BOOL, DATE, DOUBLE = "TEXT<>", "BOOLEAN<>", "DATE<>", "DOUBLE<>"
 INT, BIGINT = "INT<>", "BIGINT<>"
@@ -110,6 +117,9 @@ class Facts:
             return self._type_of_arithmetic([self.type(p) for p in parts])
         if tag == "column":
             return self.type(parts[0])
+        if tag == "Div":
+            kinds = [self.type(part) for part in parts if part.__class__ is Node]
+            return DOUBLE if len(kinds) == 2 and {*kinds} <= {*WHOLE, DOUBLE} else None
         if tag == "neg":
             kind = self.type(parts[0])
             return DOUBLE if kind == TEXT else kind
@@ -150,13 +160,27 @@ class Facts:
         return kind if name in ("min", "max") else None
 
     def _type_of_call(self, node: Node) -> str | None:
-        name, arguments = node.parts[0], [p for p in node.parts[1:] if p.__class__ is Node]
+        name, arguments = node.parts[0], list(node.parts[1:])
+        if any(argument.__class__ is not Node for argument in arguments):
+            return None  # A name among them, or what is no expression.
         if name in ("coalesce", "greatest", "least"):
-            return self.common(arguments)
-        kind = self._unless_set(plain_type(fixed_type(name)))
-        if kind == TEXT and not (arguments and self.type(arguments[0])):
-            return None  # It may have the collation of its argument.
-        return kind
+            same = self.common(arguments)
+            if same is not None:
+                return same
+        return self._type_by_table(name, arguments)
+
+    def _type_by_table(self, name: str, arguments: list[Node]) -> str | None:
+        unit = arguments[0].parts[0] if arguments and arguments[0].tag == "unit" else None
+        rest = arguments if unit is None else arguments[1:]
+        kinds = [self.type(argument) for argument in rest]
+        letters = written_letters(list(map(_letter, rest, kinds)), kinds)
+        result = result_of(name, letters, len(arguments), unit)
+        if result is None:
+            return None
+        if result[0] in FORMS and result[1:].isdigit():
+            place = int(result[1:]) - 1 - (unit is not None)
+            return kinds[place] if result[0] == "=" else None
+        return self._unless_set(plain_type(data_type(result)))
 
     def never_null(self, node: Node) -> bool:
         """Whether an expression is certainly not NULL."""
@@ -281,6 +305,14 @@ def plain_type(kind: Any) -> str | None:
 def _plain(key: str) -> str | None:
     decimal = key.startswith("DECIMAL<") and key.endswith(">")
     return key if key in _PLAIN or decimal else None
+
+
+def _letter(node: Node, kind: str | None) -> str | None:
+    if node.tag == "Null":
+        return NULL
+    if node.tag == "unit":
+        return "t"
+    return LAMBDA if node.tag == "lambda" else letter_of_key(kind)
 
 
 def _type_of_literal(node: Node) -> str | None:

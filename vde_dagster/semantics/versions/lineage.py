@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -65,9 +65,28 @@ Flows: TypeAlias = dict[Read, DirectKind]
 Deciding: TypeAlias = frozenset[IndirectSource]
 
 
-def lineage_of(rel: Rel) -> ColumnLineage:
-    """The lineage of a query's outputs."""
-    tracer = Tracer()
+EVERY_COLUMN = "*"
+"""Stands for the columns of a table whose columns are not known."""
+
+
+def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
+    """All columns of tables, as what might be read in a way that is not understood."""
+    found = {
+        (leaf.table, column)
+        for leaf in leaves
+        for column in (*leaf.columns, *((EVERY_COLUMN,) if leaf.open else ()))
+    }
+    return tuple(IndirectSource(*read, "unknown") for read in sorted(found))
+
+
+def lineage_of(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
+    """The lineage of a query's outputs.
+
+    Args:
+        rel: The query.
+        leaves: The tables that it reads: all of them may flow into what is not understood.
+    """
+    tracer = Tracer(unknown_sources(leaves))
     rows = tracer.group(rel.group)
     # A window knows the rows that it is over; what decides them is said once.
     around = {one for one in rows if one.kind not in ("conditional", "window")}
@@ -83,7 +102,8 @@ def lineage_of(rel: Rel) -> ColumnLineage:
 class Tracer:
     """Follows references of one query down to tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: Iterable[IndirectSource] = ()) -> None:
+        self._unknown = frozenset(unknown)
         self._direct: dict[Node, Flows] = {}
         self._conditions: dict[Node, Deciding] = {}
         self._groups: dict[Group, Deciding] = {}
@@ -152,6 +172,8 @@ class Tracer:
                 yield from self._used(condition, "conditional")
         elif tag == "Filter":
             yield from self._used(parts[-1], "conditional")
+        elif tag == "unknown" and not parts:
+            yield from self._unknown
         elif tag == "window":
             for key in (*parts[3].parts, *parts[4].parts):
                 yield from self._used(key, "window")

@@ -14,6 +14,7 @@ from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.dag import children
 from vde_dagster.project.model import Model
 from vde_dagster.project.properties.model_properties import model_schema
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 MOST_NAMES = 12
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -122,6 +123,7 @@ def _column(reading: Reading, symbol: Symbol, snapshot: Snapshot | None) -> Iter
     for name in children(reading.project.models).get(symbol.model, []):
         reader = reading.snapshots.get(name)
         for read in reader.reads if reader is not None else ():
-            if read.parent == str(symbol.model) and read.column.lower() == symbol.name:
+            names = (symbol.name, EVERY_COLUMN)
+            if read.parent == str(symbol.model) and read.column.lower() in names:
                 used.add(f"`{name}.{read.output}`" if read.output else f"`{name}` ({read.how})")
     yield f"read by {listed(sorted(used), MOST_NAMES)}" if used else "read by no model"

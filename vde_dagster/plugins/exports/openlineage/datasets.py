@@ -34,6 +34,7 @@ from vde_dagster.planning.environments.environment import (
 from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 _KINDS = {
     "identity": ("DIRECT", "IDENTITY"),
@@ -286,6 +287,7 @@ def _input_fields(
             at.namespace, at.name, column, [_transformation(how) for how in sorted(hows)]
         )
         for (at, column), hows in reads.items()
+        if column != EVERY_COLUMN
     ]
 
 

@@ -1,0 +1,219 @@
+"""Types of calls of Spark's functions, from a table that Spark 4.1 wrote.
+
+``python -m benchmarks.function_types --write`` asks Spark for every function with every number of
+arguments of many types and literal values, and writes `function_types.txt`. A line has a function,
+a result and argument patterns. A call that no line covers has no known type.
+
+A pattern is a letter per argument (`LETTERS`), several letters in brackets, or units in braces:
+``[az][il]`` is a DATE or TIMESTAMP and an INT or BIGINT. ``=`` is an argument of exactly the type
+that the first argument of its class has, and ``?`` stands for any argument. Behind ``*`` the number
+of arguments is free. A result is a type, or a form of an argument's type: ``=1`` that of the first
+argument, ``@1`` an array of it, ``.1`` its elements' type, ``k1`` and ``v1`` its keys' and values'
+types. Only types that ANSI mode does not change are in the table; those that
+``spark.sql.timestampType`` changes are those of its default, TIMESTAMP_LTZ.
+
+>>> result_of("date_add", "zi", unit="hour"), result_of("date_add", "ai"), result_of("max", "a")
+('TIMESTAMP', 'DATE', '=1')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from vde_dagster.semantics._sqlglot import type_key
+
+TABLE = Path(__file__).with_name("function_types.txt")
+
+_D = exp.DType
+_PLAIN = {
+    _D.TINYINT: "y",
+    _D.SMALLINT: "s",
+    _D.INT: "i",
+    _D.BIGINT: "l",
+    _D.FLOAT: "f",
+    _D.DOUBLE: "d",
+    _D.TEXT: "t",
+    _D.BINARY: "b",
+    _D.BOOLEAN: "o",
+    _D.DATE: "a",
+    _D.TIMESTAMPTZ: "z",
+    _D.TIMESTAMPLTZ: "z",
+    _D.TIMESTAMPNTZ: "n",
+    _D.VARIANT: "j",
+}
+_WITH_PARTS = {_D.DECIMAL: "e", _D.ARRAY: "@", _D.MAP: "%", _D.STRUCT: "&"}
+CLASSES = frozenset(_WITH_PARTS.values())
+"""Letters that stand for all types of their class."""
+FORMS = "=@.kv"
+"""How a result names the type of an argument, or a part of that type."""
+NULL, LAMBDA, SAME, ANY, MANY = "v^=?*"
+"""Letters of NULL and of a lambda, and the signs of patterns."""
+_BARE = {"this", "expressions", "nested"}
+_TIMES = ("DAY", "HOUR", "MINUTE", "SECOND")
+_OTHERS = {
+    "TIME<6>": "h",
+    "INTERVAL DAY": "u",
+    **{
+        f"INTERVAL {first} TO {last}": "p"
+        for i, first in enumerate(_TIMES)
+        for last in _TIMES[i + 1 :]
+    },
+    **dict.fromkeys((f"INTERVAL {unit}" for unit in _TIMES[1:]), "p"),
+    **dict.fromkeys(("INTERVAL YEAR TO MONTH", "INTERVAL YEAR", "INTERVAL MONTH"), "q"),
+}
+_BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
+
+
+def letter_of_type(kind: exp.DataType | None) -> str | None:
+    """Return the letter of a type; None for a type that the table does not have."""
+    if kind is None:
+        return None
+    found = _WITH_PARTS.get(kind.this) if isinstance(kind.this, _D) else None
+    if found is not None:
+        return found
+    if isinstance(kind.this, _D) and kind.this != _D.TIME:
+        bare = kind.args.keys() <= _BARE and not kind.expressions
+        return _PLAIN.get(kind.this) if bare else None
+    return _OTHERS.get(type_key(kind))
+
+
+def letter_of_key(key: str | None) -> str | None:
+    """Return the letter of a type by its `type_key`."""
+    if key is None:
+        return None
+    return "e" if key.startswith("DECIMAL<") else _BY_KEY.get(key)
+
+
+def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
+    """Return arguments as one text for `result_of`; None if there are unknown ones among them.
+
+    Args:
+        letters: A letter per argument.
+        types: What equals if two arguments of a class have one type.
+    """
+    first: dict[str, object] = {}
+    made: list[str] = []
+    for letter, kind in zip(letters, types, strict=True):
+        if letter is None:
+            return None
+        if letter in CLASSES and letter in first and first[letter] == kind:
+            letter = SAME
+        first.setdefault(letter, kind)
+        made.append(letter)
+    return "".join(made)
+
+
+@lru_cache(maxsize=8192)
+def result_of(
+    name: str, letters: str | None, count: int | None = None, unit: str | None = None
+) -> str | None:
+    """Return the result that the table has for a call, or None.
+
+    Args:
+        name: The function's canonical name (`spark_functions.ALIASES`).
+        letters: The arguments without the unit, as `written_letters` has them.
+        count: The number of arguments, the unit's included, where letters are not known.
+        unit: The canonical unit that the first argument is.
+    """
+    if count is None:
+        count = len(letters or "") + (unit is not None)
+    rows = [row for row in _rows(name) if row.takes(count)]
+    for row in rows:
+        if row.is_free:
+            return row.result
+    if letters is None:
+        return None
+    ways = [list(letters)] if unit is None else [[unit, *letters], ["t", *letters]]
+    return next((row.result for way in ways for row in rows if row.covers(way)), None)
+
+
+class Row(NamedTuple):
+    """One pattern of a function's arguments, and the result of calls that match it."""
+
+    places: tuple[frozenset[str], ...]
+    many: bool
+    result: str
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the types of the arguments do not matter."""
+        return all(ANY in place for place in self.places)
+
+    def takes(self, count: int) -> bool:
+        """Return whether so many arguments match the pattern."""
+        return count == len(self.places) or (self.many and count > len(self.places))
+
+    def covers(self, given: Sequence[str]) -> bool:
+        """Return whether these letters match; behind `MANY` all match the last place."""
+        places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
+        return all(
+            ANY in place or letter in place for letter, place in zip(given, places, strict=True)
+        )
+
+
+@lru_cache(maxsize=1)
+def _lines() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in TABLE.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            found.setdefault(line[: line.index("\t")], []).append(line)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _rows(name: str) -> tuple[Row, ...]:
+    rows: list[Row] = []
+    for line in _lines().get(name, ()):
+        _, result, patterns = line.split("\t")
+        rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
+    return tuple(rows)
+
+
+def table_names() -> list[str]:
+    """Return the names of the functions in the table."""
+    return list(_lines())
+
+
+def rows_of(name: str) -> tuple[Row, ...]:
+    """Return a function's rows."""
+    return _rows(name)
+
+
+def read_pattern(pattern: str, result: str) -> Row:
+    """Read one pattern.
+
+    >>> read_pattern("{day,hour}[az]*", "DATE").covers(["day", "z"])
+    True
+    """
+    many = pattern.endswith(MANY)
+    text = pattern[:-1] if many else pattern
+    text = "" if text == "()" else text
+    places: list[frozenset[str]] = []
+    at = 0
+    while at < len(text):
+        end = text.find({"[": "]", "{": "}"}.get(text[at], text[at]), at)
+        inner = text[at + 1 : end]
+        places.append(
+            frozenset(
+                inner.split(",") if text[at] == "{" else inner if text[at] == "[" else text[at]
+            )
+        )
+        at = end + 1
+    return Row(tuple(places), many, result)
+
+
+def write_pattern(places: Sequence[frozenset[str]], *, many: bool = False) -> str:
+    """Write what `read_pattern` reads."""
+    texts: list[str] = []
+    for place in places:
+        ordered = sorted(place)
+        if any(len(one) > 1 for one in ordered):
+            texts.append("{" + ",".join(ordered) + "}")
+        else:
+            texts.append(ordered[0] if len(ordered) == 1 else f"[{''.join(ordered)}]")
+    return ("".join(texts) or "()") + MANY * many

@@ -1,0 +1,236 @@
+"""Other spellings of one value: numbers of other types, instants as texts, whole ranges, prefixes.
+
+Spark converts a literal beside a column to a common type. Where that conversion keeps every value,
+literals of one value are one. Pairs of `fixtures/semantics/spark_optimizer.yaml` prove each rule on
+Spark, with ANSI mode and without, in three time zones.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+from vde_dagster.semantics.algebra.nodes import Node, integer, is_plain_date, plain_string
+from vde_dagster.semantics.simplify.facts import DATE, DOUBLE, TEXT, TIMES, WHOLE, Facts
+
+_NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+)(?:E[+-]?\d+)?)(L|S|Y|D|BD)?", re.IGNORECASE)
+_DECIMAL = re.compile(r"DECIMAL<(\d+), (\d+)>")
+_LARGEST_INT = 2**31
+_DIGITS_OF_INT, _MOST_DIGITS = 10, 38
+_MOST_SCALE = 18
+"""Digits behind the point that leave room for a BIGINT before it."""
+
+
+def compared_alike(node: Node, facts: Facts) -> Node:
+    """Return a comparison with its literal as the shortest one that compares the same.
+
+    ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` compare with INTs, and ``ts < '2020-01-01'`` with
+    a TIMESTAMP.
+    """
+    one, two = node.parts
+    first, second = _literal_beside(one, two, facts), _literal_beside(two, one, facts)
+    if first is not one or second is not two:
+        return facts.terms.compare(node.tag, first, second)
+    return _prefix(node, facts) if node.tag in ("eq", "neq") else node
+
+
+def listed_alike(node: Node, facts: Facts) -> Node:
+    """Return an IN with its numbers as INTs, where all of its members are whole numbers."""
+    this, listed = node.parts
+    made = [_whole_number(member, this, facts) for member in listed.parts]
+    if any(member is None for member in made) or made == list(listed.parts):
+        return node
+    members = list(dict.fromkeys(member for member in made if member is not None))
+    return facts.terms.make("in", this, facts.terms.unordered("in list", members))
+
+
+def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
+    whole = _whole_number(literal, other, facts)
+    return whole if whole is not None else _instant(literal, other, facts)
+
+
+def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
+    """The INT that compares with the other side as the literal does, or None."""
+    if literal.tag != "lit" or literal.parts[0] != "n" or other.tag == "lit":
+        return None
+    found = _NUMBER.fullmatch(literal.parts[1])
+    try:
+        value = Decimal(found[1]) if found is not None else None
+    except InvalidOperation:
+        return None
+    if found is None or value is None or value != int(value) or abs(value) >= _LARGEST_INT:
+        return None
+    suffix = (found[2] or "").upper()
+    floating = suffix == "D" or ("E" in found[1].upper() and suffix != "BD")
+    scale = max(-int(value.as_tuple().exponent), 0)
+    return facts.terms.number(int(value)) if _is_exact(other, floating, scale, facts) else None
+
+
+def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
+    """Return whether small whole numbers compare with a value as exactly as the literal does."""
+    kind = facts.type(other)
+    if kind == DOUBLE:
+        return True
+    if kind in WHOLE:
+        # A BIGINT that a DOUBLE rounds is far from numbers of the size of an INT.
+        return floating or scale <= _MOST_SCALE
+    found = _DECIMAL.fullmatch(kind or "")
+    if found is None or floating:
+        return False
+    precision, own = int(found[1]), int(found[2])
+    return max(precision - own, _DIGITS_OF_INT) + max(own, scale) <= _MOST_DIGITS
+
+
+_CLOCK = re.compile(r"[ T](\d\d:\d\d)(?::(\d\d)(\.\d{1,6})?)?")
+_FIRST_YEAR, _LAST_YEAR = 1970, 2037
+"""Years in which no time zone leaves out a midnight and a time before it."""
+_NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
+    "TIMESTAMPNTZ<>": "timestamp_ntz"
+}
+
+
+def _instant(literal: Node, other: Node, facts: Facts) -> Node:
+    """A text, DATE or cast beside a time as the TIMESTAMP literal that it is converted to."""
+    kind = facts.type(other)
+    if kind not in TIMES or other.tag in ("lit", "typed literal"):
+        return literal
+    name = _NAMES[kind]
+    if name == "timestamp" and not facts.terms.has_zoned_timestamps:
+        return literal
+    text = _instant_text(literal, kind)
+    return literal if text is None else facts.terms.make("typed literal", name, f"'{text}'")
+
+
+def _instant_text(literal: Node, kind: str) -> str | None:
+    tag, parts = literal.tag, literal.parts
+    if tag == "lit":
+        return _normal_instant(parts[1])
+    if tag == "typed literal" and parts[0] == _NAMES[kind]:
+        return _normal_instant(parts[1])
+    if tag != "cast" or parts[0] or parts[2].tag != "lit":
+        return None
+    if parts[1] == kind:
+        return _normal_instant(parts[2].parts[1])
+    text = parts[2].parts[1]
+    if parts[1] == DATE and is_plain_date(text):
+        year = int(text[1:5])
+        return text[1:-1] if _FIRST_YEAR <= year <= _LAST_YEAR else None
+    return None
+
+
+def _normal_instant(written: str) -> str | None:
+    """An instant without a zone, midnight as a day; None for any other text.
+
+    >>> _normal_instant("'2020-01-01T00:00'"), _normal_instant("'2020-01-01 10:30'")
+    ('2020-01-01', '2020-01-01 10:30:00')
+    >>> _normal_instant("'2020-1-1'"), _normal_instant("'2020-01-01 25:00:00'")
+    (None, None)
+    """
+    text = plain_string(written)
+    if text is None or not is_plain_date(f"'{text[:10]}'"):
+        return None
+    if len(text) == len("2020-01-01"):
+        return text
+    found = _CLOCK.fullmatch(text[10:])
+    if found is None:
+        return None
+    clock = f"{found[1]}:{found[2] or '00'}"
+    try:
+        datetime.strptime(clock, "%H:%M:%S")
+    except ValueError:
+        return None
+    fraction = (found[3] or "").rstrip("0").rstrip(".")
+    whole = f"{clock}{fraction}"
+    return text[:10] if whole == "00:00:00" else f"{text[:10]} {whole}"
+
+
+def _prefix(node: Node, facts: Facts) -> Node:
+    """``left(s, 2) = 'ab'`` as ``startswith(s, 'ab')``."""
+    for call, literal in (node.parts, node.parts[::-1]):
+        if call.tag != "call" or call.parts[0] != "substring" or len(call.parts) != 4:
+            continue
+        _, this, start, size = call.parts
+        text = plain_string(literal.parts[1]) if literal.tag == "lit" else None
+        if not text or not text.isascii() or facts.type(this) != TEXT:
+            continue
+        if integer(start) == 1 and integer(size) == len(text):
+            made = facts.terms.make("call", "startswith", this, literal)
+            return made if node.tag == "eq" else facts.terms.make("not", made)
+    return node
+
+
+def quotient_alike(node: Node, facts: Facts) -> Node:
+    """``CAST(i AS DOUBLE) / 2`` as ``i / 2``, which Spark computes with DOUBLEs."""
+    named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
+    this, by = named.get("this"), named.get("expression")
+    if not isinstance(this, Node) or not isinstance(by, Node):
+        return node
+    first, second = _whole_in_double(this, facts), _whole_in_double(by, facts)
+    kinds = (facts.type(first), facts.type(second))
+    if (first is this and second is by) or not all(kind in (*WHOLE, DOUBLE) for kind in kinds):
+        return node
+    parts = [first if p is this else second if p is by else p for p in node.parts]
+    return facts.terms.make("Div", *parts)
+
+
+def _whole_in_double(node: Node, facts: Facts) -> Node:
+    plain = node.tag == "cast" and not node.parts[0] and node.parts[1] == DOUBLE
+    return node.parts[2] if plain and facts.type(node.parts[2]) in WHOLE else node
+
+
+_MONTHS = re.compile(r"'?([+-]?\d{1,6})'? (MONTH|YEAR)")
+
+
+def months_added(node: Node, facts: Facts) -> Node:
+    """``p + INTERVAL 1 MONTH`` of a date as ``add_months(p, 1)``."""
+    one, two = node.parts
+    if node.tag == "add" and facts.type(two) == DATE:
+        one, two = two, one
+    if facts.type(one) != DATE or two.tag != "typed literal" or two.parts[0] != "interval":
+        return node
+    found = _MONTHS.fullmatch(two.parts[1])
+    if found is None:
+        return node
+    months = int(found[1]) * (12 if found[2] == "YEAR" else 1)
+    if node.tag == "sub":
+        months = -months
+    return facts.terms.make("call", "add_months", one, facts.terms.number(months))
+
+
+def two_numbers(node: Node, facts: Facts) -> Node:
+    """``i BETWEEN 1 AND 2`` as ``i IN (1, 2)`` in an AND of conditions, and NOT of it in an OR."""
+    if node.tag not in ("and", "or"):
+        return node
+    terms, turned = facts.terms, node.tag == "or"
+    ends: dict[Node, dict[str, list[tuple[int, Node]]]] = {}
+    for part in node.parts:
+        found = _end_of_range(terms.negate(part) if turned else part, facts)
+        if found is not None:
+            this, side, value = found
+            ends.setdefault(this, {}).setdefault(side, []).append((value, part))
+    for this, sides in ends.items():
+        if {side: len(found) for side, found in sides.items()} != {"low": 1, "high": 1}:
+            continue
+        (low, first), (high, last) = sides["low"][0], sides["high"][0]
+        if 0 <= high - low <= 1:
+            values = dict.fromkeys((low, high))
+            equal = [terms.compare("eq", this, terms.number(value)) for value in values]
+            listed = facts.joined("or", equal)
+            rest = [part for part in node.parts if part is not first and part is not last]
+            return facts.joined(node.tag, [*rest, terms.negate(listed) if turned else listed])
+    return node
+
+
+def _end_of_range(part: Node, facts: Facts) -> tuple[Node, str, int] | None:
+    if part.tag not in ("lt", "le"):
+        return None
+    one, two = part.parts
+    strict = part.tag == "lt"
+    for this, literal, side in ((two, one, "low"), (one, two, "high")):
+        value = integer(literal)
+        if value is None or integer(this) is not None or facts.type(this) not in WHOLE:
+            continue
+        moved = value + (strict if side == "low" else -strict)
+        return (this, side, moved) if -_LARGEST_INT <= moved < _LARGEST_INT else None
+    return None
