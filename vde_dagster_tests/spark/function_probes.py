@@ -308,7 +308,13 @@ def _plain_probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
         yield from product(some, repeat=4)
         if lambdas:
             yield from product(some, some, lambdas, lambdas)
-    else:
+    if count > 3:
+        plain = [p for p in common if p.letter in {*"it"}]
+        for p in [*common, *(p for p in rare if p.type)]:
+            yield (p,) * count
+            for place, other in product(range(count), plain):
+                yield (*[other] * place, p, *[other] * (count - place - 1))
+    if count > 4:
         some = [p for p in common if p.letter in {"i", "t"}]
         last = [p for p in common if p.letter in {"i", "t", "d", "l"}]
         yield from product(*[some] * (count - 2), last, last)

@@ -439,7 +439,7 @@ def _merge_using(binder: Binder, names: Iterable[str], left: Sources, side: str)
             left.merged[name] = (last_node, last.types[name])
         elif side == "FULL":
             both = binder.terms.make("Coalesce", "expressions", 1, last_node, "this", first[0])
-            left.merged[name] = (both, first[1])
+            left.merged[name] = (both, first[1] if first[1] == last.types[name] else None)
         else:
             left.merged[name] = first
         for entry in having:

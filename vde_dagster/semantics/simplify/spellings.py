@@ -29,10 +29,19 @@ def compared_alike(node: Node, facts: Facts) -> Node:
     a TIMESTAMP.
     """
     one, two = node.parts
-    first, second = _literal_beside(one, two, facts), _literal_beside(two, one, facts)
-    if first is not one or second is not two:
-        return facts.terms.compare(node.tag, first, second)
-    return _prefix(node, facts) if node.tag in ("eq", "neq") else node
+    for literal, other in ((one, two), (two, one)):
+        if literal.tag in _CONSTANTS and other.tag not in _LITERALS:
+            made = _literal_beside(literal, other, facts)
+            if made is not literal:
+                sides = (made, other) if literal is one else (other, made)
+                return facts.terms.compare(node.tag, *sides)
+            if other.tag == "call" and node.tag in ("eq", "neq"):
+                return _prefix(node, other, literal, facts)
+    return node
+
+
+_LITERALS = ("lit", "typed literal")
+_CONSTANTS = (*_LITERALS, "cast")
 
 
 def listed_alike(node: Node, facts: Facts) -> Node:
@@ -46,6 +55,8 @@ def listed_alike(node: Node, facts: Facts) -> Node:
 
 
 def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
+    if literal.tag == "lit" and integer(literal) is not None:
+        return literal
     whole = _whole_number(literal, other, facts)
     return whole if whole is not None else _instant(literal, other, facts)
 
@@ -145,19 +156,18 @@ def _normal_instant(written: str) -> str | None:
     return text[:10] if whole == "00:00:00" else f"{text[:10]} {whole}"
 
 
-def _prefix(node: Node, facts: Facts) -> Node:
+def _prefix(node: Node, call: Node, literal: Node, facts: Facts) -> Node:
     """``left(s, 2) = 'ab'`` as ``startswith(s, 'ab')``."""
-    for call, literal in (node.parts, node.parts[::-1]):
-        if call.tag != "call" or call.parts[0] != "substring" or len(call.parts) != 4:
-            continue
-        _, this, start, size = call.parts
-        text = plain_string(literal.parts[1]) if literal.tag == "lit" else None
-        if not text or not text.isascii() or facts.type(this) != TEXT:
-            continue
-        if integer(start) == 1 and integer(size) == len(text):
-            made = facts.terms.make("call", "startswith", this, literal)
-            return made if node.tag == "eq" else facts.terms.make("not", made)
-    return node
+    if call.parts[0] != "substring" or len(call.parts) != 4 or literal.tag != "lit":
+        return node
+    _, this, start, size = call.parts
+    text = plain_string(literal.parts[1])
+    if not text or not text.isascii() or facts.type(this) != TEXT:
+        return node
+    if integer(start) != 1 or integer(size) != len(text):
+        return node
+    made = facts.terms.make("call", "startswith", this, literal)
+    return made if node.tag == "eq" else facts.terms.make("not", made)
 
 
 def quotient_alike(node: Node, facts: Facts) -> Node:

@@ -86,7 +86,7 @@ def lineage_of(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
         rel: The query.
         leaves: The tables that it reads: all of them may flow into what is not understood.
     """
-    tracer = Tracer(unknown_sources(leaves))
+    tracer = Tracer(leaves)
     rows = tracer.group(rel.group)
     # A window knows the rows that it is over; what decides them is said once.
     around = {one for one in rows if one.kind not in ("conditional", "window")}
@@ -102,8 +102,8 @@ def lineage_of(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
 class Tracer:
     """Follows references of one query down to tables."""
 
-    def __init__(self, unknown: Iterable[IndirectSource] = ()) -> None:
-        self._unknown = frozenset(unknown)
+    def __init__(self, leaves: Iterable[Leaf] = ()) -> None:
+        self._leaves = leaves
         self._direct: dict[Node, Flows] = {}
         self._conditions: dict[Node, Deciding] = {}
         self._groups: dict[Group, Deciding] = {}
@@ -173,7 +173,7 @@ class Tracer:
         elif tag == "Filter":
             yield from self._used(parts[-1], "conditional")
         elif tag == "unknown" and not parts:
-            yield from self._unknown
+            yield from unknown_sources(self._leaves)
         elif tag == "window":
             for key in (*parts[3].parts, *parts[4].parts):
                 yield from self._used(key, "window")
