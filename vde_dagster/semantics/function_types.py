@@ -5,15 +5,17 @@ arguments of many types and literal values, and writes `function_types.txt`. A l
 a result and argument patterns. A call that no line covers has no known type.
 
 A pattern is a letter per argument (`LETTERS`), several letters in brackets, or units in braces:
-``[az][il]`` is a DATE or TIMESTAMP and an INT or BIGINT. ``=`` is an argument of exactly the type
-that the first argument of its class has, and ``?`` stands for any argument. Behind ``*`` the number
-of arguments is free. A result is a type, or a form of an argument's type: ``=1`` that of the first
-argument, ``@1`` an array of it, ``.1`` its elements' type, ``k1`` and ``v1`` its keys' and values'
-types. Only types that ANSI mode does not change are in the table; those that
-``spark.sql.timestampType`` changes are those of its default, TIMESTAMP_LTZ.
+``[az][il]`` is a DATE or TIMESTAMP and an INT or BIGINT. ``=`` is an argument of the same type as
+the first argument of its class, ``?`` any argument, and a final ``*`` any number of more arguments.
+A result is a type, or a form of an argument's type: ``=1`` the first argument's type, ``@1`` an
+array of it, ``.1`` the type of its elements, ``k1`` and ``v1`` the types of its keys and values.
+The table leaves out types that differ with ANSI mode, and assumes TIMESTAMP_LTZ, the default of
+``spark.sql.timestampType``.
 
->>> result_of("date_add", "zi", unit="hour"), result_of("date_add", "ai"), result_of("max", "a")
-('TIMESTAMP', 'DATE', '=1')
+>>> find_result("date_add", "iz", unit="hour"), find_result("date_add", "ai")
+('TIMESTAMP', 'DATE')
+>>> find_result("max", "a"), find_result("max", "aa")
+('=1', None)
 """
 
 from __future__ import annotations
@@ -90,11 +92,11 @@ def letter_of_key(key: str | None) -> str | None:
 
 
 def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return arguments as one text for `result_of`; None if there are unknown ones among them.
+    """Return arguments as one text for `find_result`; None if there are unknown ones among them.
 
     Args:
         letters: A letter per argument.
-        types: What equals if two arguments of a class have one type.
+        types: A value per argument, equal for arguments of one type.
     """
     first: dict[str, object] = {}
     made: list[str] = []
@@ -109,7 +111,7 @@ def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> s
 
 
 @lru_cache(maxsize=8192)
-def result_of(
+def find_result(
     name: str, letters: str | None, count: int | None = None, unit: str | None = None
 ) -> str | None:
     """Return the result that the table has for a call, or None.
@@ -122,7 +124,7 @@ def result_of(
     """
     if count is None:
         count = len(letters or "") + (unit is not None)
-    rows = [row for row in _rows(name) if row.takes(count)]
+    rows = [row for row in _rows(name) if row.allows(count)]
     for row in rows:
         if row.is_free:
             return row.result
@@ -144,7 +146,7 @@ class Row(NamedTuple):
         """Whether the types of the arguments do not matter."""
         return all(ANY in place for place in self.places)
 
-    def takes(self, count: int) -> bool:
+    def allows(self, count: int) -> bool:
         """Return whether so many arguments match the pattern."""
         return count == len(self.places) or (self.many and count > len(self.places))
 
@@ -172,16 +174,6 @@ def _rows(name: str) -> tuple[Row, ...]:
         _, result, patterns = line.split("\t")
         rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
     return tuple(rows)
-
-
-def table_names() -> list[str]:
-    """Return the names of the functions in the table."""
-    return list(_lines())
-
-
-def rows_of(name: str) -> tuple[Row, ...]:
-    """Return a function's rows."""
-    return _rows(name)
 
 
 def read_pattern(pattern: str, result: str) -> Row:

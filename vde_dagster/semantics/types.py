@@ -2,8 +2,7 @@
 
 The types of calls and operators are those that Spark itself wrote down (`function_types`); types of
 DECIMAL, and of values that become one, follow its rules here. An expression that neither covers has
-no known type. Rules of store assignment are those of ANSI, which Iceberg's tables have whatever a
-session sets.
+no known type. Store assignment follows the rules of ANSI, which Iceberg's tables always use.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from vde_dagster.semantics.function_types import (
     FORMS,
     LAMBDA,
     NULL,
+    find_result,
     letter_of_type,
-    result_of,
     written_letters,
 )
 from vde_dagster.sql.reading import is_star
@@ -193,9 +192,9 @@ def _call(e: exp.Anonymous) -> Type:
     if any(isinstance(argument, exp.Kwarg) for argument in arguments):
         return None
     if any(map(is_star, arguments)):
-        return _of_any_number(name, len(arguments))
+        return _starred_call(name, len(arguments))
     if name in _ALL_ALIKE and arguments:
-        found = _of_values(name, arguments)
+        found = _common_result(name, arguments)
         if found is not None:
             return found
     found = _by_table(name, arguments)
@@ -224,7 +223,7 @@ def _typed_literal(name: str, text: str) -> Type:
     return data_type(f"INTERVAL {' '.join(span)}") if known else None
 
 
-def _of_values(name: str, arguments: list[exp.Expr]) -> Type:
+def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
     if name == "if":
         return common_type(arguments[1:]) if len(arguments) == 3 else None
     kind = common_type(arguments)
@@ -233,11 +232,11 @@ def _of_values(name: str, arguments: list[exp.Expr]) -> Type:
     return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True)
 
 
-def _of_any_number(name: str, least: int) -> Type:
+def _starred_call(name: str, least: int) -> Type:
     """The type of a call that a star gives an unknown number of arguments."""
     if name == "count":
         return data_type("BIGINT")
-    found = {result_of(name, None, count) for count in range(max(least - 1, 1), _MANY)}
+    found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}
     text = found.pop() if len(found) == 1 else None
     return data_type(text) if text is not None else None
 
@@ -254,7 +253,7 @@ def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
     letters = written_letters(
         [_letter(a, kind) for a, kind in zip(rest, kinds, strict=True)], kinds
     )
-    result = result_of(name, letters, len(arguments), unit)
+    result = find_result(name, letters, len(arguments), unit)
     if result is None:
         return None
     form, place = result[0], result[1:]

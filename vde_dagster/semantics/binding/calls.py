@@ -62,7 +62,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """The nodes of a call's arguments; a star is all columns that it stands for, in their order."""
+    """The nodes of a call's arguments, with the columns of a star in its place."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):

@@ -32,8 +32,8 @@ from vde_dagster.semantics.function_types import (
     FORMS,
     LAMBDA,
     NULL,
+    find_result,
     letter_of_key,
-    result_of,
     written_letters,
 )
 
@@ -174,7 +174,7 @@ class Facts:
         rest = arguments if unit is None else arguments[1:]
         kinds = [self.type(argument) for argument in rest]
         letters = written_letters(list(map(_letter, rest, kinds)), kinds)
-        result = result_of(name, letters, len(arguments), unit)
+        result = find_result(name, letters, len(arguments), unit)
         if result is None:
             return None
         if result[0] in FORMS and result[1:].isdigit():

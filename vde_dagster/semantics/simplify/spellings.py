@@ -1,8 +1,9 @@
 """Other spellings of one value: numbers of other types, instants as texts, whole ranges, prefixes.
 
-Spark converts a literal beside a column to a common type. Where that conversion keeps every value,
-literals of one value are one. Pairs of `fixtures/semantics/spark_optimizer.yaml` prove each rule on
-Spark, with ANSI mode and without, in three time zones.
+Spark converts a literal and the column that it is compared with to a common type. Where that
+conversion keeps every value, literals of the same value are equal. Pairs of
+`fixtures/semantics/spark_optimizer.yaml` prove each rule on Spark, with ANSI mode and without, in
+three time zones.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
 
 
 def _instant(literal: Node, other: Node, facts: Facts) -> Node:
-    """A text, DATE or cast beside a time as the TIMESTAMP literal that it is converted to."""
+    """A text, DATE or cast, compared with a time, as the TIMESTAMP literal of the same instant."""
     kind = facts.type(other)
     if kind not in TIMES or other.tag in ("lit", "typed literal"):
         return literal
