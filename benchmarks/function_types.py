@@ -23,13 +23,8 @@ from typing import Any
 from vde_dagster.semantics.function_types import TABLE
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
-from vde_dagster_tests.spark.function_probes import (
-    SparkTypes,
-    compare_calls,
-    function_lines,
-    functions,
-    probed_types,
-)
+from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls, functions
+from vde_dagster_tests.spark.function_table import function_lines, probed_types
 
 HEADER = "# Made by `python -m benchmarks.function_types --write` of Spark {}; do not edit."
 

@@ -109,6 +109,12 @@ def _operation(e: exp.Binary) -> Type:
 
 
 def _element(e: exp.Bracket) -> Type:
+    """The type of `a[0]`, `m['k']` or of a struct's field, `s['f']`."""
+    kind, key = infer(e.this), e.expressions[0]
+    if kind is not None and kind.this == _D.STRUCT and isinstance(key, exp.Literal):
+        name = str(key.this).strip("'\"").lower()
+        found = [f for f in kind.expressions if f.name.lower() == name]
+        return found[0].args.get("kind") if len(found) == 1 else None
     return _by_table("[]", [e.this, *e.expressions])
 
 

@@ -203,6 +203,8 @@ def test_commit_is_quiet_only_where_its_summary_says_so(
             "SELECT a FROM t JOIN (SELECT 'to' || 'day' AS d) USING (d)",
             "a date that it makes of texts",
         ),
+        ("SELECT a FROM t WHERE dt > concat('n', 'o', 'w')", "a date that it makes of texts"),
+        ("SELECT DATE 'to' /* a comment */ 'day'", "'to' 'day'"),
         ("SELECT 'to' || 'day' AS s, 'to''day', r'\\u0074oday' FROM t", None),
         ("SELECT start_date, version FROM t", None),
     ],

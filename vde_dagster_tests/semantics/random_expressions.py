@@ -69,6 +69,10 @@ class Expressions:
                 *(f"(({i}, {j}) IN (({lit}, 1), (2, 2)))", f"({i} IN ('{lit}', '2'))"),
                 *(f"(({i}, {j}) <> ({lit}, 1))", f"(NOT ({i} <=> {lit} AND {j} <=> 1))"),
                 *(f"({p} + 1 > DATE '2024-02-24')", f"(date_add({p}, 1) > '2024-02-24')"),
+                *(f"({i} BETWEEN {lit} AND {lit + 1})", f"({i} IN ({lit}L, {lit + 1}L))"),
+                *(f"({i} = {lit}.0)", f"({i} > {lit}.00)", f"({i} NOT BETWEEN {lit} AND {lit})"),
+                *(f"(left({s}, 1) = 'a')", f"startswith({s}, 'a')", f"({s} = 'a' 'b')"),
+                *(f"({i} / 2 > 1)", f"(CAST({i} AS DOUBLE) / 2 > 1)"),
             ]
         return rng.choice(made)
 
@@ -101,6 +105,8 @@ class Expressions:
                 *(f"datediff({p} + 1, {p})", f"datediff(date_add({p}, 1), {p})", f"round({j}, 0)"),
                 *(f"datediff({p} + INTERVAL '1' DAY, {p})", f"locate('a', {self.text(0)}, 1)"),
                 *(f"datediff(date_sub({p}, -1), {p})", f"locate('a', {self.text(0)})"),
+                *(f"month(add_months({p}, 1))", f"month({p} + INTERVAL '1' MONTH)"),
+                *(f"month({p} + INTERVAL '1 month')", f"month({p} - INTERVAL -1 MONTH)"),
             ]
         return rng.choice(made)
 

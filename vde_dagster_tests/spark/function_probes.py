@@ -1,15 +1,12 @@
-"""The types that Spark gives to calls of its functions, and the table that is made of them.
+"""Probes of Spark's functions: calls with arguments of many types, and the types of their results.
 
-For every function and number of arguments, calls with arguments of many types and literal values
-are analyzed, not run. What a pattern of the table covers is what Spark answered for all probes of
-its letters; a letter stands for columns and literals of its type.
+Calls are analyzed, not run. Random calls compare the package's types with those of Spark.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, product
@@ -23,12 +20,8 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import data_type, type_key
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.function_types import (
-    ANY,
-    CLASSES,
     LAMBDA,
     NULL,
-    write_pattern,
-    written_letters,
 )
 from vde_dagster_tests.spark.registry import EVERYTHING, built_ins, settings
 
@@ -66,7 +59,7 @@ def _literals(letter: str, *texts: str) -> list[Probe]:
 _STRUCT = "STRUCT<x: INT, y: STRING>"
 _ARRAYS = ("INT", "STRING", "BIGINT", "DECIMAL(10,2)", "STRUCT<x: INT>", "ARRAY<DOUBLE>", "DATE")
 _MAPS = (("STRING", "INT"), ("INT", "ARRAY<STRING>"), ("DATE", "DATE"))
-_COLUMNS: list[Probe] = [
+COLUMNS: list[Probe] = [
     *_columns("i", "INT"),
     *_columns("l", "BIGINT"),
     *_columns("d", "DOUBLE"),
@@ -129,12 +122,11 @@ _WITH_UNIT = frozenset(
 )
 _FIELDS = frozenset({"extract", "date_part", "datepart"})
 _PARSED = frozenset({"timestampadd", "timestampdiff", "timediff"})
-_OPERATORS = {
+OPERATORS = {
     **{sign: f"({{0}} {sign} {{1}})" for sign in ("+", "-", "*", "/", "&", "|", "^", "div")},
     "[]": "{0}[{1}]",
     "~": "(~ {0})",
 }
-_SIGNS = {"negative": "(- {0})", "positive": "(+ {0})"}
 _TRIMS = {
     f"trim {side}": (f"trim({side.upper()} FROM {{0}})", f"trim({side.upper()} {{0}} FROM {{1}})")
     for side in ("both", "leading", "trailing")
@@ -142,7 +134,7 @@ _TRIMS = {
 _SKIPPED = frozenset({"generator", "table function", "grouping"})
 _NAMING = frozenset({"struct", "named_struct", "arrays_zip"})
 """Functions whose results have the names of their arguments' columns in them."""
-_MOST = 7
+MOST_ARGUMENTS = 7
 
 
 class SparkTypes:
@@ -154,7 +146,7 @@ class SparkTypes:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        listed = ", ".join(f"CAST(NULL AS {p.type}) AS {p.text}" for p in _COLUMNS)
+        listed = ", ".join(f"CAST(NULL AS {p.type}) AS {p.text}" for p in COLUMNS)
         with settings(session, EVERYTHING):
             session.sql(f"SELECT {listed}").createOrReplaceTempView("probes")
         self._state = session._jsparkSession.sessionState()
@@ -222,13 +214,13 @@ def functions(session: Any) -> dict[str, str | None]:
             and name not in spark_functions.ALIASES
         ):
             found[name] = None
-    return found | dict.fromkeys([*_OPERATORS, *_TRIMS])
+    return found | dict.fromkeys([*OPERATORS, *_TRIMS])
 
 
 def call_text(name: str, arguments: Sequence[str]) -> str:
     """Write a call."""
-    if name in _OPERATORS:
-        return _OPERATORS[name].format(*arguments)
+    if name in OPERATORS:
+        return OPERATORS[name].format(*arguments)
     if name == "extract":
         return f"extract({arguments[0]} FROM {arguments[1]})"
     if name in _TRIMS:
@@ -241,7 +233,7 @@ def call_text(name: str, arguments: Sequence[str]) -> str:
 
 def counts(name: str) -> list[int]:
     """Return the numbers of arguments that a function is probed with."""
-    if name in _OPERATORS:
+    if name in OPERATORS:
         return [1] if name == "~" else [2]
     if name in _TRIMS:
         return [1, 2]
@@ -249,7 +241,7 @@ def counts(name: str) -> list[int]:
         return [3]
     if spark_functions.kind(name) == "ranking":
         return [0]
-    return [n for n in range(_MOST + 1) if spark_functions.takes(name, n)]
+    return [n for n in range(MOST_ARGUMENTS + 1) if spark_functions.takes(name, n)]
 
 
 def units(name: str, count: int) -> list[tuple[str, str]]:
@@ -266,7 +258,7 @@ def probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
     """Yield the arguments that a function is probed with."""
     named = units(name, count)
     if named:
-        rest = [*_COLUMNS, *NULLS, *LITERALS[:6]]
+        rest = [*COLUMNS, *NULLS, *LITERALS[:6]]
         small = [p for p in rest if not p.rare]
         for unit, word in named:
             others = product(rest, small) if count == 3 else ((p,) for p in rest)
@@ -279,8 +271,8 @@ def probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
 
 def _plain_probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
     lambdas = LAMBDAS if name in _WITH_LAMBDA else []
-    common = [p for p in [*_COLUMNS, *NULLS] if not p.rare]
-    rare = [p for p in [*_COLUMNS, *LITERALS] if p.rare]
+    common = [p for p in [*COLUMNS, *NULLS] if not p.rare]
+    rare = [p for p in [*COLUMNS, *LITERALS] if p.rare]
     few = [p for p in common if p.letter in {*"idetazno@", NULL}]
     if count == 0:
         yield ()
@@ -322,167 +314,12 @@ def _plain_probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
 
 def random_probes(count: int, rng: random.Random) -> Iterator[tuple[Probe, ...]]:
     """Yield random arguments for functions that take any number of them."""
-    every = [*_COLUMNS, *NULLS, *LITERALS]
+    every = [*COLUMNS, *NULLS, *LITERALS]
     for number in (count, count + 1, 11):
         for _ in range(100):
             yield tuple(rng.choice(every) for _ in range(number))
         for probe in every:
             yield (probe,) * number
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Arguments and the type of the call with them."""
-
-    given: tuple[Probe, ...]
-    type: str
-
-
-def answers(spark: SparkTypes, name: str, given: Iterable[tuple[Probe, ...]]) -> list[Answer]:
-    """Return Spark's answers to the calls that it takes."""
-    found: list[Answer] = []
-    listed = list(given)
-    for at in range(0, len(listed), 250):
-        part = listed[at : at + 250]
-        types = spark.ask([call_text(name, [p.text for p in one]) for one in part])
-        found += [Answer(one, kind) for one, kind in zip(part, types, strict=True) if kind]
-    return found
-
-
-Letters = tuple[str, ...]
-
-
-def letters_of(given: tuple[Probe, ...], types: dict[str, str]) -> Letters:
-    """Return the letters of arguments, with `SAME` for one whose type stood before."""
-    text = written_letters(
-        [p.letter if len(p.letter) == 1 else NULL for p in given],
-        [types.get(p.text) for p in given],
-    )
-    made = list(text or "")
-    return tuple(p.letter if len(p.letter) > 1 else m for p, m in zip(given, made, strict=True))
-
-
-def results(found: Sequence[Answer], types: dict[str, str]) -> dict[Letters, set[str]]:
-    """Return the results that hold for all answers to the same letters."""
-    alike: dict[Letters, list[Answer]] = {}
-    for answer in found:
-        alike.setdefault(letters_of(answer.given, types), []).append(answer)
-    return {
-        letters: set.intersection(*(_possible(answer, types) for answer in some))
-        for letters, some in alike.items()
-        if _are_enough(letters, some, types)
-    }
-
-
-def _are_enough(letters: Letters, found: Sequence[Answer], types: dict[str, str]) -> bool:
-    """Return whether answers differ in all that the letters stand for.
-
-    A letter of a class needs two types of it, and one that is taken as a literal only two texts.
-    """
-    for place, letter in enumerate(letters):
-        given = [answer.given[place] for answer in found]
-        if letter in CLASSES and len({types.get(p.text) for p in given}) < 2:
-            return False
-        as_literal = letter != NULL and not any(p.type or len(p.letter) > 1 for p in given)
-        if as_literal and len({p.text for p in given}) < 2:
-            return False
-    return True
-
-
-def _possible(answer: Answer, types: dict[str, str]) -> set[str]:
-    """Return the forms of results that give the type of an answer."""
-    if answer.type == "VOID" or data_type(answer.type) is None:
-        return set()
-    found = {answer.type}
-    for n, probe in enumerate(answer.given, 1):
-        forms = {
-            f"={n}": types.get(probe.text),
-            f"@{n}": f"ARRAY<{types.get(probe.text)}>",
-            f".{n}": probe.element,
-            f"k{n}": probe.key,
-            f"v{n}": probe.value,
-        }
-        if probe.letter not in (NULL, LAMBDA) and len(probe.letter) == 1:
-            found |= {form for form, kind in forms.items() if kind == answer.type}
-    return found
-
-
-def table_lines(name: str, made: dict[Letters, set[str]]) -> list[str]:
-    """Write the results of one number of arguments, by their letters, as lines of the table."""
-    left = {letters: possible for letters, possible in made.items() if possible}
-    left = {letters: some for letters, some in left.items() if not {"c", "r"} & {*letters}}
-    lines: list[str] = []
-    while left:
-        best, _ = max(Counter(chain(*left.values())).items(), key=lambda item: (item[1], item[0]))
-        covered = [letters for letters, possible in left.items() if best in possible]
-        lines.append(f"{name}\t{best}\t{' '.join(merged_patterns(covered))}")
-        left = {letters: possible for letters, possible in left.items() if best not in possible}
-    return lines
-
-
-def merged_patterns(covered: Sequence[Letters]) -> list[str]:
-    """Write patterns that match exactly these letters."""
-    rows = [tuple(frozenset({letter}) for letter in letters) for letters in covered]
-    for place in reversed(range(len(rows[0]))):
-        together: dict[Any, frozenset[str]] = {}
-        for row in rows:
-            units = any(len(letter) > 1 for letter in row[place])
-            others = (*row[:place], units, *row[place + 1 :])
-            together[others] = together.get(others, frozenset()) | row[place]
-        rows = [(*o[:place], merged, *o[place + 1 :]) for o, merged in together.items()]
-    return sorted(write_pattern(row) for row in rows)
-
-
-def probed_types(spark: SparkTypes) -> dict[str, str]:
-    """Return Spark's types of the probes by their texts."""
-    listed = [*_COLUMNS, *NULLS, *LITERALS]
-    found = spark.ask([p.text for p in listed])
-    return {p.text: kind for p, kind in zip(listed, found, strict=True) if kind is not None}
-
-
-def function_lines(spark: SparkTypes, session: Any, name: str, types: dict[str, str]) -> list[str]:
-    """Return the lines of one function."""
-    lines: list[str] = []
-    free: dict[int, str] = {}
-    for count in counts(name):
-        found = asked_in_modes(spark, session, name, probes(name, count))
-        texts = {answer.type for answer in found}
-        if len(texts) == 1 and not units(name, count) and (count == 0 or len(found) > 2):
-            free[count] = texts.pop()
-        else:
-            lines += table_lines(name, results(found, types))
-    free = {n: kind for n, kind in free.items() if kind != "VOID" and data_type(kind) is not None}
-    last = free.get(_MOST)
-    many = last is not None and _takes_any_number(spark, session, name, last)
-    for count, kind in free.items():
-        lines.append(f"{name}\t{kind}\t{write_pattern([frozenset({ANY})] * count)}")
-    if many:
-        pattern = write_pattern([frozenset({ANY})] * _MOST, many=True)
-        lines.append(f"{name}\t{last}\t{pattern}")
-    return lines
-
-
-def _takes_any_number(spark: SparkTypes, session: Any, name: str, kind: str) -> bool:
-    """Return whether a function has one type with more arguments than are tried one by one."""
-    if name in _OPERATORS or spark_functions.argument_counts(name)[1] is not None:
-        return False
-    more = asked_in_modes(spark, session, name, random_probes(_MOST, random.Random(name)))
-    return {answer.type for answer in more} == {kind}
-
-
-def asked_in_modes(
-    spark: SparkTypes, session: Any, name: str, given: Iterable[tuple[Probe, ...]]
-) -> list[Answer]:
-    """Return the answers of all modes; of arguments whose types differ there are two."""
-    listed = list(dict.fromkeys(given))
-    found: dict[Answer, None] = {}
-    for mode in MODES.values():
-        with settings(session, mode | EVERYTHING), errors_of_java():
-            found |= dict.fromkeys(answers(spark, name, listed))
-        # What the first mode refuses is asked for in part: most of it is refused again.
-        taken = {answer.given for answer in found}
-        listed = [one for n, one in enumerate(listed) if one in taken or n % 7 == 0]
-    return list(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +340,7 @@ class Sample:
 def random_calls(session: Any, rng: random.Random, number: int) -> list[str]:
     """Return random calls of all functions by all of their names, operators among them."""
     names = [*functions(session), *(n for n in spark_functions.ALIASES if n.isidentifier())]
-    every = [*_COLUMNS, *NULLS, *LITERALS]
+    every = [*COLUMNS, *NULLS, *LITERALS]
     found: list[str] = []
     for _ in range(number):
         name = rng.choice(names)
@@ -522,7 +359,7 @@ def random_calls(session: Any, rng: random.Random, number: int) -> list[str]:
 
 def compare_calls(spark: SparkTypes, session: Any, rng: random.Random, number: int) -> Sample:
     """Type random calls here and by Spark, in all modes."""
-    schema = {"probes": {p.text: p.type for p in _COLUMNS}}
+    schema = {"probes": {p.text: p.type for p in COLUMNS}}
     calls = random_calls(session, rng, number)
     ours = [_type_here(call, schema) for call in calls]
     taken: set[str] = set()

@@ -174,7 +174,10 @@ def _is_composed(node: exp.Expr) -> bool:
     from vde_dagster.sql.reading import name_of_call
 
     made = isinstance(node, exp.DPipe) or name_of_call(node) in _MAKES_TEXT
-    return made and node.find(exp.Column) is None and any(map(_is_part, _texts(node)))
+    if not made or node.find(exp.Column) is not None:
+        return False
+    texts = _texts(node)
+    return any(map(_is_part, texts)) or _SPECIAL_INSTANT.fullmatch("".join(texts)) is not None
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:

@@ -153,26 +153,34 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
     return binder.terms.make("typed literal", name, text)
 
 
-_ONE_UNIT = re.compile(
-    r"(?P<sign>[+-]?)(?P<quote>'?)\s*(?P<value>[+-]?\d{1,9})\s*(?P=quote) (?P<unit>[A-Z]+)"
+_COUNTED = re.compile(
+    r"(?P<sign>[+-]?)(?P<quote>'?)\s*(?P<value>[+-]?\d{1,9})\s*(?P=quote)\s+"
+    r"(?P<unit>year|month|week|day|hour|minute|second)s?\b\s*",
+    re.IGNORECASE,
 )
-_IN_TEXT = re.compile(
-    r"'\s*(?:interval\s+)?(?P<value>[+-]?\d{1,9})\s+(?P<unit>[a-z]+?)s?\s*'", re.I
-)
-_SPAN_UNITS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+_IN_TEXT = re.compile(r"'\s*(?:interval\s+)?([^']*?)\s*'", re.IGNORECASE)
 
 
 def _normal_interval(text: str) -> str:
-    """One whole number of one unit in one spelling; any other text as it is.
+    """Whole numbers of units in one spelling; any other text as it is.
 
     >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
     ('1 DAY', '1 DAY', '-1 MONTH')
+    >>> _normal_interval("'1 day 2 hours'"), _normal_interval("'1-2' YEAR TO MONTH")
+    ('1 DAY 2 HOUR', "'1-2' YEAR TO MONTH")
     """
-    found = _ONE_UNIT.fullmatch(text) or _IN_TEXT.fullmatch(text)
-    if found is None or found["unit"].upper() not in _SPAN_UNITS:
-        return text
-    value = int(found["value"])
-    return f"{-value if found.groupdict().get('sign') == '-' else value} {found['unit'].upper()}"
+    quoted = _IN_TEXT.fullmatch(text)
+    inner = quoted[1] if quoted is not None else text
+    pieces: list[str] = []
+    at = 0
+    while at < len(inner):
+        found = _COUNTED.match(inner, at)
+        if found is None:
+            return text
+        value = int(found["value"])
+        pieces.append(f"{-value if found['sign'] == '-' else value} {found['unit'].upper()}")
+        at = found.end()
+    return " ".join(pieces) or text
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:

@@ -1,0 +1,197 @@
+"""The table of types of functions, made of what Spark answers to probes.
+
+A pattern of the table covers what Spark answered alike for all probes of its letters, with ANSI
+mode and without. A letter stands for columns and for literals of its type.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics._sqlglot import data_type
+from vde_dagster.semantics.function_types import (
+    ANY,
+    CLASSES,
+    LAMBDA,
+    NULL,
+    write_pattern,
+    written_letters,
+)
+from vde_dagster_tests.spark.function_probes import (
+    COLUMNS,
+    LITERALS,
+    MODES,
+    MOST_ARGUMENTS,
+    NULLS,
+    OPERATORS,
+    Probe,
+    SparkTypes,
+    call_text,
+    counts,
+    errors_of_java,
+    probes,
+    random_probes,
+    units,
+)
+from vde_dagster_tests.spark.registry import EVERYTHING, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Arguments and the type of the call with them."""
+
+    given: tuple[Probe, ...]
+    type: str
+
+
+def answers(spark: SparkTypes, name: str, given: Iterable[tuple[Probe, ...]]) -> list[Answer]:
+    """Return Spark's answers to the calls that it takes."""
+    found: list[Answer] = []
+    listed = list(given)
+    for at in range(0, len(listed), 250):
+        part = listed[at : at + 250]
+        types = spark.ask([call_text(name, [p.text for p in one]) for one in part])
+        found += [Answer(one, kind) for one, kind in zip(part, types, strict=True) if kind]
+    return found
+
+
+Letters = tuple[str, ...]
+
+
+def letters_of(given: tuple[Probe, ...], types: dict[str, str]) -> Letters:
+    """Return the letters of arguments, with `SAME` for one whose type stood before."""
+    text = written_letters(
+        [p.letter if len(p.letter) == 1 else NULL for p in given],
+        [types.get(p.text) for p in given],
+    )
+    made = list(text or "")
+    return tuple(p.letter if len(p.letter) > 1 else m for p, m in zip(given, made, strict=True))
+
+
+def results(found: Sequence[Answer], types: dict[str, str]) -> dict[Letters, set[str]]:
+    """Return the results that hold for all answers to the same letters."""
+    alike: dict[Letters, list[Answer]] = {}
+    for answer in found:
+        alike.setdefault(letters_of(answer.given, types), []).append(answer)
+    return {
+        letters: set.intersection(*(_possible(answer, types) for answer in some))
+        for letters, some in alike.items()
+        if _are_enough(letters, some, types)
+    }
+
+
+def _are_enough(letters: Letters, found: Sequence[Answer], types: dict[str, str]) -> bool:
+    """Return whether answers differ in all that the letters stand for.
+
+    A letter of a class needs two types of it, and one that is taken as a literal only two texts.
+    """
+    for place, letter in enumerate(letters):
+        given = [answer.given[place] for answer in found]
+        if letter in CLASSES and len({types.get(p.text) for p in given}) < 2:
+            return False
+        as_literal = letter != NULL and not any(p.type or len(p.letter) > 1 for p in given)
+        if as_literal and len({p.text for p in given}) < 2:
+            return False
+    return True
+
+
+def _possible(answer: Answer, types: dict[str, str]) -> set[str]:
+    """Return the forms of results that give the type of an answer."""
+    if answer.type == "VOID" or data_type(answer.type) is None:
+        return set()
+    found = {answer.type}
+    for n, probe in enumerate(answer.given, 1):
+        forms = {
+            f"={n}": types.get(probe.text),
+            f"@{n}": f"ARRAY<{types.get(probe.text)}>",
+            f".{n}": probe.element,
+            f"k{n}": probe.key,
+            f"v{n}": probe.value,
+        }
+        if probe.letter not in (NULL, LAMBDA) and len(probe.letter) == 1:
+            found |= {form for form, kind in forms.items() if kind == answer.type}
+    return found
+
+
+def table_lines(name: str, made: dict[Letters, set[str]]) -> list[str]:
+    """Write the results of one number of arguments, by their letters, as lines of the table."""
+    left = {letters: possible for letters, possible in made.items() if possible}
+    left = {letters: some for letters, some in left.items() if not {"c", "r"} & {*letters}}
+    lines: list[str] = []
+    while left:
+        best, _ = max(Counter(chain(*left.values())).items(), key=lambda item: (item[1], item[0]))
+        covered = [letters for letters, possible in left.items() if best in possible]
+        lines.append(f"{name}\t{best}\t{' '.join(merged_patterns(covered))}")
+        left = {letters: possible for letters, possible in left.items() if best not in possible}
+    return lines
+
+
+def merged_patterns(covered: Sequence[Letters]) -> list[str]:
+    """Write patterns that match exactly these letters."""
+    rows = [tuple(frozenset({letter}) for letter in letters) for letters in covered]
+    for place in reversed(range(len(rows[0]))):
+        together: dict[Any, frozenset[str]] = {}
+        for row in rows:
+            units = any(len(letter) > 1 for letter in row[place])
+            others = (*row[:place], units, *row[place + 1 :])
+            together[others] = together.get(others, frozenset()) | row[place]
+        rows = [(*o[:place], merged, *o[place + 1 :]) for o, merged in together.items()]
+    return sorted(write_pattern(row) for row in rows)
+
+
+def probed_types(spark: SparkTypes) -> dict[str, str]:
+    """Return Spark's types of the probes by their texts."""
+    listed = [*COLUMNS, *NULLS, *LITERALS]
+    found = spark.ask([p.text for p in listed])
+    return {p.text: kind for p, kind in zip(listed, found, strict=True) if kind is not None}
+
+
+def function_lines(spark: SparkTypes, session: Any, name: str, types: dict[str, str]) -> list[str]:
+    """Return the lines of one function."""
+    lines: list[str] = []
+    free: dict[int, str] = {}
+    for count in counts(name):
+        found = asked_in_modes(spark, session, name, probes(name, count))
+        texts = {answer.type for answer in found}
+        if len(texts) == 1 and not units(name, count) and (count == 0 or len(found) > 2):
+            free[count] = texts.pop()
+        else:
+            lines += table_lines(name, results(found, types))
+    free = {n: kind for n, kind in free.items() if kind != "VOID" and data_type(kind) is not None}
+    last = free.get(MOST_ARGUMENTS)
+    many = last is not None and _takes_any_number(spark, session, name, last)
+    for count, kind in free.items():
+        lines.append(f"{name}\t{kind}\t{write_pattern([frozenset({ANY})] * count)}")
+    if many:
+        pattern = write_pattern([frozenset({ANY})] * MOST_ARGUMENTS, many=True)
+        lines.append(f"{name}\t{last}\t{pattern}")
+    return lines
+
+
+def _takes_any_number(spark: SparkTypes, session: Any, name: str, kind: str) -> bool:
+    """Return whether a function has one type with more arguments than are tried one by one."""
+    if name in OPERATORS or spark_functions.argument_counts(name)[1] is not None:
+        return False
+    more = asked_in_modes(spark, session, name, random_probes(MOST_ARGUMENTS, random.Random(name)))
+    return {answer.type for answer in more} == {kind}
+
+
+def asked_in_modes(
+    spark: SparkTypes, session: Any, name: str, given: Iterable[tuple[Probe, ...]]
+) -> list[Answer]:
+    """Return the answers of all modes; of arguments whose types differ there are two."""
+    listed = list(dict.fromkeys(given))
+    found: dict[Answer, None] = {}
+    for mode in MODES.values():
+        with settings(session, mode | EVERYTHING), errors_of_java():
+            found |= dict.fromkeys(answers(spark, name, listed))
+        # What the first mode refuses is asked for in part: most of it is refused again.
+        taken = {answer.given for answer in found}
+        listed = [one for n, one in enumerate(listed) if one in taken or n % 7 == 0]
+    return list(found)
