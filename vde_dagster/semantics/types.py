@@ -167,6 +167,18 @@ def _decimal(whole: int, scale: int) -> Type:
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
 
+_PADDED = (_D.CHAR, _D.VARCHAR)
+
+
+def _cast(e: exp.Cast) -> Type:
+    """The type of a cast: Spark casts to STRING in place of CHAR and VARCHAR."""
+    kind: exp.DataType = e.args["to"]
+    if kind.this in _PADDED:
+        return data_type("STRING")
+    inside = any(part.this in _PADDED for part in kind.find_all(exp.DataType))
+    return None if kind.expressions and inside else kind
+
+
 def _case(e: exp.Case) -> Type:
     values = [branch.args["true"] for branch in e.args["ifs"]]
     default = e.args.get("default")
@@ -321,7 +333,7 @@ _RULES: dict[type, Callable[..., Type]] = {
     **dict.fromkeys((exp.Paren, exp.Alias, exp.Window, exp.Filter), _inner),
     **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup), _inner),
     **dict.fromkeys(_SIGNS, _operation),
-    **dict.fromkeys((exp.Cast, exp.TryCast), lambda e: e.args["to"]),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     exp.Case: _case,
     exp.Anonymous: _call,
     exp.CurrentDate: lambda e: data_type("DATE"),

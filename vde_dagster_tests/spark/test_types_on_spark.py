@@ -36,6 +36,7 @@ datediff(MICROSECOND, ts, ts); date_diff(DAY, ts, ts); datediff(DATE '2024-01-01
 timestampadd(DAY, 1, CAST(ts AS TIMESTAMP_NTZ)); timestampdiff(YEAR, ts, ts); extract(DAY FROM ts)
 extract(SECOND FROM ts); date_part('SECONDS', ts); date_part('year', ts); element_at(tags, 1)
 array_append(tags, 'x'); sort_array(tags); flatten(array(tags)); filter(tags, x -> x = 'a')
+CAST(id AS VARCHAR(3)); status::CHAR(9); TRY_CAST(tags AS ARRAY<VARCHAR(3)>);
 to_number('1', '99.9'); round(amount, 1); round(1.25, 1); sum(DISTINCT id) OVER ()
 id & 1; id << 2; ~id; 'a' || id; concat(tags, tags); concat(X'1F', X'1F'); status + 1; - status
  CAST(id AS DECIMAL(9, 2)); CAST(status AS DATE)
@@ -102,6 +103,29 @@ def test_types_of_random_calls_are_those_of_spark(spark_engine: SparkEngine) -> 
     print(f"seed {seed}: {found.asked} calls, {found.known} of a known type")
     assert found.wrong == (), f"seed {seed}: " + "\n".join(found.wrong)
     assert found.known > found.asked / 2, f"seed {seed}"
+
+
+RELATIONS = (
+    "SELECT * FROM VALUES (1), (2.5)",
+    "SELECT * FROM VALUES (NULL, 2S), (1, 3)",
+    "SELECT * FROM VALUES ('a', X'1F'), (NULL, X'20')",
+    "SELECT * FROM VALUES (DATE '2024-01-01'), (TIMESTAMP '2024-01-01')",
+    "SELECT * FROM (SELECT 1 AS a) FULL JOIN (SELECT 2L AS a) USING (a)",
+    "SELECT * FROM (SELECT 1 AS a) LEFT JOIN (SELECT 2L AS a) USING (a)",
+    "SELECT * FROM (SELECT 1 AS a) RIGHT JOIN (SELECT 2L AS a) USING (a)",
+    "SELECT 1 AS a UNION ALL SELECT 2L",
+    "SELECT 1 AS a UNION ALL SELECT 2.5",
+    "SELECT window.start, window(ts, '1 day').end, count(*) FROM VALUES (now()) AS v(ts) "
+    "GROUP BY window(ts, '1 day')",
+    "SELECT explode(array(1, 2L)), 'x' AS y",
+    "SELECT * FROM (SELECT 1 AS k, 'a' AS c, 2.5 AS v) PIVOT (sum(v), max(k) FOR c IN ('a', 'b'))",
+)
+
+
+def test_types_of_relations_are_those_of_spark(spark_engine: SparkEngine) -> None:
+    wrong = [line for text in RELATIONS for line in _wrong(spark_engine.session, text, text, {})]
+    assert wrong == [], "\n".join(wrong)
+    assert sum(_known(text, {}) for text in RELATIONS) > len(RELATIONS) / 2
 
 
 def test_types_of_documented_examples_are_those_of_spark(spark_engine: SparkEngine) -> None:

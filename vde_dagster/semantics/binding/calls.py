@@ -267,6 +267,8 @@ def _own_name(e: exp.Expr) -> str | None:
 
 
 def _named_struct(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
+    if any(map(is_star, e.expressions)):
+        return call(binder.terms, "named_struct", *bound_arguments(binder, e, scope))
     parts: list[Any] = []
     for index, item in enumerate(e.expressions):
         name = None
