@@ -321,7 +321,10 @@ def _type_of_literal(node: Node) -> str | None:
         return TEXT
     if integer(node) is not None:
         return INT
-    return _SUFFIXES.get(text[-1:]) if text[:-1].lstrip("-").isdigit() else None
+    number = text[:-1].lstrip("-")
+    if text[-1:] in "DF":
+        number = number.replace(".", "", 1)
+    return _SUFFIXES.get(text[-1:]) if number.isdigit() else None
 
 
 _D = exp.DType
