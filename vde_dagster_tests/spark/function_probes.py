@@ -57,7 +57,16 @@ def _literals(letter: str, *texts: str) -> list[Probe]:
 
 
 _STRUCT = "STRUCT<x: INT, y: STRING>"
-_ARRAYS = ("INT", "STRING", "BIGINT", "DECIMAL(10,2)", "STRUCT<x: INT>", "ARRAY<DOUBLE>", "DATE")
+_ARRAYS = (
+    "INT",
+    "STRING",
+    "BIGINT",
+    "DECIMAL(10,2)",
+    "STRUCT<x: INT>",
+    "ARRAY<DOUBLE>",
+    "DATE",
+    "ARRAY<STRING>",
+)
 _MAPS = (("STRING", "INT"), ("INT", "ARRAY<STRING>"), ("DATE", "DATE"))
 COLUMNS: list[Probe] = [
     *_columns("i", "INT"),
@@ -104,7 +113,9 @@ LITERALS = [
     ),
     *_literals("o", "true", "false"),
     *_literals("a", "DATE'2020-01-01'"),
-    *_literals("@", "array(0.25D, 0.5D)", "array(0.1D)", "array('a')"),
+    Probe("@", "array(0.25D, 0.5D)", element="DOUBLE", rare=True),
+    Probe("@", "array(0.1D)", element="DOUBLE", rare=True),
+    Probe("@", "array('a')", element="STRING", rare=True),
 ]
 _SHORT = [
     p for p in LITERALS if p.text in {"1", "2", "0.5", "1.0", "'a'", "'1'", "'year'", "'999'"}
@@ -286,9 +297,11 @@ def _plain_probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
         yield from product(_SHORT, _SHORT)
     elif count == 3:
         yield from product(few, few, [*few, *lambdas])
-        for one, two in product(few[:5], few[:5]):
-            for literal in _SHORT:
-                yield from ((literal, one, two), (one, literal, two), (one, two, literal))
+        fewer = [p for p in few if p.letter in {*"idtz"}]
+        for one, two, literal in product(fewer, fewer, LITERALS):
+            yield from ((literal, one, two), (one, literal, two), (one, two, literal))
+        for one, two in product(LITERALS, _SHORT):
+            yield from ((p, *given) for p in fewer for given in ((one, two), (two, one)))
         by_letter = {p.letter: p for p in few}
         number, text, truth = (by_letter[letter] for letter in "ito")
         for p in [*common, *(p for p in rare if p.type)]:

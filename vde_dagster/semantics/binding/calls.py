@@ -100,9 +100,8 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         name = "coalesce"
     if name in _BY_UNIT and len(arguments) == 3:
         name = _BY_UNIT[name]
-    if name in _TRIMMED and len(arguments) == 2 and _is_blank(arguments[0]):
-        del arguments[0]
-        return call(binder.terms, _TRIMMED[name], *arguments)
+    if name.startswith("trim ") and len(arguments) == 2 and _is_blank(arguments[0]):
+        return call(binder.terms, _TRIMMED[name], arguments[1])
     if name == "left" and len(arguments) == 2:
         name = "substring"
         arguments.insert(1, binder.terms.number(1))
