@@ -174,7 +174,7 @@ def _normal_interval(text: str) -> str:
     at = 0
     while at < len(inner):
         found = _COUNTED.match(inner, at)
-        if found is None:
+        if found is None or (found["sign"] and not found["value"].isdigit()):
             return text
         value = int(found["value"])
         pieces.append(f"{-value if found['sign'] == '-' else value} {found['unit'].upper()}")
