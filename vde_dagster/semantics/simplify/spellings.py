@@ -186,6 +186,16 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
+    """The whole number that an operand of `/` is before it becomes a DOUBLE, or the operand."""
+    if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
+        found = _NUMBER.fullmatch(node.parts[1])
+        suffix = (found[2] or "").upper() if found is not None else ""
+        exact = suffix in ("L", "S", "Y", "D") or (not suffix and "E" in node.parts[1])
+        value = Decimal(found[1]) if found is not None and exact else None
+        # A zero may have a sign, which a quotient keeps.
+        if value is not None and value and value == int(value) and abs(value) < _LARGEST_INT:
+            return facts.terms.number(int(value))
+        return node
     plain = node.tag == "cast" and not node.parts[0] and node.parts[1] == DOUBLE
     return node.parts[2] if plain and facts.type(node.parts[2]) in WHOLE else node
 
