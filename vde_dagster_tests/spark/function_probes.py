@@ -209,7 +209,9 @@ def errors_of_java() -> Iterator[None]:
 
 
 def _type_of(expression: Any) -> str | None:
-    return str(expression.dataType().sql()) if expression.resolved() else None
+    return (
+        str(expression.dataType().sql()).replace(" NOT NULL", "") if expression.resolved() else None
+    )
 
 
 def functions(session: Any) -> dict[str, str | None]:
