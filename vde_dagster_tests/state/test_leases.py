@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
 
-from vde_dagster.errors import ConflictError, LeaseLostError
+from vde_dagster.errors import ConflictError, LeaseLostError, StoreError
 from vde_dagster.state import StateStore
-from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.db.leases import Lease, LeaseStore
+from vde_dagster.state.db.processes import has_ended, own_process
 from vde_dagster_tests.state.builders import FakeClock
 
 
@@ -41,6 +45,74 @@ def test_dead_owner_is_replaced_and_can_write_nothing_late(
         store.leases.heartbeat(dead)
     store.leases.release(dead)
     check(store, heir)
+
+
+TAKEN = """
+import os, signal, sys
+from vde_dagster.state import StateStore
+store = StateStore.open({url!r})
+store.leases.acquire("environment/prod", "anna", ttl_seconds=3600)
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lease_ends_at_once_when_its_owners_process_ends(url: str) -> None:
+    """A process that is killed, or ends on a full disk, cannot give it back."""
+    store = StateStore.open(url)
+    command = [sys.executable, "-c", TAKEN.format(url=url)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"taken\n"
+        with pytest.raises(ConflictError, match="being worked on by anna"):
+            store.leases.acquire("environment/prod", "ben")
+        owner.kill()
+        os.waitid(os.P_PID, owner.pid, os.WEXITED | os.WNOWAIT)  # It has ended, unseen so far.
+        heir = store.leases.acquire("environment/prod", "ben")
+    assert heir.token == 2
+    check(store, heir)
+    with pytest.raises(LeaseLostError):
+        check(store, Lease("environment/prod", "anna", 1))
+    store.close()
+
+
+def test_a_lease_that_could_not_be_given_back_is_free_for_its_process(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = store.leases.acquire("environment/prod", "anna", ttl_seconds=3600)
+
+    def full(*arguments: object) -> None:
+        raise StoreError("the state store has no space left", hint="free some")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LeaseStore, "_give_back", full)
+        with pytest.raises(StoreError, match="no space"):
+            store.leases.release(lease)
+    assert store.leases.acquire("environment/prod", "ben").token == 2
+    with pytest.raises(ConflictError):
+        store.leases.acquire("environment/prod", "carl")
+
+
+def test_only_a_process_that_is_known_to_have_ended_has() -> None:
+    own = own_process()
+    assert own is not None
+    boot, namespace, pid, start = own.split()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    gone = str(ended.pid)
+    assert has_ended(f"{boot} {namespace} {gone} {start}")
+    assert has_ended(f"{boot} {namespace} {pid} 1")  # its id is another process's by now
+    assert not has_ended(own)
+    for unknown in (
+        None,
+        "",
+        "a b c",
+        f"other {namespace} {gone} {start}",
+        f"{boot} pid:[1] {gone} {start}",
+        f"{boot} {namespace} -{gone} {start}",
+        f"{boot} {namespace} {10**30} {start}",
+    ):
+        assert not has_ended(unknown), unknown
 
 
 def test_heartbeat_prolongs(store: StateStore, clock: FakeClock) -> None:

@@ -3,7 +3,8 @@
 A lease is a row with an owner, an end, and a token that grows with every change of owner. Work
 renews it by heartbeat; whoever finds it past its end takes it over under a higher token. Commits
 carry their token (`LeaseStore.check`), so an owner who stalled past its end can write nothing late
-(Kleppmann, "How to do distributed locking", 2016: fencing tokens).
+(Kleppmann, "How to do distributed locking", 2016: fencing tokens). A lease ends before its time
+where its owner's process is known to have ended: killed, or without room to give the lease back.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from vde_dagster.base.times import instant_text
-from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
+from vde_dagster.errors import ConflictError, LeaseLostError, NotAllowedError, VdeError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, lock_rows
+from vde_dagster.state.db.processes import has_ended, own_process
 
 DEFAULT_TTL_SECONDS = 60.0
 
@@ -30,6 +34,10 @@ _UPDATE = update(schema.leases).where(schema.leases.c.resource == bindparam("of"
 _RELEASE = _UPDATE.where(
     schema.leases.c.token == bindparam("of_token"), schema.leases.c.owner == bindparam("of_owner")
 )
+
+
+_GIVEN_UP: set[tuple[str, str, int]] = set()
+"""Leases (database, resource, token) that this process no longer needs and could not give back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,8 @@ def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is being worked on by {holder}, whose lease runs until "
         f"{instant_text(until)}",
-        hint="wait until it is done; a lease whose owner died ends by itself",
+        hint="wait until it is done; a lease ends at once when its owner's process ends on this "
+        "machine, and a minute after one on another machine",
     )
 
 
@@ -73,32 +82,67 @@ class LeaseStore:
         """
         deadline = self.database.clock.now() + timedelta(seconds=wait_seconds)
         while True:
-            lease, holder, until = self.database.run_transaction(
-                lambda conn: self._try_acquire(conn, resource, owner, ttl_seconds),
-                name="lease.acquire",
-            )
+            lease, holder, until = self._acquire(resource, owner, ttl_seconds)
             if lease is not None:
                 return lease
             if self.database.clock.now() >= deadline:
                 raise _busy(resource, holder, until)
             self.database.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
 
-    def _try_acquire(
-        self, conn: Connection, resource: str, owner: str, ttl_seconds: float
+    def _acquire(
+        self, resource: str, owner: str, ttl_seconds: float
     ) -> tuple[Lease | None, str, datetime]:
+        def work(conn: Connection, *, by_time: bool) -> tuple[Lease | None, str, datetime]:
+            return self._try_acquire(conn, resource, owner, ttl_seconds, by_time=by_time)
+
+        name = "lease.acquire"
+        try:
+            return self.database.run_transaction(partial(work, by_time=False), name=name)
+        except NotAllowedError:
+            # A login that may not take another's lease before its time waits until then.
+            return self.database.run_transaction(partial(work, by_time=True), name=name)
+
+    def _try_acquire(
+        self,
+        conn: Connection,
+        resource: str,
+        owner: str,
+        ttl_seconds: float,
+        *,
+        by_time: bool = False,
+    ) -> tuple[Lease | None, str, datetime]:
+        """Take a lease, or return its holder and its end.
+
+        Args:
+            by_time: Whether a lease whose owner's process has ended is its owner's until its end.
+        """
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
         row = conn.execute(_LEASE, {"of": resource}).one_or_none()
-        times = {"acquired_at": now, "heartbeat_at": now, "expires_at": until}
+        times = {
+            "acquired_at": now,
+            "heartbeat_at": now,
+            "expires_at": until,
+            "process": own_process(),
+        }
         if row is None:
             conn.execute(_INSERT, {"resource": resource, "owner": owner, "token": 1, **times})
             return Lease(resource, owner, 1), owner, until
         held = row.owner is not None and row.expires_at > now
         if held and row.owner != owner:
-            return None, row.owner, row.expires_at
+            if by_time or not self._is_over(row):
+                return None, row.owner, row.expires_at
+            held = False
         token = row.token if held else row.token + 1
         conn.execute(_UPDATE, {"of": resource, "owner": owner, "token": token, **times})
         return Lease(resource, owner, token), owner, until
+
+    def _is_over(self, row: Any) -> bool:
+        """Say whether a lease's owner has ended, or could not give it back, before its end."""
+        return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
+
+    def _named(self, resource: str, token: int) -> tuple[str, str, int]:
+        return str(self.database.engine.url), resource, token
 
     def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
         """Renew a lease.
@@ -116,10 +160,17 @@ class LeaseStore:
         self.database.run_transaction(work, name="lease.heartbeat")
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; one that was lost is left to its new owner."""
-        self.database.run_transaction(
-            lambda conn: self._give_back(conn, lease), name="lease.release"
-        )
+        """Give a lease back; one that was lost is left to its new owner.
+
+        Where that fails, as on a full disk, the lease ends for this process all the same.
+        """
+        try:
+            self.database.run_transaction(
+                lambda conn: self._give_back(conn, lease), name="lease.release"
+            )
+        except VdeError:
+            _GIVEN_UP.add(self._named(lease.resource, lease.token))
+            raise
 
     def _give_back(self, conn: Connection, *leases: Lease) -> None:
         ended = {"owner": None, "expires_at": self.database.clock.now()}

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant, Texts
 
-SCHEMA_VERSION = "0021"
+SCHEMA_VERSION = "0022"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -320,6 +320,8 @@ leases = Table(
     Column("expires_at", Instant, nullable=False),
     # The login that has it, where roles are; see `state.db.write_guards`.
     Column("db_user", String(255)),
+    # The owner's process, by which others on its machine see that it has ended.
+    Column("process", String(255)),
 )
 
 publications = Table(

@@ -1,0 +1,14 @@
+"""The process that holds a lease."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0022"
+down_revision = "0021"
+
+
+def upgrade() -> None:
+    """Add its column; leases taken before end by their time."""
+    op.add_column("vde_leases", sa.Column("process", sa.String(255)))
