@@ -77,6 +77,20 @@ One that leaves the rest for a later call returns the number up to which it took
 _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 
+class PartlyTakenError(Exception):
+    """A failure of an exporter behind records that it took.
+
+    Args:
+        taken: The number up to which records count as taken.
+        error: The error that the user gets.
+    """
+
+    def __init__(self, taken: int, error: ExecutionError) -> None:
+        super().__init__(error.message)
+        self.taken = taken
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """The result of an exporter's call; `forgotten` records were gone before it came for them."""
@@ -114,6 +128,10 @@ def deliver(workspace: Workspace, consumer: str, exporter: Exporter, again: str)
     while records := outbox.since(last, MOST_RECORDS):
         try:
             taken = exporter(workspace, records)
+        except PartlyTakenError as part:
+            if part.taken > last:
+                outbox.move_cursor(consumer, part.taken)
+            raise part.error from part
         except VdeError:
             raise
         except Exception as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -174,44 +175,211 @@ def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
     assert "__dev." in ended["name"]
 
 
-def test_a_receiver_that_is_down_gets_all_of_it_later_and_the_same_ids(shop: ProjectFolder) -> None:
-    got: list[dict[str, Any]] = []
+class Receiver:
+    """A receiver over HTTP that answers as a test wants.
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            # It is up for five events, then down until it is started again.
-            self.send_response(500 if len(got) == 6 else 200)
-            self.end_headers()
+    Args:
+        answers: Returns the status for an event.
+    """
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.taken: list[dict[str, Any]] = []
+        self.answers: Callable[[dict[str, Any]], int] = lambda event: 200
+        receiver = self
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    url = f"http://127.0.0.1:{server.server_port}"
-    transport = f"{{ type = 'http', url = '{url}', timeout = 2, retry = {{ total = 0 }} }}"
-    settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {transport}\n"
-    shop.write("pyproject.toml", settings)
-    with open_fake(shop.root) as workspace:
-        server.server_close()
-        workspace.apply(workspace.plan("prod"))
-        with pytest.raises(ExecutionError, match="exporter 'openlineage' failed"):
-            export(workspace, "openlineage")
-        assert not got
-        server = ThreadingHTTPServer(("127.0.0.1", server.server_port), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            with pytest.raises(ExecutionError, match="exporter 'openlineage' failed"):
-                export(workspace, "openlineage")
-            first = list(got)
-            export(workspace, "openlineage")
-            assert got[6 : 6 + 6] == first, "what comes again is the same"
-            assert export(workspace, "openlineage").records == 0
-        finally:
-            server.shutdown()
-            server.server_close()
-    for event in got:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                receiver.got.append(event)
+                status = receiver.answers(event)
+                if status == 200:
+                    receiver.taken.append(event)
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Log nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+
+    def listen(self, folder: ProjectFolder) -> None:
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        transport = f"{{ type = 'http', url = '{url}', timeout = 2, retry = {{ total = 0 }} }}"
+        settings = f"[tool.vde]\nname = 'shop'\n[tool.vde.openlineage]\ntransport = {transport}\n"
+        folder.write("pyproject.toml", settings)
+        self.thread.start()
+
+
+@pytest.fixture
+def receiver(shop: ProjectFolder) -> Iterator[Receiver]:
+    found = Receiver()
+    found.listen(shop)
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    for event in found.got:
         judge(event)
+
+
+def test_a_receiver_that_is_down_gets_the_rest_later_and_the_same_ids(
+    shop: ProjectFolder, receiver: Receiver
+) -> None:
+    receiver.answers = lambda event: 503 if len(receiver.got) > 5 else 200
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match="exporter 'openlineage' failed at record"):
+            export(workspace, "openlineage")
+        taken = list(receiver.taken)
+        assert len(taken) == 5
+        moved = workspace.store.outbox.cursor("openlineage")
+        assert moved > 0, "what was acknowledged counts"
+        with pytest.raises(ExecutionError, match="exporter 'openlineage' failed at record"):
+            export(workspace, "openlineage")
+        assert workspace.store.outbox.cursor("openlineage") == moved
+        receiver.answers = lambda event: 200
+        receiver.taken.clear()
+        export(workspace, "openlineage")
+        again = [one for one in receiver.taken if one in taken]
+        assert len(again) < 3, "only events of the record at which it stopped come again"
+        assert export(workspace, "openlineage").records == 0
+    runs = [one["eventType"] for one in (*taken, *receiver.taken) if "run" in one]
+    assert runs.count("COMPLETE") >= 6
+
+
+@pytest.mark.parametrize("status", [422, 400, 500])
+def test_an_event_that_the_receiver_refuses_is_reported_and_does_not_block(
+    shop: ProjectFolder, receiver: Receiver, status: int
+) -> None:
+    def answers(event: dict[str, Any]) -> int:
+        poison = event.get("job", {}).get("name") == "marts.daily"
+        return status if poison and event.get("eventType") == "START" else 200
+
+    receiver.answers = answers
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match=r"refused 1 event: START of marts\.daily") as told:
+            export(workspace, "openlineage")
+        assert "openlineage_refused.jsonl" in (told.value.hint or "")
+        assert export(workspace, "openlineage").records == 0, "it continues behind the event"
+        kept = (shop.root / ".vde" / "openlineage_refused.jsonl").read_text().splitlines()
+    (one,) = map(json.loads, kept)
+    assert one["event"]["job"]["name"] == "marts.daily"
+    assert str(status) in one["why"]
+    assert states(receiver.taken, "marts.daily") == ["RUNNING", "COMPLETE"]
+    assert states(receiver.taken, "apply.prod") == ["START", "COMPLETE"]
+    assert [one for one in receiver.taken if "dataset" in one]
+
+
+@pytest.mark.parametrize("status", [401, 404, 429])
+def test_a_receiver_that_takes_nothing_stops_the_delivery(
+    shop: ProjectFolder, receiver: Receiver, status: int
+) -> None:
+    receiver.answers = lambda event: status
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        with pytest.raises(ExecutionError, match="failed at record"):
+            export(workspace, "openlineage")
+        assert len(receiver.got) == 1
+        assert not (shop.root / ".vde" / "openlineage_refused.jsonl").exists()
+
+
+def test_a_plan_starts_before_the_runs_that_it_is_the_parent_of(shop: ProjectFolder) -> None:
+    failing = FakeSpark(["marts.customers"])
+    with open_fake(shop.root, failing) as workspace, pytest.raises(VdeError):
+        workspace.apply(workspace.plan("prod"))
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    runs = [one for one in heard(shop) if "run" in one]
+    assert states(runs, "apply.prod") == ["START", "FAIL", "START", "COMPLETE"]
+    started: dict[str, str] = {}
+    for one in runs:
+        parent = one["run"]["facets"].get("parent", {}).get("run", {}).get("runId")
+        if parent is not None:
+            assert started[parent] <= one["eventTime"], one["job"]["name"]
+        if one["eventType"] == "START":
+            assert one["run"]["runId"] not in started, "a run starts once"
+            started[one["run"]["runId"]] = one["eventTime"]
+        else:
+            assert one["run"]["runId"] in started
+    assert len(started) > 6
+
+
+@pytest.mark.parametrize(
+    ("audit", "expected"),
+    [
+        ("not_null(columns := (revenue))", ["START", "COMPLETE"]),
+        ("not_null(columns := (revenue), blocking := false)", ["START", "COMPLETE"]),
+        ("accepted_range(column := revenue, min_v := 1000)", ["START", "FAIL"]),
+        ("accepted_range(column := revenue, min_v := 1000, blocking := false)",
+         ["START", "COMPLETE"]),
+    ],
+)  # fmt: skip
+def test_an_audit_that_is_added_to_existing_rows_is_a_run(
+    shop: ProjectFolder, audit: str, expected: list[str]
+) -> None:
+    model = "models/marts/customers.sql"
+    shop.edit(model, "audits (unique_values(columns := (customer)))", "tags (people)")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    before = len(heard(shop))
+    shop.edit(model, "tags (people)", f"tags (people), audits ({audit})")
+    spark = FakeSpark(["marts.customers"] if "range" in audit else ())
+    with open_fake(shop.root, spark) as workspace:
+        with suppress(VdeError):
+            workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    added = heard(shop)[before:]
+    assert states(added, "marts.customers.audits") == expected
+    assert states(added, "marts.customers") == [], "nothing was filled"
+    assert states(added, "apply.prod") == ["START", expected[-1]]
+    run = next(one for one in added if one.get("job", {}).get("name") == "marts.customers.audits")
+    plan = next(one for one in added if one.get("job", {}).get("name") == "apply.prod")
+    assert run["run"]["facets"]["parent"]["run"]["runId"] == plan["run"]["runId"]
+    assertions = run["inputs"][0]["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert audit.partition("(")[0] in [one["assertion"] for one in assertions]
+
+
+def test_views_over_reused_tables_are_created_and_a_drop_names_just_these(
+    shop: ProjectFolder,
+) -> None:
+    shop.write(
+        "models/hidden.sql",
+        "MODEL (name marts.hidden, kind EMBEDDED); SELECT customer FROM staging.orders",
+    )
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        export(workspace, "openlineage")
+    first = len(heard(shop))
+    assert lifecycles(heard(shop), "CREATE") >= {"marts.customers", "staging.orders"}
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+        export(workspace, "openlineage")
+    second = len(heard(shop))
+    created = lifecycles(heard(shop)[first:], "CREATE")
+    assert created == {
+        *("marts__dev.customers", "marts__dev.daily", "marts__dev.top"),
+        *("raw__dev.orders", "staging__dev.orders"),
+    }, "views alone: the tables are there"
+    with open_fake(shop.root) as workspace:
+        workspace.environments.drop("dev")
+        workspace.maintenance.janitor()
+        export(workspace, "openlineage")
+    assert lifecycles(heard(shop)[second:], "DROP") == created
+
+
+def lifecycles(events: list[dict[str, Any]], change: str) -> set[str]:
+    return {
+        one["dataset"]["name"]
+        for one in events
+        if "dataset" in one
+        and one["dataset"]["facets"].get("lifecycleStateChange", {}).get("lifecycleStateChange")
+        == change
+    }
 
 
 def test_without_a_receiver_it_is_one_message(shop: ProjectFolder) -> None:
@@ -257,10 +425,12 @@ def test_a_rollback_is_heard_as_the_datasets_of_before(shop: ProjectFolder) -> N
         export(workspace, "openlineage")
     again = shown(heard(shop)[len(before) :])
     changed = {name.partition("__marts/")[2].partition("__")[0]: one for name, one in again.items()}
-    assert {name: change for name, (change, _) in changed.items()} == {
+    assert {name: change for name, (change, _) in changed.items() if name} == {
         "customers": "ALTER",
-        "top": "CREATE",
+        "top": "ALTER",
     }
+    views = {name: change for name, (change, _) in again.items() if "__marts/" not in name}
+    assert views == {"marts.customers": "ALTER", "marts.top": "CREATE"}
     for name, (_, version) in again.items():
         assert version == first[name][1], "the table of before, at its Iceberg snapshot of before"
 

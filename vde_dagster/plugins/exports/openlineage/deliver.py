@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import UsageError
+from vde_dagster.base.texts import count
+from vde_dagster.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.execution.maintenance import PartlyTakenError
+from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
@@ -14,12 +20,20 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.db.outbox import OutboxRecord
 
+    Event = RunEvent | DatasetEvent | JobEvent
+
+_REFUSED = (400, 409, 413, 422)
+"""Answers of a receiver that has read an event and does not accept it."""
+_ACKNOWLEDGING = ("http", "file", "console")
+"""Transports that return once an event is acknowledged; others fail or succeed as a batch."""
+
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
-    """Send what records say; those that a receiver did not take come again.
+    """Send the events of records; those that were not acknowledged come again.
 
     Raises:
-        UsageError: OpenLineage's client is not installed, or nobody said where to send to.
+        UsageError: OpenLineage's client is not installed, or no transport is configured.
+        PartlyTakenError: The receiver failed behind some records, or refused events.
     """
     try:
         from openlineage.client import OpenLineageClient
@@ -37,17 +51,34 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
             "set OPENLINEAGE_URL",
         )
+    refused = Refused(workspace)
+    acknowledges = client.transport.kind in _ACKNOWLEDGING
+    sender = _Sender(client.emit, refused)
     try:
-        for event in events(workspace, records):
-            client.emit(event)
+        sender.send(_events(workspace, records, refused))
+    except VdeError:
+        raise
+    except Exception as error:
+        if not acknowledges:
+            raise
+        raise PartlyTakenError(
+            sender.record - 1,
+            ExecutionError(
+                f"exporter 'openlineage' failed at record {sender.record}: "
+                f"{type(error).__name__}: {error}{refused.note()}",
+                hint="`vde export openlineage` continues there; events before it were delivered",
+            ),
+        ) from error
     finally:
         client.close()
+    if refused.events:
+        raise PartlyTakenError(records[-1].number, refused.error())
 
 
-def events(
-    workspace: Workspace, records: Sequence[OutboxRecord]
-) -> Iterator[RunEvent | DatasetEvent | JobEvent]:
-    """Yield the events of records, in order."""
+def _events(
+    workspace: Workspace, records: Sequence[OutboxRecord], refused: Refused
+) -> Iterator[tuple[int, Event]]:
+    """Yield the events of records in order, each with its record's number."""
     from openlineage.client.event_v2 import set_producer
 
     from vde_dagster.plugins.exports.openlineage.publications import Publications
@@ -57,8 +88,129 @@ def events(
     runs = Runs(workspace)
     published = Publications(runs)
     for record in records:
-        yield from runs.events(record)
-        yield from published.events(record)
+        try:
+            made = [*runs.events(record), *published.events(record)]
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            refused.keep(f"record {record.number} ({record.kind})", "", error)
+            continue
+        for event in made:
+            yield record.number, event
+
+
+@dataclass
+class _Sender:
+    """Sends events in order.
+
+    Args:
+        emit: Returns once the receiver has acknowledged an event.
+        record: The record of the first event that has not been acknowledged.
+    """
+
+    emit: Callable[[Event], None]
+    refused: Refused
+    record: int = 0
+
+    def send(self, events: Iterator[tuple[int, Event]]) -> None:
+        """Send all events; keep those that the receiver refuses.
+
+        A receiver that answers with a server error is asked for the next event: if it takes that
+        one, and fails at the first one again, then it fails at this event alone.
+
+        Raises:
+            Exception: The receiver is out of reach, or takes no events at present.
+        """
+        for number, event in events:
+            self.record = number
+            failure = self._try(event)
+            if failure is None:
+                continue
+            following = next(events, None)
+            if following is None:
+                raise failure
+            if self._try(following[1]) is not None:
+                raise failure
+            failure = self._try(event)
+            if failure is not None:
+                self.refused.keep(_title(event), _json(event), failure)
+
+    def _try(self, event: Event) -> Exception | None:
+        """Send an event; return the error of a receiver that failed, and may fail at it alone."""
+        from requests import HTTPError
+        from requests.exceptions import RetryError
+
+        try:
+            self.emit(event)
+        except RetryError as error:
+            return error
+        except HTTPError as error:
+            status = error.response.status_code if error.response is not None else 0
+            if status in _REFUSED:
+                self.refused.keep(_title(event), _json(event), error)
+            elif status >= 500:
+                return error
+            else:
+                raise
+        return None
+
+
+@dataclass
+class Refused:
+    """Events that a receiver refused, in a file of the project's work folder.
+
+    Args:
+        events: Their titles and reasons.
+    """
+
+    workspace: Workspace
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        """The file, with one JSON object per event."""
+        return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
+
+    def keep(self, title: str, event: str, error: Exception) -> None:
+        """Append an event to the file."""
+        why = f"{type(error).__name__}: {error}"
+        self.events.append(f"{title} ({why[:200]})")
+        database = self.workspace.store.database
+        line = {"at": iso(database.clock.now()), "why": why}
+        text = json.dumps({**line, "title": title, "event": json.loads(event or "null")})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            database.effects.at("openlineage.refused", str(self.path)),
+            self.path.open("a", encoding="utf-8") as file,
+        ):
+            file.write(text + "\n")
+
+    def note(self) -> str:
+        """Return a sentence about the events for a message about something else."""
+        if not self.events:
+            return ""
+        return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
+
+    def error(self) -> ExecutionError:
+        """Return the error that reports the events; delivery continues behind them."""
+        more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
+        return ExecutionError(
+            f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
+            f"{self.events[0]}{more}",
+            hint=f"they are kept in {self.path}; all other events up to here were delivered, and "
+            "`vde export openlineage` continues behind them",
+        )
+
+
+def _title(event: Event) -> str:
+    job = getattr(event, "job", None)
+    named = job if job is not None else event.dataset  # type: ignore[union-attr]
+    state = getattr(event, "eventType", None)
+    return f"{state.name if state is not None else type(event).__name__} of {named.name}"
+
+
+def _json(event: Event) -> str:
+    from openlineage.client.serde import Serde
+
+    return Serde.to_json(event)
 
 
 def _expanded(value: Any) -> Any:

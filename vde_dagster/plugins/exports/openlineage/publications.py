@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from openlineage.client.event_v2 import (
     DatasetEvent,
@@ -15,12 +16,14 @@ from openlineage.client.event_v2 import (
 )
 from openlineage.client.facet_v2 import (
     DatasetFacet,
+    dataset_type_dataset,
     dataset_version_dataset,
     lifecycle_state_change_dataset,
 )
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.plugins.exports.openlineage.datasets import DatasetName, Shown
 from vde_dagster.plugins.exports.openlineage.runs import (
     Runs,
@@ -78,6 +81,7 @@ class Publications:
         shown = self._shown(now)
         pins = self.runs.workspace.store.pins
         here, there = pins.at(name, version), pins.at(name, version - 1) if before else {}
+        made = partial(self._is_made, record, before)
         for model, entry in sorted(now.entries.items()):
             snapshot = shown.snapshot(model)
             old = before.entries.get(model) if before is not None else None
@@ -89,19 +93,22 @@ class Publications:
             if old == entry and not moved:
                 continue
             more: dict[str, DatasetFacet] = {}
-            if (
+            changed = (
                 old is None
                 or old.snapshot_id != entry.snapshot_id
                 or old.table_id != entry.table_id
-            ):
-                change = _Change.CREATE if old is None else _Change.ALTER
-                more["lifecycleStateChange"] = _changed(change)
+            )
+            if changed:
+                new = old is None if entry.table_id is None else made(entry.table_id)
+                more["lifecycleStateChange"] = _changed(_Change.CREATE if new else _Change.ALTER)
             if pin is not None and pin.snapshot_id is not None:
                 more["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
                     str(pin.snapshot_id)
                 )
             dataset = shown.static(snapshot, **more)
             yield DatasetEvent(eventTime=at, dataset=dataset)
+            if entry.table_id is not None:
+                yield from _view(at, shown, snapshot, before, changed=changed)
             if snapshot.is_virtual and old != entry:
                 # A view has no fill that would say what it is made of.
                 output = shown.output(snapshot)
@@ -114,10 +121,32 @@ class Publications:
     def _ended(
         self, at: str, before: Environment | None, now: Environment, shown: Shown
     ) -> Iterator[DatasetEvent]:
-        """Yield the names that nobody finds any more; the tables behind them may stay."""
-        for model in sorted(before.entries if before is not None else ()):
-            if model not in now.entries and before is not None:
-                yield _dropped(at, DatasetName(shown.catalog, str(before.views.ref(model))))
+        """Yield the views that are no longer there; the tables behind them may stay."""
+        if before is None:
+            return
+        earlier = self._shown(before)
+        for model in sorted(before.entries):
+            snapshot = earlier.snapshot(model)
+            view = before.views.ref(model)
+            if snapshot is None or not snapshot.model.kind.is_shown:
+                continue  # It has no view.
+            if model not in now.entries or now.views.ref(model) != view:
+                yield _dropped(at, DatasetName(shown.catalog, str(view)))
+
+    def _is_made(self, record: OutboxRecord, before: Environment | None, table_id: str) -> bool:
+        """Say whether a publication is the first that shows a table; a rollback never is."""
+        known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
+        if known is None:
+            return False
+        table = known[0].tables.get(table_id)
+        if table is not None and not table.created:
+            return True
+        # A plan that failed may have created it.
+        if before is not None and table_id in before.tables:
+            return False
+        name = record.subject["environment"]
+        shown = self.runs.workspace.store.shown.entries_of([table_id])
+        return all(environment == name for environment, _ in shown)
 
     def _shown(self, environment: Environment) -> Shown:
         store = self.runs.workspace.store
@@ -126,6 +155,25 @@ class Publications:
         tables = store.tables.load(sorted(environment.tables))
         workspace = self.runs.workspace
         return Shown(workspace, environment.views, environment.entries, snapshots, tables)
+
+
+def _view(
+    at: str, shown: Shown, snapshot: Snapshot, before: Environment | None, *, changed: bool
+) -> Iterator[DatasetEvent]:
+    """Yield the creation or change of the view that shows a table."""
+    view = shown.views.ref(snapshot.name)
+    new = (
+        before is None
+        or snapshot.name not in before.entries
+        or before.views.ref(snapshot.name) != view
+    )
+    if new or changed:
+        facets = shown.own_facets(snapshot)
+        facets.pop("symlinks", None)
+        facets["datasetType"] = dataset_type_dataset.DatasetTypeDatasetFacet("VIEW")
+        facets["lifecycleStateChange"] = _changed(_Change.CREATE if new else _Change.ALTER)
+        dataset = StaticDataset(namespace=shown.catalog, name=str(view), facets=facets)
+        yield DatasetEvent(eventTime=at, dataset=dataset)
 
 
 def _dropped(at: str, name: DatasetName) -> DatasetEvent:

@@ -27,6 +27,7 @@ from openlineage.client.facet_v2 import (
     sql_job,
 )
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import ViewNames
@@ -36,7 +37,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.plugins.exports.openlineage.datasets import Shown
 from vde_dagster.state.db.outbox import OutboxRecord
-from vde_dagster.state.db.rows import from_micros
+from vde_dagster.state.db.rows import from_micros, to_micros
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.plans.audits import AuditRecord
 
@@ -58,6 +59,7 @@ class Runs:
     workspace: Workspace
     _plans: dict[str, tuple[Plan, Shown] | None] = field(default_factory=dict)
     _records: dict[str, list[OutboxRecord]] = field(default_factory=dict)
+    _firsts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         outbox, settings = self.workspace.store.outbox, self.workspace.settings
@@ -75,12 +77,22 @@ class Runs:
         """Yield what a record says of runs."""
         subject = record.subject
         known = self.plan(subject["plan"]) if subject.get("plan") else None
+        if known is None:
+            return
         if record.kind in ("begun", "computed", *_ENDS):
-            if known is not None:
-                yield from self._fill(record, *known)
-        elif record.kind in ("failed", "published") and known is not None:
+            found = list(self._fill(record, *known))
+            if found and self._is_first(record):
+                earliest = min(one.eventTime for one in found)
+                yield self._plan_started(record, known[0], earliest)
+            yield from found
+        elif record.kind in ("failed", "published"):
+            audited = list(self._audited(record, *known))
+            if self._is_first(record):
+                earliest = min([instant(record.at), *(one.eventTime for one in audited)])
+                yield self._plan_started(record, known[0], earliest)
             yield from self._abandoned(record, *known)
-            yield from self._plan_ended(record, known[0])
+            yield from audited
+            yield self._plan_ended(record, known[0])
 
     def plan(self, plan_id: str) -> tuple[Plan, Shown] | None:
         """Return a plan with what it shows; None when it was forgotten."""
@@ -134,11 +146,14 @@ class Runs:
         fill = one.recorded()
         if fill is not None and fill.facts.skipped is not None:
             return  # Nothing was computed.
+        audited = list(one.audited(record.at))
         if not any(_is_begin_of(other, record) for other in self._of_plan(one.plan.id)):
             # Recorded by another version of this code, or taken over from a process that died.
             seconds = fill.seconds if fill is not None and fill.seconds is not None else 0.0
-            yield one.event(RunState.START, record.at - timedelta(seconds=seconds))
-        yield from one.audited(record.at)
+            started = one.event(RunState.START, record.at - timedelta(seconds=seconds))
+            started.eventTime = min([started.eventTime, *(a.eventTime for a in audited)])
+            yield started
+        yield from audited
         figures: dict[str, Any] = {}
         if fill is not None:
             figures = {"rows": fill.rows, "size": fill.bytes, "commit": fill.iceberg_snapshot_id}
@@ -172,31 +187,90 @@ class Runs:
                 one = _Fill(self, begun, plan, shown, snapshot)
                 yield one.event(RunState.ABORT, record.at, error="its process died")
 
-    def _plan_ended(self, record: OutboxRecord, plan: Plan) -> Iterator[RunEvent]:
-        known = self.workspace.store.plans.record(plan.id)
-        own = [one for one in self._of_plan(plan.id) if one.number <= record.number]
-        began = next((one.at for one in own if one.kind == "begun"), None)
-        run = Run(self.plan_run(plan.id, record), self.around(record))
-        job = Job(
-            self.namespace, f"apply.{plan.environment}", facets={"jobType": _job_type("PLAN")}
-        )
-        start = began or (known.started_at if known and known.started_at else record.at)
-        yield RunEvent(
-            eventTime=instant(min(start, record.at)), run=run, job=job, eventType=RunState.START
-        )
-        if record.kind == "published":
-            yield RunEvent(
-                eventTime=instant(record.at), run=run, job=job, eventType=RunState.COMPLETE
+    def _attempt(self, record: OutboxRecord) -> list[OutboxRecord]:
+        """Return the records of a plan's attempt up to one of its records."""
+        own = [
+            one
+            for one in self._of_plan(record.subject["plan"])
+            if one.number <= record.number and not one.subject.get("waited")
+        ]
+        ends = [one.number for one in own if one.kind == "failed" and one.number < record.number]
+        return [one for one in own if one.number > max(ends, default=0)]
+
+    def _is_first(self, record: OutboxRecord) -> bool:
+        """Say whether no earlier record of its attempt made events."""
+        key = self.plan_run(record.subject["plan"], record)
+        if key not in self._firsts:
+            kinds = ("begun", "computed", *_ENDS)
+            earlier = (
+                one.number
+                for one in self._attempt(record)
+                if one.kind in kinds and one.number < record.number and self._makes_events(one)
             )
-            return
-        said = known.message if known and known.message else "the apply failed"
-        facets = {**self.around(record), "errorMessage": _error(said)}
-        yield RunEvent(
-            eventTime=instant(record.at),
-            run=Run(run.runId, facets),
-            job=job,
-            eventType=RunState.FAIL,
+            self._firsts[key] = next(earlier, record.number)
+        return self._firsts[key] == record.number
+
+    def _makes_events(self, record: OutboxRecord) -> bool:
+        known = self.plan(record.subject["plan"])
+        return known is not None and any(self._fill(record, *known))
+
+    def _audited(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
+        """Yield a run for each model whose existing rows an attempt audited, without a fill."""
+        attempt = self._attempt(record)
+        filled = {
+            (one.subject["table"], one.subject["start"], one.subject["end"])
+            for one in attempt
+            if one.kind in ("begun", *_ENDS)
+        }
+        earlier = [
+            one.at
+            for one in self._of_plan(plan.id)
+            if one.kind == "failed" and one.number < record.number
+        ]
+        found: dict[ModelName, list[AuditRecord]] = {}
+        for result in self.workspace.store.audits.results(plan_id=plan.id):
+            ends = to_micros(result.interval.start), to_micros(result.interval.end)
+            late = bool(earlier) and result.recorded_at <= max(earlier)
+            if not late and (result.table_id, *ends) not in filled:
+                found.setdefault(result.model, []).append(result)
+        for model, results in sorted(found.items()):
+            snapshot = shown.snapshot(model)
+            if snapshot is not None:
+                plan_run = self.plan_run(plan.id, record)
+                facets: dict[str, RunFacet] = {"parent": self.parent(plan, record)}
+                run = Run(self.id("audits", plan_run, model), facets)
+                job = audit_job(self.namespace, snapshot)
+                yield from audit_events(job, run, shown.output(snapshot), results)
+
+    def _plan_started(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
+        """Return the start of a plan's attempt, which precedes the runs that it is parent of."""
+        known = self.workspace.store.plans.record(plan.id)
+        again = any(
+            one.kind == "failed" and one.number < record.number for one in self._of_plan(plan.id)
         )
+        if known is not None and known.started_at is not None and not again:
+            earliest = min(earliest, instant(known.started_at))
+        run = Run(self.plan_run(plan.id, record), self.around(record))
+        return RunEvent(
+            eventTime=earliest, run=run, job=self._plan_job(plan), eventType=RunState.START
+        )
+
+    def _plan_ended(self, record: OutboxRecord, plan: Plan) -> RunEvent:
+        known = self.workspace.store.plans.record(plan.id)
+        facets, state = self.around(record), RunState.COMPLETE
+        if record.kind == "failed":
+            said = known.message if known and known.message else "the apply failed"
+            facets, state = {**facets, "errorMessage": _error(said)}, RunState.FAIL
+        return RunEvent(
+            eventTime=instant(record.at),
+            run=Run(self.plan_run(plan.id, record), facets),
+            job=self._plan_job(plan),
+            eventType=state,
+        )
+
+    def _plan_job(self, plan: Plan) -> Job:
+        facets: dict[str, JobFacet] = {"jobType": _job_type("PLAN")}
+        return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
         """Return the run id of the attempt at a plan that a record is of."""
@@ -303,7 +377,20 @@ class _Fill:
             {"parent": _parent(self.run_id, self.runs.namespace, str(self.snapshot.name))},
         )
         job = audit_job(self.runs.namespace, self.snapshot)
-        yield from audit_events(job, run, self.output(None), own)
+        yield from audit_events(job, run, self.output(None), own, self._began(at))
+
+    def _began(self, at: datetime) -> datetime | None:
+        """Return the start of the fill that had ended at an instant, where it is recorded."""
+        keys = ("table", "start", "end", "branch")
+        wanted = [self.record.subject.get(key) for key in keys]
+        found = [
+            one.at
+            for one in self.runs._of_plan(self.plan.id)
+            if one.kind == "begun"
+            and one.at <= at
+            and [one.subject.get(key) for key in keys] == wanted
+        ]
+        return max(found, default=None)
 
 
 def audit_job(namespace: str, snapshot: Snapshot) -> Job:
@@ -312,12 +399,17 @@ def audit_job(namespace: str, snapshot: Snapshot) -> Job:
 
 
 def audit_events(
-    job: Job, run: Run, looked_at: OutputDataset, results: Sequence[AuditRecord]
+    job: Job,
+    run: Run,
+    looked_at: OutputDataset,
+    results: Sequence[AuditRecord],
+    not_before: datetime | None = None,
 ) -> Iterator[RunEvent]:
     """Yield the start and the end of audits, of which the dataset has the assertions.
 
     Args:
         results: At least one, in their order.
+        not_before: The start of the run that the audits belong to (UTC).
     """
     facets = {key: one for key, one in (looked_at.facets or {}).items() if key != "columnLineage"}
     facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
@@ -330,7 +422,8 @@ def audit_events(
         inputFacets={"dataQualityAssertions": facet},
     )
     ended = results[-1].recorded_at
-    start = instant(ended - timedelta(seconds=sum(one.result.seconds for one in results)))
+    began = ended - timedelta(seconds=sum(one.result.seconds for one in results))
+    start = instant(max(began, not_before or began))
     yield RunEvent(eventTime=start, run=run, job=job, eventType=RunState.START, inputs=[looked])
     stopped = any(one.blocking and one.result.failed_rows for one in results)
     state = RunState.FAIL if stopped else RunState.COMPLETE
