@@ -17,18 +17,19 @@ from dagster._core.execution.backfill import PartitionBackfill
 from rich.console import Console
 
 from vde_dagster.cli.main_job import QUIET, run_main_job
+from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import Launcher
 from vde_dagster.orchestration.events.consumer import tell_instance
-from vde_dagster.orchestration.events.plans import forget_past
+from vde_dagster.orchestration.events.plans import forget_past, require_proposed
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import waiting_plans
-from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan import Plan, Proposal
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.orchestration.conftest import load_catalog, partitions_of, run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
@@ -519,6 +520,27 @@ def test_the_user_of_a_run_approves_and_the_form_says_what_is_not_verified(
     else:
         assert (current.version, current.published_by) == (2, by)
         assert acts[0] == by
+
+
+@pytest.mark.parametrize("files", ["", "of now"])
+def test_a_plan_that_claims_the_files_of_now_and_has_others_is_not_approved(
+    shop: ProjectFolder, files: str
+) -> None:
+    honest = (shop.root / TOP).read_text()
+    shop.edit(TOP, "rank()", "dense_rank()")
+    with Workspace.open(shop.root) as workspace:
+        made = workspace.plan("prod", author="anna", save=False)
+    shop.write(TOP, honest)
+    with Workspace.open(shop.root) as workspace:
+        claimed = Proposal(files and workspace.project.files_hash, "anna")
+        workspace.store.plans.save(replace(made, proposal=claimed))
+        forged = workspace.store.plans.load(made.id)
+        with pytest.raises(ConflictError, match=r"other definitions than the files: marts\.top"):
+            require_proposed(workspace, forged)
+        without = {name: one for name, one in made.entries.items() if name.name != "top"}
+        with pytest.raises(ConflictError, match=r"other definitions than the files: marts\.top"):
+            require_proposed(workspace, replace(forged, entries=without))
+        require_proposed(workspace, workspace.plan("prod", author="anna"))
 
 
 def test_who_rejects_is_the_user_of_the_run_and_not_the_form(

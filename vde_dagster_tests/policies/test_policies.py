@@ -225,3 +225,17 @@ def test_a_rule_that_makes_large_texts_is_refused_with_its_place(
         ),
     ):
         workspace.plan("prod")
+
+
+def test_who_makes_himself_the_owner_does_not_approve_his_change(shop: ProjectFolder) -> None:
+    _rules(shop, BREAKS.replace("[owners, carla]", "[owners]"))
+    _owned(shop)
+    with open_fake(shop.root) as workspace:
+        assert workspace.apply(workspace.plan("prod")).published
+    shop.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
+    shop.edit("models/marts/daily.sql", "owner anna", "owner eve")
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        with pytest.raises(UsageError, match="rules are against it"):
+            workspace.apply(plan, who="eve", approved=True)
+        assert workspace.apply(plan, who="anna", approved=True).published

@@ -14,6 +14,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.plan_file import open_plan, plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import (
     Category,
@@ -96,6 +97,24 @@ OF_A_CHANGE: dict[str, Forge] = {
         ),
     ),
     "versions of another definition": claiming,
+    "an id that is a path": lambda plan: replace(plan, id="../../prod-28Nov-dead"),
+    "another environment's name": lambda plan: replace(plan, environment="Prod"),
+    "an environment that is a path": lambda plan: replace(plan, environment="../prod"),
+    "an earlier state of a table": lambda plan: replace(
+        plan,
+        entries={
+            name: replace(one, held=HeldState(1, 0)) if one.table_id else one
+            for name, one in plan.entries.items()
+        },
+    ),
+    "a table that is not there": lambda plan: models(
+        plan,
+        lambda one: replace(
+            one,
+            table=one.table
+            and replace(one.table, id="f" * 32, created=True, ref=plan.models[0].table.ref),  # type: ignore[union-attr]
+        ),
+    ),
     "a table of other rows": lambda plan: models(
         plan, lambda one: replace(one, table=one.table and replace(one.table, fill_version="a"))
     ),
@@ -117,7 +136,7 @@ def ways(team: Team, forged: Plan) -> list[Callable[[Workspace], Plan]]:
     path.write_bytes(file_bytes({**plan_document(forged, project), "attached": {}}))
 
     def stored(workspace: Workspace) -> Plan:
-        again = replace(forged, id=f"{forged.id[:-4]}beef")
+        again = replace(forged, id=f"{forged.id[:-4]}beef")  # Another row than the file's.
         workspace.store.plans.save(again)
         return workspace.store.plans.load(again.id)
 
@@ -252,6 +271,17 @@ def test_a_file_has_no_run(team: Team, vde: Vde) -> None:
         assert ended.code == 2
         assert "is a run, which no file has" in ended.err
     assert team.shown()[0] == 1
+
+
+def test_a_plan_for_a_frozen_environment_is_refused(team: Team) -> None:
+    with team.open() as workspace:
+        workspace.environments.freeze("prod", "close")
+    team.edit()
+    with open_fake(team.reviewer.root) as workspace:
+        plan = workspace.plan("dev", save=False)
+    forged = replace(plan, environment="close", base_version=1)
+    with team.open() as workspace, pytest.raises(UsageError, match="is frozen"):
+        workspace.apply(forged)
 
 
 def test_rules_see_derived_facts_of_a_new_environment(guarded: Team) -> None:

@@ -9,6 +9,7 @@ the environment. See docs/signed_plans.md for the list.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,13 @@ from vde_dagster.base.texts import first_of
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.gather_state import gather_state, stored_builder
 from vde_dagster.execution.plans.keepers import readers_of
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, moved
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Environment,
+    environment_name,
+    moved,
+    require_changeable,
+)
 from vde_dagster.planning.environments.warehouse_state import extending
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.assign_tables import new_preview, new_table, serves
@@ -30,6 +37,7 @@ from vde_dagster.planning.plan.planner import compare_models
 from vde_dagster.planning.plan.publication import planned_views
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.tables.tables import not_live
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -68,7 +76,9 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
     if plan.is_empty or _is_applied(workspace, plan):
         return
     current = _current(workspace, plan)
-    found = [*_inconsistent(plan), *_tables(workspace, plan, current)]
+    if current is not None:
+        require_changeable(current.name, current.frozen)
+    found = [*_inconsistent(plan, current), *_tables(workspace, plan, current)]
     kind = kind_of(workspace, plan, current)
     if kind is not plan.kind:
         found.append(f"it is called a {plan.kind.value}, and is a {kind.value}")
@@ -203,14 +213,26 @@ def _filled(workspace: Workspace, plan: Plan, model: PlannedModel) -> IntervalSe
     return filled - IntervalSet.of(own)
 
 
-def _inconsistent(plan: Plan) -> Iterator[str]:
-    """Yield where the parts of a plan contradict each other."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""A plan's id names branches and files."""
+
+
+def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
+    """Yield where the parts of a plan contradict each other, or its names are not names."""
+    if not _ID.fullmatch(plan.id):
+        yield f"its id '{plan.id[:64]}' is not one"
+    if environment_name(plan.environment) != plan.environment:
+        yield f"'{plan.environment}' is not an environment's name"
+    shown = current.entries if current is not None else {}
     models = {model.name: model for model in plan.models}
     for key, snapshot in plan.snapshots.items():
         if key != snapshot.id and snapshot.canonicaliser == CANONICALISER:
             yield f"the definition {key[:12]} of {snapshot.name} has another id"
     for name, entry in plan.entries.items():
         snapshot, model = plan.snapshots[entry.snapshot_id], models.get(name)
+        before = shown.get(name)
+        if entry.held is not None and (before is None or before.held != entry.held):
+            yield f"it would show an earlier state of {name}, as only a rollback does"
         if snapshot.name != name:
             yield f"{name} would show the definition of {snapshot.name}"
         if model is None or model.snapshot_id is None:
@@ -245,7 +267,7 @@ def _tables(workspace: Workspace, plan: Plan, current: Environment | None) -> It
         ):
             yield f"the table of {model.name} is another one in the state: {there.ref}"
         elif there is None and table.created:
-            continue  # The apply tells it: the table is gone.
+            raise not_live(table.id)
         elif there is None and not _is_designed(table, snapshot, plan):
             yield f"the new table of {model.name} is not the one that its definition has"
         elif there is not None and (model.name, snapshot.id, table.id) not in shown:

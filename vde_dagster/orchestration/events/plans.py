@@ -9,6 +9,7 @@ import dagster as dg
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import listed
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
@@ -33,7 +34,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     rejection_metadata,
 )
-from vde_dagster.planning.environments.environment import Environment
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
@@ -190,10 +191,10 @@ def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]
 
 
 def require_proposed(workspace: Workspace, plan: Plan) -> None:
-    """Make sure that a plan was made to be approved, of what the files now say.
+    """Make sure that a plan was made to be approved, and has the definitions of the files.
 
     Raises:
-        ConflictError: It was only looked at, or the files have moved on.
+        ConflictError: The plan was only looked at, or has other definitions than the files.
     """
     record = workspace.store.plans.record(plan.id)
     if record is not None and record.status == "applied":
@@ -205,6 +206,26 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
         raise ConflictError(
             f"the plan {plan.id} was made of other files than those of now", hint=again
         )
+    # The hash above is the writer's word; the definitions are not.
+    if others := listed(_not_of_files(workspace, plan), 5):
+        raise ConflictError(
+            f"the plan {plan.id} has other definitions than the files: {others}", hint=again
+        )
+
+
+def _not_of_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
+    """Yield the models that a plan shows neither as the files have them nor as published."""
+    store, files = workspace.store, workspace.snapshots()
+    production = store.environments.get(PRODUCTION)
+    base = store.environments.get(plan.environment) or production
+    published = [found.entries for found in (base, production) if found is not None]
+    for name, snapshot in plan.target.items():
+        if any(name in known and known[name].snapshot_id == snapshot.id for known in published):
+            continue
+        own = files.get(name)
+        if own is None or own.meaning not in (snapshot.meaning, snapshot.own_alone):
+            yield name
+    yield from sorted((files.keys() & (base.entries.keys() if base else ())) - plan.entries.keys())
 
 
 def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:

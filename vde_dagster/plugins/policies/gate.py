@@ -38,16 +38,22 @@ def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[O
 def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON.
 
-    Its models have, beside what `vde plan --json` says of them: `namespace`, `kind`, `owner`,
-    `tags`, `computes` (whether something is computed), `breaks` (whether what production
-    shows of it changes for readers), and `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read`
-    and `money` that this is expected to take, 0 where nobody knows.
+    Its models have, in addition to `vde plan --json`: `namespace`, `kind`, `owner`, `tags`,
+    `published_owner` (empty where nobody owns the published definition), `computes` (whether
+    something is computed), `breaks` (whether readers of production are affected), and the expected
+    `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read` and `money`, 0 where not known.
     """
     estimate, broken = estimate_plan(workspace, plan), {model.name for model in breaking(plan)}
+    changed = [m for m in plan.models if m.previous_snapshot_id not in (None, m.snapshot_id)]
+    published = workspace.store.snapshots.load(
+        (m.previous_snapshot_id for m in changed if m.previous_snapshot_id), unreadable=set()
+    )
     found = plan.to_json()
     for model, said in zip(plan.models, found["models"], strict=True):
         snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
         of = snapshot.model if snapshot is not None else None
+        before = published.get(model.previous_snapshot_id or "") or snapshot
+        before = before if model.previous_snapshot_id else None
         known = estimate.models.get(model.name)
         spreads = {name: getattr(known, name, None) for name in QUANTITIES}
         money = known.price(estimate.prices).expected if known else 0.0
@@ -55,6 +61,7 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
             "namespace": model.name.namespace,
             "kind": of.kind.name if of else "",
             "owner": (of.owner if of else None) or "",
+            "published_owner": (before.model.owner if before else None) or "",
             "tags": list(of.tags) if of else [],
             "computes": model.builds,
             "breaks": model.name in broken,

@@ -91,7 +91,9 @@ class Rule:
         return self._objection(f"{self.message} ({shown})", against)
 
     def _objection(self, message: str, models: Sequence[Mapping[str, Any]]) -> Objection:
-        owners = [str(model["owner"]) for model in models if model["owner"]]
+        # A plan that gives a model another owner is approved by the one that it has.
+        found = (model["published_owner"] or model["owner"] for model in models)
+        owners = [str(owner) for owner in found if owner]
         named = [[*owners] if name == OWNERS else [name] for name in self.approvers]
         approvers = tuple(dict.fromkeys(name for some in named for name in some))
         level = self.level
