@@ -174,7 +174,7 @@ def _view_types(
     wanted: dict[str, str] = {}
     for name, entry in entries.items():
         old, new = state.snapshots[entry.snapshot_id], snapshots.get(name)
-        if entry.table_id is None and new is not None and new.meaning != old.meaning:
+        if entry.table_id is None and new is not None and not new.means(old):
             wanted[entry.snapshot_id] = old.id
             wanted[new.id] = new.id
     if not wanted:

@@ -181,9 +181,7 @@ def _refills(workspace: Workspace, plan: Plan) -> bool:
     """Say whether a plan that changes no definition fills filled ranges that are not due."""
     if plan.kind is not PlanKind.RUN:
         return bool(plan.restates) or any(model.restate for model in plan.models)
-    again = {
-        model.name: ranges for model in plan.models if (ranges := _filled(workspace, plan, model))
-    }
+    again = _filled(workspace, plan)
     if not again and not plan.restates and not any(model.restate for model in plan.models):
         return False
     # A lookback, an automatic restatement or a clock that ran ahead: planned again, it is due.
@@ -196,21 +194,30 @@ def _refills(workspace: Workspace, plan: Plan) -> bool:
     )
 
 
-def _filled(workspace: Workspace, plan: Plan, model: PlannedModel) -> IntervalSet:
-    """Return the ranges that a model's work fills again although others have filled them.
+def _filled(workspace: Workspace, plan: Plan) -> dict[ModelName, IntervalSet]:
+    """Return the ranges, by model, that a plan fills again although others have filled them.
 
     A table that is made whole has one range, and is as old as its latest fill.
     """
-    if not model.builds or model.table is None or model.snapshot_id is None:
-        return IntervalSet()
-    if not plan.snapshots[model.snapshot_id].is_incremental:
-        return IntervalSet()
-    table = workspace.store.tables.load([model.table.id]).get(model.table.id)
-    filled = table.intervals & model.intervals if table is not None else IntervalSet()
-    if not filled:
-        return filled
-    own = (f.interval for f in workspace.store.fills.log(model.table.id) if f.plan_id == plan.id)
-    return filled - IntervalSet.of(own)
+    store = workspace.store
+    works = {
+        model.table.id: model
+        for model in plan.models
+        if model.builds
+        and model.table is not None
+        and model.snapshot_id is not None
+        and plan.snapshots[model.snapshot_id].is_incremental
+    }
+    found: dict[ModelName, IntervalSet] = {}
+    for table_id, table in store.tables.load(list(works)).items():
+        model = works[table_id]
+        again = table.intervals & model.intervals
+        if again:
+            log = store.fills.log(table_id)
+            again = again - IntervalSet.of(f.interval for f in log if f.plan_id == plan.id)
+        if again:
+            found[model.name] = again
+    return found
 
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

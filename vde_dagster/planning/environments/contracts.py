@@ -150,7 +150,7 @@ def contract_breaks(
         return ()
     if new is None or not new.snapshot.model.kind.is_shown:
         return (ContractBreak(name, None, readers=tuple(_readers(name, None, among))),)
-    if old.snapshot.meaning == new.snapshot.meaning:
+    if old.snapshot.means(new.snapshot):
         return ()
     after = {column.lower(): type_ for column, type_ in _columns(new, view_types).items()}
     complete = _knows_all(new.snapshot) or new.snapshot.id in view_types

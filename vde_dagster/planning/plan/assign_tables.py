@@ -169,7 +169,7 @@ class _Assignment:
                 continue
             table = self.state.tables.get(entry.table_id)
             shown = self.state.snapshots[entry.snapshot_id]
-            if table is not None and table.mixed and shown.meaning == snapshot.meaning:
+            if table is not None and table.mixed and shown.means(snapshot):
                 return table
         return None
 

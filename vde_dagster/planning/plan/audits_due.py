@@ -40,7 +40,7 @@ def own_audits_due(
     if not audits or not snapshot.model.kind.is_audited:
         return False
     if table is None:
-        other = old is None or old.meaning != snapshot.meaning
+        other = old is None or not old.means(snapshot)
         return other or not moving.isdisjoint(snapshot.parents)
     return bool(table.intervals) and not set(audits) <= _passed(snapshot, old, table, state)
 
@@ -157,7 +157,7 @@ def audited_range(
     now = request.window.now
     slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)
     begin = start or slot.start
-    same = old is not None and old.meaning == snapshot.meaning
+    same = old is not None and old.means(snapshot)
     if request.kind is PlanKind.RUN:
         begin = max(begin, last or begin)
     elif same and moving.isdisjoint(snapshot.parents):

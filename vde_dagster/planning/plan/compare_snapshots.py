@@ -18,7 +18,7 @@ def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Catego
         return Change.REMOVED, None
     if old is None:
         return Change.ADDED, None
-    if new.meaning == old.meaning:
+    if new.means(old):
         return Change.UNCHANGED, None
     same = new.definition_hash == old.definition_hash
     change = Change.AFFECTED if same else Change.MODIFIED
@@ -86,7 +86,7 @@ class Reasons:
         """Explain a change; parents are asked for before their children."""
         if old is None:
             return ("new in the project",)
-        if new.meaning == old.meaning:
+        if new.means(old):
             return ()
         said: list[str] = []
         shown: dict[str, None] = {}

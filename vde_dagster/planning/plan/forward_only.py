@@ -115,7 +115,7 @@ class ForwardOnly:
     def revise(self, plain: Snapshot) -> Snapshot:
         """Return a model's snapshot as a change in place of production's, or as its own."""
         base, table = self._base(plain)
-        if base is None or table is None or base.meaning == plain.meaning:
+        if base is None or table is None or base.means(plain):
             return plain
         if base.forward is not None and base.own_alone == plain.meaning:
             return base

@@ -163,7 +163,7 @@ class _Planner:
         self.changed = {
             name: (snapshot, self.old[name])
             for name, snapshot in snapshots.items()
-            if name in self.old and self.old[name].meaning != snapshot.meaning
+            if name in self.old and not self.old[name].means(snapshot)
         }
         self.reasons = Reasons(self.changed)
         self.protected = state.protected(request.environment)

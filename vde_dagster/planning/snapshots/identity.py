@@ -77,7 +77,7 @@ def keep_published(
         for environment in environments:
             entry = environment.entries.get(name) if environment is not None else None
             shown = known.get(entry.snapshot_id) if entry is not None else None
-            if shown is not None and shown.meaning == snapshot.meaning:
+            if shown is not None and shown.means(snapshot):
                 kept[name] = shown
                 break
     return kept

@@ -127,6 +127,10 @@ class Snapshot:
         base = (self.forward.table_id, self.own_alone)
         return digest("snapshot in place", str(self.name), *own, *base, *columns)
 
+    def means(self, other: Snapshot) -> bool:
+        """Say whether two definitions have one meaning; equal ids need no hash for that."""
+        return self.id == other.id or self.meaning == other.meaning
+
     @property
     def own_alone(self) -> str:
         """The meaning that it has on its own."""
