@@ -213,7 +213,9 @@ class _Text:
             raise self.error(self._place_of(problem), message, _TRANSLATE) from problem
 
     def _place_of(self, problem: Unwritable) -> int:
-        """Return where a cast to a type says so; else where the text begins."""
+        """Return the place of a call or a cast to a type; without one, the text's beginning."""
+        if problem.start is not None and problem.start < len(self.expanded.text):
+            return problem.start
         tokens = tokens_of(self.expanded.text) if problem.types else []
         for before, token, behind in zip(tokens, tokens[1:], tokens[2:] + tokens[:1], strict=False):
             cast = before.is_word("AS") and behind.text in ("(", ")")

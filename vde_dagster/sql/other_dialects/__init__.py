@@ -1,13 +1,31 @@
 """Queries of other dialects in Spark SQL."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 
 class Unwritable(ValueError):
-    """A form of another dialect that Spark has not; says what it is.
+    """A form of another dialect that Spark does not have, with the form as its message.
 
     Args:
         types: Words of the types that it is about, in capitals, by which its place is found.
+
+    Attributes:
+        start: Offset of the form in the text of its query, or None where it is not known.
     """
 
     def __init__(self, what: str, *types: str) -> None:
         super().__init__(what)
         self.types = types
+        self.start: int | None = None
+
+    def at_node(self, node: exp.Expr) -> Unwritable:
+        """Take the place of a node, or of the first name in it, unless a place is known."""
+        if self.start is None:
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            self.start = node.meta.get("start", min(starts, default=None))
+        return self

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects import Unwritable, dates, regexes, texts, values
 
 Made = exp.Expr | None
 """What stands for a part of a query, or None where it stays as it is."""
@@ -29,7 +29,10 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
     kinds = [kind for kinds, _ in _RULES for kind in kinds]
     for node in reversed(list(tree.find_all(*kinds))):  # What is inside comes first.
         tried = (rule(node, dialect) for kinds, rule in _RULES if isinstance(node, kinds))
-        made = next((one for one in tried if one is not None), None)
+        try:
+            made = next((one for one in tried if one is not None), None)
+        except Unwritable as problem:
+            raise problem.at_node(node) from None
         if made is None:
             continue
         if node is tree:
@@ -318,6 +321,16 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
     return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
 
 
+def _float_division(node: exp.Div, dialect: str) -> Made:
+    """Divide decimals as floats, as DuckDB does."""
+    sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
+    if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
+        return None
+    made = node.copy()
+    made.set("this", _cast(node.this.copy(), "DOUBLE"))
+    return made
+
+
 def _whole_division(node: exp.Div, dialect: str) -> Made:
     """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
     if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
@@ -376,6 +389,8 @@ def _named(node: exp.Anonymous, dialect: str) -> Made:
         return _cast(one, "TIMESTAMP")
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":
         return _sunday_zero(one)
+    if one is not None and dialect == "duckdb" and name in ("MILLISECOND", "MICROSECOND"):
+        return dates.part(name, one, dialect)
     dated = dialect == "duckdb" and name in ("DATE_PART", "DATEPART") and len(given) == 2
     return _part(given[0].name.upper(), given[1], dialect) if dated and given[0].is_string else None
 
@@ -399,7 +414,7 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
         raise Unwritable("weeks that begin on Sunday")
     if unit == "DATE":
         return exp.cast(value, "DATE")
-    return exp.Extract(this=exp.var(_NAMES.get(unit, unit)), expression=value)
+    return dates.part(_NAMES.get(unit, unit), value, dialect)
 
 
 def _sunday_zero(value: exp.Expr) -> exp.Expr:
@@ -433,6 +448,8 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Timestamp,), _timestamp),
     ((exp.CurrentDate,), _current_date),
     ((exp.AtTimeZone,), _in_zone),
+    ((exp.Sub,), dates.days_between),
+    ((exp.DateAdd, exp.DateSub), dates.added_interval),
     ((exp.Add, exp.Sub), _moved),
     ((exp.Is,), _negated),
     ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _boundaries),
@@ -441,8 +458,12 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Greatest, exp.Least), _null_with_nulls),
     ((exp.Dayname, exp.Monthname), _whole_name),
     ((exp.TimeToStr,), _format_second),
+    ((exp.TimeToStr,), dates.shown_time),
+    ((exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix), dates.read_time),
     ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _in_brackets),
+    ((exp.Cast,), values.json_type),
     ((exp.Cast,), _rounded),
+    ((exp.Div,), _float_division),
     ((exp.Div,), _whole_division),
     ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _week_of_sunday),
     ((exp.DayOfWeekIso,), lambda node, dialect: _monday_one(node.this)),
@@ -450,5 +471,23 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
         (exp.DayOfWeek,),
         lambda node, dialect: _sunday_zero(node.this) if dialect in _FROM_ZERO else None,
     ),
+    ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), dates.cut),
     ((exp.Extract,), _extract),
+    ((exp.RegexpReplace,), regexes.replaced),
+    ((exp.RegexpLike, exp.RegexpILike), regexes.matches),
+    ((exp.SimilarTo,), regexes.similar),
+    ((exp.RegexpExtract, exp.RegexpExtractAll), regexes.extracted),
+    ((exp.RegexpFullMatch,), regexes.full_match),
+    ((exp.Substring,), texts.substring),
+    ((exp.Left, exp.Right), texts.left_or_right),
+    ((exp.Initcap,), texts.capitalized),
+    ((exp.Format,), texts.formatted),
+    ((exp.Trunc,), values.truncated),
+    ((exp.IsNan,), values.not_a_number),
+    ((exp.ArrayDistinct,), values.distinct),
+    ((exp.ArrayConcat,), values.joined_lists),
+    ((exp.Length,), values.length_of_list),
+    ((exp.Stuff,), values.inserted),
+    ((exp.Window,), values.filtered_window),
+    ((exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract), values.json_value),
 ]

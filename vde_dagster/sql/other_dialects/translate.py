@@ -24,6 +24,9 @@ _WRONG = {
 """Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
 
 
+_SPARKS = frozenset({"", "spark", "spark2", "databricks"})
+
+
 def spark_text(tree: exp.Expr, dialect: str = "") -> str:
     """Write a tree of another dialect, which is changed, as Spark SQL.
 
@@ -36,18 +39,18 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
         if what is not None:
-            raise Unwritable(what)
+            raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _told(node, dialect):
-            raise Unwritable("a time format that is computed")
+            raise Unwritable("a time format that is computed").at_node(node)
     _with_spark_relations(tree)
     _without_aliases_in_windows(tree)
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
-    text = query_sql(tree)
     try:
+        text = query_sql(tree, strict=dialect not in _SPARKS)
         again = query_sql(parse_plain(text))
     except SqlglotError as error:
         raise Unwritable(str(error).splitlines()[0]) from error

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
@@ -44,15 +45,20 @@ _CONDITION = "_qualify"
 _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "cluster")
 
 
-def query_sql(tree: exp.Expr) -> str:
-    """Write a query as one line of Spark SQL without comments, parameters as `@name`."""
+def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
+    """Write a query as one line of Spark SQL without comments, parameters as `@name`.
+
+    Raises:
+        UnsupportedError: `strict` is set, and SQLGlot itself doubts a part of what it writes.
+    """
     tree = with_variables(tree)
     for select in reversed(list(tree.find_all(exp.Select))):
         if select.args.get("qualify"):
             filtered = _filtered(select)
             tree = filtered if select is tree else tree
     exp.Paren(this=tree)  # Of what is inside of something SQLGlot lifts no WITH.
-    return tree.sql(dialect="spark", comments=False, copy=False)
+    level = ErrorLevel.RAISE if strict else ErrorLevel.WARN
+    return tree.sql(dialect="spark", comments=False, copy=False, unsupported_level=level)
 
 
 def _filtered(select: exp.Select) -> exp.Select:

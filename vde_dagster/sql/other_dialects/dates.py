@@ -1,0 +1,204 @@
+"""Dates and times of other dialects: parts, units, differences and formats.
+
+Spark answers NULL to TRUNC with a unit that it does not have, so that units are asked for here.
+Formats are written letter by letter: a directive without an equal letter is refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+
+Made = exp.Expr | None
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Read `name=value name=value …`."""
+    return dict(pair.split("=") for pair in text.split())
+
+
+_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+_OF_TIMES = _OF_DATES | {"DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
+_OTHER_NAMES = _pairs(
+    "YYYY=YEAR YY=YEAR YR=YEAR Y=YEAR Q=QUARTER QTR=QUARTER MM=MONTH MON=MONTH W=WEEK "
+    "WK=WEEK D=DAY DD=DAY H=HOUR HH=HOUR MI=MINUTE MIN=MINUTE S=SECOND SEC=SECOND "
+    "MS=MILLISECOND US=MICROSECOND ISOWEEK=WEEK WEEK(MONDAY)=WEEK"
+)
+
+
+def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
+    """Write a truncation with a unit that Spark has for its kind of value.
+
+    Raises:
+        Unwritable: Spark has no such unit, or the unit is computed.
+    """
+    asked = node.args.get("unit")
+    if asked is None or isinstance(asked, exp.WeekStart):
+        return None
+    if not (asked.is_string or isinstance(asked, exp.Var)):
+        raise Unwritable("a unit of time that is computed")
+    shown = asked.name.upper()
+    plain = shown.removesuffix("S") if len(shown) > 3 else shown
+    unit = _OTHER_NAMES.get(plain, plain)
+    if shown == "ISOYEAR":
+        year = exp.Extract(this=exp.var("YEAROFWEEK"), expression=node.this.copy())
+        fourth = _call("MAKE_DATE", year, exp.Literal.number(1), exp.Literal.number(4))
+        monday = _call("TRUNC", fourth, exp.Literal.string("WEEK"))
+        return monday if isinstance(node, exp.DateTrunc) else exp.cast(monday, "TIMESTAMP")
+    if unit not in _OF_TIMES:
+        raise Unwritable(f"a time cut to {shown}")
+    if isinstance(node, exp.DateTrunc) and unit not in _OF_DATES:
+        if unit != "DAY":
+            raise Unwritable(f"a date cut to {shown}")
+        return exp.cast(node.this.copy(), "DATE")
+    if unit == shown or (unit == plain and isinstance(node, exp.TimestampTrunc)):
+        return None
+    made = node.copy()
+    made.set("unit", exp.Literal.string(unit) if asked.is_string else exp.var(unit))
+    return made
+
+
+_PARTS = frozenset(
+    {"YEAR", "YEAROFWEEK", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND"}
+)
+_PART_NAMES = _pairs(
+    "DAYOFYEAR=DOY YEARDAY=DOY DY=DOY DAYOFMONTH=DAY WEEKOFYEAR=WEEK YEARS=YEAR "
+    "QUARTERS=QUARTER MONTHS=MONTH WEEKS=WEEK DAYS=DAY HOURS=HOUR MINUTES=MINUTE "
+    "SECONDS=SECOND DAY_OF_YEAR=DOY YOW=YEAROFWEEK YEAR_OF_WEEK=YEAROFWEEK "
+    "DAY_OF_MONTH=DAY MS=MILLISECOND US=MICROSECOND MILLISECONDS=MILLISECOND "
+    "MICROSECONDS=MICROSECOND MSEC=MILLISECOND USEC=MICROSECOND YYYY=YEAR YY=YEAR "
+    "MM=MONTH DD=DAY HH=HOUR MI=MINUTE SS=SECOND QQ=QUARTER M=MONTH D=DAY H=HOUR "
+    "S=SECOND Y=YEAR Q=QUARTER W=WEEK MON=MONTH MIN=MINUTE SEC=SECOND"
+)
+_FRACTIONS = frozenset({"postgres", "materialize", "risingwave", "clickhouse"})
+"""Dialects whose second of EXTRACT has its fraction, as Spark's has; in others it is whole."""
+_SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
+"""Dialects whose milliseconds are counted from the minute's beginning."""
+
+
+def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
+    """Return a part of a date or time under the name that Spark has for it.
+
+    Raises:
+        Unwritable: Spark has no such part.
+    """
+    unit = _PART_NAMES.get(unit, unit)
+    if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
+        many = "1000" if unit == "MILLISECOND" else "1000000"
+        second = exp.Extract(this=exp.var("SECOND"), expression=value.copy())
+        made = exp.Mul(this=second, expression=exp.Literal.number(many))
+        return exp.cast(made, "BIGINT") if dialect == "duckdb" else exp.paren(made)
+    if unit not in _PARTS:
+        raise Unwritable(f"EXTRACT({unit} FROM …)")
+    if unit == "SECOND" and dialect not in _FRACTIONS:
+        return _call("SECOND", value)
+    return exp.Extract(this=exp.var(unit), expression=value.copy())
+
+
+_DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
+
+
+def is_date(node: exp.Expr) -> bool:
+    """Return whether an expression is a date, as far as its words alone tell."""
+    node = node.unnest()
+    if isinstance(node, exp.Cast):
+        return bool(node.to.this == exp.DType.DATE)
+    if isinstance(node, exp.Add | exp.Sub):
+        other = node.expression.unnest()
+        return is_date(node.this) and isinstance(other, exp.Literal) and other.is_int
+    if isinstance(node, exp.Min | exp.Max | exp.Coalesce):
+        return is_date(node.this)
+    return isinstance(node, _DATES)
+
+
+def days_between(node: exp.Sub, dialect: str) -> Made:
+    """Count the days between two dates, whose difference is an interval in Spark."""
+    if dialect not in ("duckdb", "postgres", "redshift", "snowflake"):
+        return None
+    if not (is_date(node.this) and is_date(node.expression)):
+        return None
+    return _call("DATEDIFF", node.this, node.expression)
+
+
+def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
+    """Write DuckDB's `date_add(day, INTERVAL …)` as the sum that it is."""
+    length = node.expression
+    if dialect != "duckdb" or not isinstance(length.unnest(), exp.Interval):
+        return None
+    kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
+    made = exp.paren(kind(this=node.this.copy(), expression=length.copy()))
+    return exp.cast(made, "TIMESTAMP", dialect="spark")
+
+
+_SHOWN = _pairs(
+    "%Y=yyyy %m=MM %d=dd %H=HH %M=mm %S=ss %f=SSSSSS %y=yy %b=MMM %B=MMMM %a=EEE "
+    "%A=EEEE %j=DDD %p=a %I=hh %-d=d %-m=M %-H=H %-I=h %-M=m %-S=s %-j=D %%=% "
+    "%F=yyyy-MM-dd %T=HH:mm:ss %R=HH:mm %h=MMM %e=d %-y=yy %D=MM/dd/yy"
+)
+_DIRECTIVE = re.compile(r"%-?[A-Za-z%]")
+_PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
+"""Dialects whose formats are letters: what SQLGlot leaves of them is a pattern that it lacks."""
+
+
+def _letters(form: str, dialect: str) -> str:
+    """Return a format in Spark's letters, its plain letters in quotes.
+
+    Raises:
+        Unwritable: Spark has no letter for a directive.
+    """
+    made: list[str] = []
+    at = 0
+    while at < len(form):
+        found = _DIRECTIVE.match(form, at)
+        if found is not None:
+            if found[0] not in _SHOWN or (found[0] == "%e" and dialect != "mysql"):
+                raise Unwritable(f"'{found[0]}' in a time format")
+            made.append(_SHOWN[found[0]])
+            at = found.end()
+            continue
+        word = re.compile(r"[A-Za-z]+").match(form, at)
+        if word is None:
+            made.append("''" if form[at] == "'" else form[at])
+            at += 1
+            continue
+        if dialect in _PATTERNS:
+            raise Unwritable(f"'{word[0]}' in a time format")
+        made.append(f"'{word[0]}'")
+        at = word.end()
+    return "".join(made)
+
+
+def shown_time(node: exp.TimeToStr, dialect: str) -> Made:
+    """Write a format with the day of the year, plain letters or unknown directives.
+
+    Others are left to SQLGlot, which writes them in the same letters.
+    """
+    form = node.args.get("format")
+    if form is None or not form.is_string:
+        return None
+    text = form.name
+    letters = _letters(text, dialect)
+    rest = _DIRECTIVE.sub("", text)
+    if "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest):
+        return None
+    if re.search(r"[#\[\]{}]", rest):
+        raise Unwritable(f"the time format '{text}'")
+    return _call("DATE_FORMAT", node.this, exp.Literal.string(letters))
+
+
+def read_time(node: exp.Expr, dialect: str) -> Made:
+    """Refuse a format of texts that are read as times, where Spark has no letters for it."""
+    form = node.args.get("format")
+    if form is None or not form.is_string:
+        return None
+    _letters(form.name, dialect)
+    if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
+        raise Unwritable(f"plain letters in the time format '{form.name}'")
+    return None

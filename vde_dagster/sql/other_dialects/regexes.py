@@ -1,0 +1,285 @@
+"""Regular expressions of other dialects as Java's, which Spark runs.
+
+Sources: RE2's syntax (DuckDB, BigQuery), PostgreSQL's manual 9.7.3, and `java.util.regex.Pattern`.
+The engines disagree on the dot, on `$` before a line's end, on blanks and on ends of words, so that
+a literal pattern is written in a form that means the same, and any other pattern is refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.texts import literal_int
+
+Made = exp.Expr | None
+
+_RE2 = frozenset({"duckdb", "bigquery"})
+_POSIX = frozenset({"postgres"})
+_FIRST_ONLY = frozenset({"duckdb", "postgres"})
+"""Dialects in which REGEXP_REPLACE replaces the first match unless flags contain `g`."""
+_BACKSLASHES = frozenset({"duckdb", "postgres", "bigquery", "snowflake"})
+"""Dialects whose replacements refer to groups as `\\1`; in Java's they are `$1`."""
+_FULL = frozenset({"duckdb"})
+"""Dialects whose operator `~` matches the whole text, as `regexp_full_match` does."""
+_ITEM = re.compile(
+    r"\\[0-9]+|\\[pP](?:\{\^?\w+\}|\w)|\\x\{[0-9a-fA-F]+\}|\\.|\[\^?\]?|\(\?<?[=!]|\(\?[:<P]?"
+    r"|[+*?}][?+]|[.$|]|[^\\]",
+    re.DOTALL,
+)
+_ENDS = (
+    "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))",
+    "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))",
+)
+_CLASSES = {
+    "alpha": "\\p{Alpha}",
+    "digit": "0-9",
+    "alnum": "\\p{Alnum}",
+    "upper": "\\p{Upper}",
+    "lower": "\\p{Lower}",
+    "space": "\\t\\n\\x0B\\f\\r ",
+    "punct": "\\p{Punct}",
+    "xdigit": "\\p{XDigit}",
+    "word": "\\w",
+    "blank": "\\t ",
+    "cntrl": "\\p{Cntrl}",
+}
+_POSIX_CLASS = re.compile(r"\[:(\w+):\]")
+
+
+def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
+    """Return a pattern in Java's syntax.
+
+    Args:
+        written: The pattern.
+        dialect: Dialect of its query.
+        matched: Whether the text of the match counts, as in a replacement: PostgreSQL takes the
+            longest alternative, Java the first.
+
+    Raises:
+        Unwritable: A part of the pattern has no known equal in Java.
+
+    >>> java_pattern("^a.c$", "duckdb"), java_pattern("^[a-z]+", "duckdb")
+    ('^a[^\\\\n]c\\\\z', '^[a-z]+')
+    """
+    if dialect not in _RE2 | _POSIX:
+        return written
+    posix = dialect in _POSIX
+    made: list[str] = []
+    if written.startswith("(?i)"):
+        return "(?iu)" + java_pattern(written[4:], dialect, matched=matched)
+    inside = False
+    at = 0
+    while at < len(written):
+        named = _POSIX_CLASS.match(written, at) if inside else None
+        if named is not None:
+            if named[1] not in _CLASSES or (posix and named[1] not in ("digit", "xdigit")):
+                raise Unwritable(f"'{named[0]}' in a regular expression of {dialect}")
+            made.append(_CLASSES[named[1]])
+            at = named.end()
+            continue
+        found = _ITEM.match(written, at)
+        if found is None:
+            raise Unwritable(f"a regular expression that ends with a backslash, '{written}'")
+        item = found[0]
+        at = found.end()
+        made.append(_in_class(item, posix) if inside else _outside(item, posix, matched))
+        if inside and item == "]":
+            inside = False
+        elif not inside and item[0] == "[":
+            inside = True
+    return "".join(made)
+
+
+def _in_class(item: str, posix: bool) -> str:
+    if item[0] == "[" or item == "&":
+        return "\\" + item  # Java reads `[` and `&&` there as the beginning of another class.
+    if item == r"\s":
+        return r"\t\n\x0B\f\r " if posix else r"\t\n\f\r "
+    if item[0] == "\\":
+        _check_escape(item, posix)
+        if item in (r"\S", r"\b", r"\B"):
+            raise Unwritable(f"'{item}' in brackets of a regular expression")
+    return item
+
+
+def _outside(item: str, posix: bool, matched: bool) -> str:
+    if item == ".":
+        return r"[\s\S]" if posix else r"[^\n]"
+    if item == "$":
+        return r"\z"
+    if item == "|" and posix and matched:
+        raise Unwritable("alternatives in a regular expression, of which the longest is taken")
+    if item[0] == "(" and len(item) > 2 and item != "(?:":
+        raise Unwritable(f"'{item}' in a regular expression")
+    if item == "(?":
+        raise Unwritable("flags in a regular expression")
+    if len(item) == 2 and item[0] in "+*?}":
+        if item[1] == "+" or posix:
+            raise Unwritable(f"the quantifier '{item}' in a regular expression")
+        return item
+    if item[0] != "\\":
+        return item
+    _check_escape(item, posix)
+    if item in (r"\s", r"\S"):
+        blanks = r"\t\n\x0B\f\r " if posix else r"\t\n\f\r "
+        return f"[{'^' if item == chr(92) + 'S' else ''}{blanks}]"
+    if item in (r"\b", r"\B"):
+        return _ENDS[item == r"\B"]
+    return item
+
+
+def _check_escape(item: str, posix: bool) -> None:
+    """Refuse escapes that the engines read differently.
+
+    PostgreSQL's letters and digits depend on the database's locale.
+    """
+    letter = item[1]
+    known = "dD" if posix else "dDwWbBpPx"
+    if (letter.isalpha() and letter not in known + "sSntrf") or letter.isdigit():
+        raise Unwritable(f"'{item}' in a regular expression")
+
+
+def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
+    """Return a replacement in Java's syntax, its groups' numbers moved by `shift`.
+
+    >>> java_replacement(r"\\2-$\\1", "bigquery")
+    '$2-\\\\$$1'
+    """
+    if dialect not in _BACKSLASHES:
+        return written
+    made = []
+    for found in re.finditer(r"\\(.)|(.)|\\$", written, re.DOTALL):
+        escaped, plain = found[1], found[2]
+        if plain is not None:
+            made.append("\\$" if plain == "$" else plain)
+        elif escaped is not None and (
+            escaped.isdigit() or (escaped == "&" and dialect == "postgres")
+        ):
+            number = 0 if escaped == "&" else int(escaped)
+            if shift and not number:
+                raise Unwritable("a replacement by the whole match")
+            made.append(f"${number + shift}" if number or not shift else "")
+        elif escaped == "\\":
+            made.append("\\\\")
+        else:
+            raise Unwritable(f"the replacement '{written}'")
+    text = "".join(made)
+    if re.search(r"\$\d\d", text):  # Java takes as many digits as there are groups.
+        text = re.sub(r"(\$\d)(?=\d)", r"\1\\", text)
+    return text
+
+
+def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
+    """Replace the first match only where the dialect does, with groups in Java's form."""
+    if dialect not in _RE2 | _POSIX | _BACKSLASHES:
+        return None
+    pattern, replacement = node.expression, node.args.get("replacement")
+    flags = node.args.get("modifiers")
+    placed = any(node.args.get(name) is not None for name in ("position", "occurrence"))
+    if placed and dialect in _FIRST_ONLY:
+        raise Unwritable("REGEXP_REPLACE with a position")
+    given = _flags(flags, dialect)
+    first = dialect in _FIRST_ONLY and "g" not in given
+    before = _before(given)
+    form = _pattern(pattern, dialect, matched=True)
+    if replacement is not None and not _is_text(replacement):
+        raise Unwritable("a replacement that is computed")
+    written = replacement.name if replacement is not None else ""
+    made = node.copy()
+    made.set("modifiers", None)
+    made.set("single_replace", None)
+    if first:
+        form = f"\\A([\\s\\S]*?)(?:{form})"
+        by = "$1" + java_replacement(written, dialect, shift=1)
+        by = re.sub(r"\$1(?=\d)", r"$1\\", by)
+    else:
+        by = java_replacement(written, dialect)
+    made.set("expression", exp.Literal.string(before + form))
+    made.set("replacement", exp.Literal.string(by))
+    return made
+
+
+def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
+    """Match the whole text where the dialect does; elsewhere any part of it."""
+    whole = bool(node.args.get("full_match"))
+    operator = "start" not in node.meta
+    whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
+    folded = isinstance(node, exp.RegexpILike)
+    flags = _flags(node.args.get("flag"), dialect) if node.args.get("flag") is not None else ""
+    if dialect not in _RE2 | _POSIX and not (whole or folded):
+        return None
+    before = _before(flags + ("i" if folded else ""))
+    if not _is_text(node.expression):
+        if before or not whole:
+            if dialect in _RE2 | _POSIX or before:
+                raise Unwritable("a regular expression that is computed")
+            return None
+        around = [exp.Literal.string("\\A(?:"), node.expression.copy(), exp.Literal.string(")\\z")]
+        pattern: exp.Expr = exp.Anonymous(this="CONCAT", expressions=around)
+        if dialect in _RE2 | _POSIX:
+            raise Unwritable("a regular expression that is computed")
+    else:
+        form = java_pattern(node.expression.name, dialect)
+        form = f"\\A(?:{form})\\z" if whole else form
+        pattern = exp.Literal.string(before + form)
+    return exp.RegexpLike(this=node.this.copy(), expression=pattern)
+
+
+def similar(node: exp.SimilarTo, dialect: str) -> Made:
+    """Write DuckDB's SIMILAR TO, a match of the whole text; refuse that of others."""
+    if dialect != "duckdb":
+        raise Unwritable("SIMILAR TO")
+    made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
+    return matches(made, dialect)
+
+
+def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
+    """Write regexp_full_match as a match of the whole text."""
+    if node.args.get("options") is not None:
+        raise Unwritable("regexp_full_match with flags")
+    made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
+    return matches(made, dialect)
+
+
+def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
+    """Write the pattern of REGEXP_EXTRACT in Java's form, and NULL where nothing matches."""
+    made = node.copy()
+    if dialect in _RE2 | _POSIX:
+        form = _pattern(node.expression, dialect, matched=True)
+        made.set("expression", exp.Literal.string(form))
+    if isinstance(node, exp.RegexpExtract) and node.args.get("null_if_no_match"):
+        if node.args.get("parameters") is not None:
+            raise Unwritable("REGEXP_EXTRACT with flags")
+        for name in ("position", "occurrence"):
+            if literal_int(node.args.get(name)) not in (None, 1):
+                raise Unwritable("REGEXP_EXTRACT with a position")
+            made.set(name, None)
+        made.set("null_if_no_match", None)
+        found = exp.RegexpLike(this=made.this.copy(), expression=made.expression.copy())
+        return exp.Case(ifs=[exp.If(this=found, true=made)])
+    return made if made != node else None
+
+
+def _pattern(node: exp.Expr, dialect: str, *, matched: bool) -> str:
+    if not _is_text(node):
+        raise Unwritable("a regular expression that is computed")
+    return java_pattern(node.name, dialect, matched=matched)
+
+
+def _flags(node: exp.Expr | None, dialect: str) -> str:
+    if node is None:
+        return ""
+    if not _is_text(node) or set(node.name) - set("gic"):
+        raise Unwritable(f"flags {node.sql(dialect)} of a regular expression")
+    return node.name.replace("c", "")
+
+
+def _before(flags: str) -> str:
+    return "(?iu)" if "i" in flags else ""
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return node.is_string or isinstance(node, exp.RawString)

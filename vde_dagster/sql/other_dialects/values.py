@@ -1,0 +1,152 @@
+"""Functions of numbers, lists, aggregates and JSON that mean something else in Spark.
+
+DuckDB's and PostgreSQL's values were run; other dialects' are those of their documentation:
+cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions,
+trino.io/docs/current/functions/math.html and docs.snowflake.com/en/sql-reference/functions/trunc.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.texts import literal_int
+
+Made = exp.Expr | None
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
+
+
+def truncated(node: exp.Trunc, dialect: str) -> Made:
+    """Write TRUNC with decimals as CEIL of negative and FLOOR of other numbers."""
+    decimals = node.args.get("decimals")
+    if decimals is None:
+        return None
+    if literal_int(decimals) is None:
+        raise Unwritable("TRUNC whose number of decimals is computed")
+    below = exp.LT(this=exp.paren(node.this.copy()), expression=exp.Literal.number(0))
+    up, down = _call("CEIL", node.this, decimals), _call("FLOOR", node.this, decimals)
+    return exp.Case(ifs=[exp.If(this=below, true=up)], default=down)
+
+
+def not_a_number(node: exp.IsNan, dialect: str) -> Made:
+    """Return NULL for NULL, where Spark's ISNAN returns false."""
+    if isinstance(node.parent, exp.If) and node.arg_key == "false":
+        return None
+    null = exp.Is(this=node.this.copy(), expression=exp.Null())
+    return exp.Case(
+        ifs=[exp.If(this=exp.Not(this=null), true=_call("ISNAN", node.this))], default=exp.Null()
+    )
+
+
+def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
+    """Leave NULL out of the distinct values, as DuckDB does."""
+    return _call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
+
+
+def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
+    """Pass over lists that are NULL, as DuckDB does."""
+    given = [node.this, *node.expressions]
+    lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
+    if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
+        return None
+    if all(isinstance(one.unnest(), exp.Array) for one in lists):
+        return lists[0].copy() if len(lists) == 1 else _call("CONCAT", *lists)
+    made: exp.Expr = lists[0].copy()
+    for one in lists[1:]:
+        made = _call("COALESCE", _call("CONCAT", made, one), made, one)
+    return made
+
+
+def length_of_list(node: exp.Length, dialect: str) -> Made:
+    """Count the elements of what is a list by its words."""
+    lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
+    return _call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
+
+
+def inserted(node: exp.Stuff, dialect: str) -> Made:
+    """Refuse INSERT and STUFF, which Spark does not have.
+
+    Raises:
+        Unwritable: Always.
+    """
+    raise Unwritable("INSERT or STUFF")
+
+
+_PASS_OVER_NULL = (
+    *(exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop),
+    *(exp.Variance, exp.VariancePop, exp.LogicalAnd, exp.LogicalOr),
+)
+
+
+def filtered_window(node: exp.Window, dialect: str) -> Made:
+    """Write `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
+
+    Raises:
+        Unwritable: The aggregate does not pass over NULL.
+    """
+    inner = node.this
+    if not isinstance(inner, exp.Filter):
+        return None
+    aggregate, condition = inner.this, inner.expression.this
+    value = aggregate.this
+    if not isinstance(aggregate, _PASS_OVER_NULL) or isinstance(value, exp.Distinct):
+        raise Unwritable(f"FILTER of {aggregate.sql(dialect)} before OVER")
+    if value is None or isinstance(value, exp.Star):
+        value = exp.Literal.number(1)
+    if aggregate.args.get("expressions"):
+        raise Unwritable(f"FILTER of {aggregate.sql(dialect)} before OVER")
+    made = node.copy()
+    kept = aggregate.copy()
+    kept.set("this", exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())]))
+    made.set("this", kept)
+    return made
+
+
+_JSON = (exp.DType.JSON, exp.DType.JSONB)
+
+
+def json_value(node: exp.Expr, dialect: str) -> Made:
+    """Read a path of keys of a JSON text by one GET_JSON_OBJECT.
+
+    Raises:
+        Unwritable: The value would be JSON, whose texts have quotes that Spark leaves out.
+    """
+    if dialect not in ("duckdb", "postgres"):
+        return None
+    if isinstance(node, exp.JSONExtract | exp.JSONBExtract):
+        if isinstance(node.parent, exp.JSONExtract | exp.JSONExtractScalar) and (
+            node.arg_key == "this"
+        ):
+            return None  # The outer one reads the whole path.
+        raise Unwritable("a value of the type JSON by `->`")
+    value: exp.Expr = node
+    parts: list[exp.Expr] = []
+    while isinstance(value, exp.JSONExtract | exp.JSONExtractScalar):
+        path = value.expression
+        if not isinstance(path, exp.JSONPath):
+            raise Unwritable("a path of JSON that is computed")
+        parts[:0] = path.expressions[1:]
+        value = value.this.unnest()
+    if not all(isinstance(part, exp.JSONPathKey | exp.JSONPathSubscript) for part in parts):
+        raise Unwritable("a path of JSON with more than keys and numbers")
+    if isinstance(value, exp.Cast) and value.to.this in _JSON:
+        value = value.this
+    path = exp.JSONPath(expressions=[exp.JSONPathRoot(), *(part.copy() for part in parts)])
+    return exp.JSONExtractScalar(this=value.copy(), expression=path)
+
+
+def json_type(node: exp.Cast, dialect: str) -> Made:
+    """Refuse the type JSONB, and a text as JSON where no path of it is read."""
+    if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
+        return None
+    parent = node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    if isinstance(parent, exp.JSONExtract | exp.JSONExtractScalar):
+        return None
+    if node.to.this == exp.DType.JSONB:
+        raise Unwritable("the type JSONB", "JSONB")
+    return node.this.copy() if node.this.is_string else None
