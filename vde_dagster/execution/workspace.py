@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import Problem
+from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName, current_user, unverified
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.memo import SnapshotMemo
@@ -279,7 +280,16 @@ class Workspace:
         store = StateStore.open(url, clock=self._clock, effects=self._effects)
         store.database.origin = self._origin
         store.project.own = self.settings.identity
+        store.project.warehouse = normal_location(self.settings.resolved_warehouse)
+        store.project.require_models = self._require_models
+        store.database.before_writing = store.project.require_own
         return store
+
+    def _require_models(self) -> None:
+        from vde_dagster.project.loading.loader import has_models, no_models
+
+        if not has_models(self.settings):
+            raise no_models(self.settings)
 
     @cached_property
     def lakehouse(self) -> Lakehouse:

@@ -386,7 +386,8 @@ class Settings:
         """The warehouse's folder or URL; a relative folder is the project's."""
         if self.warehouse is None:
             return str(self.work_dir / "warehouse")
-        if "://" in self.warehouse or Path(self.warehouse).is_absolute():
+        is_uri = "://" in self.warehouse or self.warehouse.startswith("file:")
+        if is_uri or Path(self.warehouse).is_absolute():
             return self.warehouse
         return str(self.root / self.warehouse)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from vde_dagster.base.locations import normal_location
 from vde_dagster.errors import UsageError
 from vde_dagster.project.settings import ProjectIdentity
 from vde_dagster.state.db import schema
@@ -111,12 +113,20 @@ class StateStore:
 _ROW = schema.project
 
 
+def _no_requirement() -> None:
+    """Require nothing: the store was opened without a project's folder."""
+
+
 @dataclass(slots=True)
 class ProjectStore:
     """Comparing a project with the one that the state belongs to, and writing down whose it is."""
 
     database: Database
     own: ProjectIdentity | None = None
+    warehouse: str | None = None
+    """The warehouse that the store was opened with, as `normal_location` spells it."""
+    require_models: Callable[[], None] = _no_requirement
+    """Raises where the folder that the store was opened for has no models."""
 
     def owner(self, connection: Connection | None = None) -> ProjectIdentity | None:
         """Return the project that the state belongs to, or None before the first publication."""
@@ -134,28 +144,93 @@ class ProjectStore:
                 for table in (_ROW, schema.environments, schema.tables)
             )
 
+    def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
+        """Return the warehouse that the state's tables lie in, or None where it is not known."""
+        row = self.database.row(select(_ROW.c.warehouse), connection)
+        return None if row is None or row.warehouse is None else normal_location(row.warehouse)
+
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the owner, if that may be the project that the store was opened for."""
+        """Return the owner, if the store was opened for it, its warehouse and a folder with models.
+
+        Raises:
+            UsageError: It was not.
+        """
+        owner = self._require_owner(connection)
+        if owner is None or self.own is None:
+            return owner
+        if connection is None:
+            self.require_models()
+        known = self.recorded_warehouse(connection)
+        if known is not None and self.warehouse is not None and known != self.warehouse:
+            raise UsageError(
+                f"the tables of the state store {self._url} lie in the warehouse {known}, and this "
+                f"project's warehouse is {self.warehouse}: nothing was changed",
+                hint="correct the setting warehouse (or VDE_WAREHOUSE); if new tables are to lie "
+                "there from now on: vde state use-warehouse",
+            )
+        return owner
+
+    def use_warehouse(self) -> tuple[str | None, str | None]:
+        """Record the warehouse that the store was opened with; return the earlier and the new one.
+
+        Tables that exist stay where they are.
+
+        Raises:
+            UsageError: The state belongs to another project, or nothing was published yet.
+        """
+        self.require_models()
+
+        def record(connection: Connection) -> tuple[str | None, str | None]:
+            if self._require_owner(connection) is None:
+                raise UsageError(
+                    "nothing was published yet: the first publication records the warehouse",
+                    hint="make a plan: vde plan prod",
+                )
+            before = self.recorded_warehouse(connection)
+            connection.execute(update(_ROW).values(warehouse=self.warehouse))
+            return before, self.warehouse
+
+        self.database.before_writing = None
+        return self.database.run_transaction(record, name="state.use_warehouse")
+
+    @property
+    def _url(self) -> str:
+        return self.database.engine.url.render_as_string(hide_password=True)
+
+    def _require_owner(self, connection: Connection | None) -> ProjectIdentity | None:
         owner = self.owner(connection)
         if owner is None or self.own is None or not self.own.is_other(owner):
             return owner
         line = f'id = "{owner.id}"' if owner.id else f'name = "{owner.name}"'
-        url = self.database.engine.url.render_as_string(hide_password=True)
         raise UsageError(
-            f"the state store {url} belongs to the project {owner}, and this is the project "
+            f"the state store {self._url} belongs to the project {owner}, and this is the project "
             f"{self.own}: nothing was changed",
             hint=f"go to the folder of '{owner.name}' (--project), or give this project a state of "
             "its own (the setting state_url, or VDE_STATE_URL); if both are the same project, "
             f"write {line} below [tool.vde] in pyproject.toml",
         )
 
-    def adopt(self, connection: Connection) -> None:
-        """Let the state belong to the project from this publication on."""
+    def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
+        """Let the state belong to the project and its warehouse from this publication on.
+
+        Args:
+            publishes: Whether production is published. A login that may not do that changes no row
+                of a state that was written before warehouses were recorded.
+        """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own
-        if known is None or known == owner:
+        if known is None:
             return
-        values = {"project_id": known.id, "name": known.name, "named": known.named}
+        recorded = self.recorded_warehouse(connection)
+        place = recorded or self.warehouse
+        if known == owner and (place == recorded or not publishes):
+            return
+        values = {
+            "project_id": known.id,
+            "name": known.name,
+            "named": known.named,
+            "warehouse": place,
+        }
         if owner is not None:
             if has_right(connection, "publish"):
                 connection.execute(update(_ROW).values(**values))

@@ -179,6 +179,7 @@ def shop(
     """A copy of it, for calls that change something."""
     shutil.copytree(engineless.root, tmp_path / "shop")
     monkeypatch.chdir(tmp_path / "shop")
+    monkeypatch.setenv("VDE_WAREHOUSE", str(engineless.root / ".vde" / "warehouse"))
     yield ProjectFolder(tmp_path / "shop")
     stop_engines(tmp_path / "shop" / ".vde" / "engine")
 

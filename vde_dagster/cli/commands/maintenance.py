@@ -1,4 +1,4 @@
-"""`vde janitor`, `clean`, `fsck`, `sync`, `export`, `state export` and `state import`."""
+"""`vde janitor`, `clean`, `fsck`, `sync`, `export`, and the commands of `vde state`."""
 
 from __future__ import annotations
 
@@ -149,6 +149,24 @@ def import_state(workspace: Workspace, output: Output, file: File) -> None:
 
     counts = transfer.import_state(workspace.store.database, file)
     _show(output, file, counts, "read from")
+
+
+@state.command("use-warehouse")
+@on_project
+def use_warehouse(workspace: Workspace, output: Output) -> None:
+    """Let new tables lie in the warehouse of the settings from now on.
+
+    The state records its warehouse, and every command that changes something refuses another one.
+    Tables that exist stay where they are. Example: vde state use-warehouse
+    """
+    store = workspace.store
+    store.rights.require("publish", "change the warehouse")
+    before, now = store.project.use_warehouse()
+    output.result(
+        {"before": before, "now": now},
+        f"the warehouse is {now}"
+        + (f", in place of {before}" if before not in (None, now) else ""),
+    )
 
 
 def _show(output: Output, file: Path, counts: dict[str, int], verb: str) -> None:

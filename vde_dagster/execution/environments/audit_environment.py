@@ -70,6 +70,7 @@ def audit_environment(
         labels: Only these audits, by their labels; None for all.
     """
     store, shown = workspace.store, named_environment(workspace, environment)
+    store.project.require_own()
     run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)
     state = complete_state(store, shown, None, ())
     resolver = with_held(workspace, state.resolver(shown))

@@ -216,7 +216,7 @@ def _commit(
     atomic = not catalog.form.follows
     for lease in publication.leases:
         store.leases.check(conn, lease)
-    store.project.adopt(conn)
+    store.project.adopt(conn, publishes=publication.environment.name == PRODUCTION)
     _leave_production_alone(conn, lakehouse, publication)
     for source in publication.sources:
         store.versions.require_kept(conn, *source)

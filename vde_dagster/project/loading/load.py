@@ -318,7 +318,7 @@ class ProjectLoad:
 SOURCES: tuple[SourceFactory, ...] = (own_files,)
 """Those that every project has. A file that several take belongs to the first of them."""
 _PLUGINS: Seam[SourceFactory] = Seam("sources")
-_OF_OTHER_TOOLS = {"dbt_project.yml": "dbt"}
+OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 """Files by which a folder is another tool's project, and the sources that read all of it."""
 
 
@@ -327,7 +327,7 @@ def sources_of(settings: Settings) -> tuple[SourceFactory, ...]:
 
     Folders such as `models/` of another tool's project are that tool's alone.
     """
-    for file, name in _OF_OTHER_TOOLS.items():
+    for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
             return tuple(_PLUGINS.require(one) for one in dict.fromkeys((name, *settings.sources)))
     return (*SOURCES, *(_PLUGINS.require(name) for name in settings.sources))

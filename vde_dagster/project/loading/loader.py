@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +15,9 @@ from vde_dagster.base.names import ModelName, place_flaw
 from vde_dagster.base.texts import closest, meant, printable
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
+from vde_dagster.project.files import find_files
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.load import ProjectLoad
+from vde_dagster.project.loading.load import OTHER_TOOLS, ProjectLoad
 from vde_dagster.project.macros.variables import STAGE, TESTING
 from vde_dagster.project.model import Exposure, LoadedFile, LoadedModel, Model, UnitTest
 from vde_dagster.project.serialise import from_text, to_text
@@ -357,6 +360,32 @@ def require_files(root: Path) -> None:
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models(load.settings)
+
+
+def has_models(settings: Settings) -> bool:
+    """Return whether a file of the folder may define a model; a file with mistakes may.
+
+    Files are looked at in order until one may, so that a project costs the time of one file.
+    """
+    if settings.sources:
+        return True
+    if any((settings.root / file).is_file() for file in OTHER_TOOLS):
+        return next(_files_of_other_tool(settings.root), None) is not None
+    found = find_files(settings)
+    if found.notebooks or found.flawed:
+        return True
+    texts = (settings.root / path for path in (*found.sql, *found.python))
+    return any(_MODEL.search(path.read_bytes()) for path in texts)
+
+
+_MODEL = re.compile(rb"\bmodel\b", re.IGNORECASE)
+_NOT_MODELS = frozenset({"target", "logs", "dbt_packages", "node_modules", "macros", "tests"})
+
+
+def _files_of_other_tool(root: Path) -> Iterator[str]:
+    for _, folders, names in os.walk(root):
+        folders[:] = [n for n in folders if n not in _NOT_MODELS and not n.startswith(".")]
+        yield from (name for name in names if name.endswith((".sql", ".py", ".csv")))
 
 
 def no_models(settings: Settings) -> UsageError:

@@ -279,6 +279,8 @@ class Database:
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
         """Who writes, among those who have to know their own work again; see `state.db.outbox`."""
+        self.before_writing: Callable[[], object] | None = None
+        """Called before the first writing transaction; it raises where nothing may be written."""
 
     @property
     def is_sqlite(self) -> bool:
@@ -291,8 +293,12 @@ class Database:
 
         Raises:
             UnknownOutcomeError: The commit was sent and its answer was lost.
-            UsageError: The machine's clock is wrong by that of PostgreSQL's server.
+            UsageError: The machine's clock is wrong by that of PostgreSQL's server, or the store
+                was opened for another project or warehouse.
         """
+        if self.before_writing is not None:
+            self.before_writing()
+            self.before_writing = None
         with self.engine.connect() as connection:
             if isinstance(self.clock, ServersClock):
                 self.clock.require_right(partial(_time_beside, connection))

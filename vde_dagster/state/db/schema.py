@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant, Texts
 
-SCHEMA_VERSION = "0022"
+SCHEMA_VERSION = "0023"
 FIRST_VERSION = "0015"
 """The oldest schema that is upgraded; those before were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -399,6 +399,7 @@ project = Table(
     Column("name", String(255), nullable=False),
     Column("named", Boolean, nullable=False),
     Column("since", Instant, nullable=False),
+    Column("warehouse", String(1000)),
 )
 
 # Acts, each with the hash of the one before; see `state.db.log`.

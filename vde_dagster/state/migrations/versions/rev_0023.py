@@ -1,0 +1,30 @@
+"""The warehouse that a state's tables lie in."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0023"
+down_revision = "0022"
+
+
+def upgrade() -> None:
+    """Add the column, and fill it with the folder that all tables lie in, if there is one."""
+    op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
+    rows = op.get_bind().execute(
+        sa.text(
+            "SELECT t.id, i.metadata_location FROM vde_tables t JOIN iceberg_tables i "
+            "ON i.table_namespace = t.namespace AND i.table_name = t.name"
+        )
+    )
+    found: set[str] = set()
+    for table_id, location in rows:
+        # WAREHOUSE/namespace/name-ID/metadata/file
+        parts = str(location).rsplit("/", 4)
+        if len(parts) == 5 and table_id in parts[2]:
+            found.add(parts[0])
+    if len(found) == 1:
+        op.execute(
+            sa.text("UPDATE vde_project SET warehouse = :place").bindparams(place=found.pop())
+        )
