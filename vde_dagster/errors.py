@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vde_dagster.base.secrets import mask
+
 if TYPE_CHECKING:
     from vde_dagster.base.failures import FailedAudit, ModelFailure, QueryPlace
     from vde_dagster.base.names import ModelName
@@ -123,6 +125,9 @@ class VdeError(Exception):
             message = shortened(message, _MOST_OF_MESSAGE)
             fixes = fixes_of(hint)
             hint = Hint(shortened(hint, _MOST_OF_HINT), *fixes) if hint else hint
+        message = mask(message)
+        if hint is not None and mask(hint) != hint:
+            hint = mask(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -140,7 +145,7 @@ class VdeError(Exception):
         """Return where, what, and what to do next; `before_hint` stands before the hint."""
         where = f"{self.location}: " if self.location else ""
         hint = f"{before_hint}{self.hint}" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return mask(f"{where}{self.message}{hint}")
 
 
 class ProjectError(VdeError):

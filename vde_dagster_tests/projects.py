@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import textwrap
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 START = "2024-01-01"
@@ -44,6 +47,16 @@ SHOP = {
         5,10,1.0,paid,2024-01-05
     """,
 }
+
+
+def copied_project(source: Path, target: Path) -> Path:
+    """Copy a project with its state, which goes on with the warehouse of the copy's settings."""
+    shutil.copytree(source, target)
+    state = target / ".vde" / "vde.db"
+    if state.exists():
+        with closing(sqlite3.connect(state)) as connection, connection:
+            connection.execute("UPDATE vde_project SET warehouse = NULL")
+    return target
 
 
 class ProjectFolder:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.secrets import mask
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation
 
 SHOWN_ROWS = 5
@@ -177,4 +178,4 @@ def said(error: BaseException) -> str:
         message = str(error)
     except (Exception, SystemExit):
         return f"{name} (its message cannot be read)"
-    return f"{name}: {message}"
+    return mask(f"{name}: {message}")

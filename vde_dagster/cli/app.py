@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.secrets import masking_output
 from vde_dagster.cli.commands import (
     changes,
     engine,
@@ -148,7 +149,11 @@ def call(arguments: Sequence[str]) -> int:
     Returns:
         The process's exit code.
     """
-    given = list(arguments) or ["--help"]
+    with masking_output():
+        return _call(list(arguments) or ["--help"])
+
+
+def _call(given: list[str]) -> int:
     as_json = "--json" in given or "--format=json" in given or "--format json" in " ".join(given)
     try:
         code = _command()(given, prog_name="vde", standalone_mode=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
@@ -71,6 +72,7 @@ def vde_definitions(
     Raises:
         ProjectError: The project's settings are wrong. Mistakes in model files do not raise.
     """
+    mask_logs()
     root = Path(project_root).resolve()
     with Workspace.open(root) as workspace:
         settings = workspace.settings

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from vde_dagster.base.secrets import names_secret, remember_secret
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.spark_settings import decides_answers
@@ -433,6 +434,7 @@ def expand_secrets(text: str) -> str:
                 f"the settings name the environment variable {name}, which is not set",
                 hint=f"set {name} in the environment",
             )
+        remember_secret(os.environ[name])
         return os.environ[name]
 
     return re.sub(r"\$\{(\w+)\}", value, text)
@@ -440,12 +442,21 @@ def expand_secrets(text: str) -> str:
 
 def optional_secret(text: str | None) -> str | None:
     """Return a setting with `${NAME}` replaced from the environment, if it is given."""
-    return None if text is None else expand_secrets(text)
+    if text is None:
+        return None
+    found = expand_secrets(text)
+    for part in (found, *found.split(":")):
+        remember_secret(part)
+    return found
 
 
 def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
     """Return settings by name with `${NAME}` replaced from the environment."""
-    return {key: expand_secrets(value) for key, value in values.items()}
+    found = {key: expand_secrets(value) for key, value in values.items()}
+    for key, value in found.items():
+        if names_secret(key):
+            remember_secret(value)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.warm import stop_engines
 from vde_dagster_tests.cli.conftest import Called, Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 
 EXAMPLE = re.compile(r"""\bvde ((?:"[^"]*"|[^";(])+)""")
 NO_SPARK = "no Spark in this test"
@@ -177,9 +176,7 @@ def shop(
     engineless: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ProjectFolder]:
     """A copy of it, for calls that change something."""
-    shutil.copytree(engineless.root, tmp_path / "shop")
-    monkeypatch.chdir(tmp_path / "shop")
-    monkeypatch.setenv("VDE_WAREHOUSE", str(engineless.root / ".vde" / "warehouse"))
+    monkeypatch.chdir(copied_project(engineless.root, tmp_path / "shop"))
     yield ProjectFolder(tmp_path / "shop")
     stop_engines(tmp_path / "shop" / ".vde" / "engine")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +16,7 @@ from vde_dagster.project.selection import select_by_name
 from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 
 TWIN = SHOP["models/marts/daily.sql"].replace("name marts.daily", "name marts.a_twin")
 WEEKLY = """
@@ -49,8 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
 @pytest.fixture
 def shop(made: ProjectFolder, tmp_path: Path) -> ProjectFolder:
     """A copy of it."""
-    shutil.copytree(made.root, tmp_path / "shop")
-    return ProjectFolder(tmp_path / "shop")
+    return ProjectFolder(copied_project(made.root, tmp_path / "shop"))
 
 
 def _intervals(vde: Vde, shop: ProjectFolder, environment: str, *models: str) -> list[Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.lenses import lenses
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 
 STAGING = "models/staging/orders.sql"
 CUSTOMERS = "models/marts/customers.sql"
@@ -183,7 +183,7 @@ def test_after_any_edits_mistakes_are_those_of_a_fresh_load_of_the_same_texts(
 
 
 def test_dashboards_that_read_what_breaks_are_named(published: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(published, tmp_path / "shop"))
+    root = copied_project(published, tmp_path / "shop")
     (root / "exposures.yaml").write_text(
         "- {name: Sales, owner: me, reads: [marts.customers.revenue]}\n"
         "- {name: Everything, url: 'https://example.com', reads: [marts.customers]}\n"

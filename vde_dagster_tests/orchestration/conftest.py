@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,7 +24,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -90,13 +89,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def days(loaded: Path, tmp_path: Path) -> ProjectFolder:
     """A project of two daily models in a row, views, full tables and an external table."""
-    return ProjectFolder(Path(shutil.copytree(loaded / "days", tmp_path / "days")))
+    return ProjectFolder(copied_project(loaded / "days", tmp_path / "days"))
 
 
 @pytest.fixture
 def built(loaded: Path, tmp_path: Path) -> ProjectFolder:
     """The same without the external table, so that it can be built."""
-    return ProjectFolder(Path(shutil.copytree(loaded / "built", tmp_path / "built")))
+    return ProjectFolder(copied_project(loaded / "built", tmp_path / "built"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ from vde_dagster_tests.orchestration.conftest import (
     run_job,
     version_of,
 )
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import ProjectFolder, copied_project
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 
@@ -32,7 +31,7 @@ def applied(
 ) -> Iterator[tuple[ProjectFolder, dg.DagsterInstance]]:
     """The project when it was applied once, and an instance that saw it."""
     root = tmp_path_factory.mktemp("applied") / "built"
-    folder = ProjectFolder(Path(shutil.copytree(loaded / "built", root)))
+    folder = ProjectFolder(copied_project(loaded / "built", root))
     with dg.DagsterInstance.ephemeral() as instance:
         apply_all(folder, instance)
         yield folder, instance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from vde_dagster.orchestration.names import PROJECT_TAG, SHORT, Names
 from vde_dagster.orchestration.resource import lend
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import partitions_of
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import ProjectFolder, copied_project
 
 SALES = Names("sales")
 TOP = "models/top.sql"
@@ -169,7 +168,7 @@ def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: Project
 def test_a_copy_keeps_the_keys_that_its_settings_say_whichever_is_loaded_first(
     first: ProjectFolder, second: ProjectFolder, tmp_path: Path
 ) -> None:
-    copy = ProjectFolder(Path(shutil.copytree(second.root, tmp_path / "copy")))
+    copy = ProjectFolder(copied_project(second.root, tmp_path / "copy"))
     for order in ((copy, first), (first, copy)):
         merged = together(*order)
         specs = {spec.key.to_user_string(): spec for spec in merged.resolve_all_asset_specs()}

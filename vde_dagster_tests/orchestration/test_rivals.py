@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import FORGOTTEN, rival_of
 from vde_dagster_tests.orchestration.test_shown import FILES, tick
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import ProjectFolder, copied_project
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -80,7 +79,7 @@ def test_locations_that_show_one_state_are_no_rivals(
     one: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     assert rival_of(instance, "a", workspace, NOW) is None
-    shutil.copytree(one.root, tmp_path / "copy")
+    copied_project(one.root, tmp_path / "copy")
     with Workspace.open(tmp_path / "copy") as copy:
         assert rival_of(instance, "b", copy, NOW) is None
 

@@ -78,6 +78,8 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     assert table.lacks == {ModelName("db", "late"): IntervalSet((day(1),))}
     filled = [store.pins.at("prod", version)[table.id].filled for version in (1, 2)]
     assert filled == [None, "1704067200000000-1704326400000000"]
+    expected = "file:///warehouse" if released.stem >= "0023" else None
+    assert store.project.recorded_warehouse() == expected
     if released.stem >= "0019":
         of_tasks = [(one.task_seconds, one.bytes_read) for one in store.fills.log(table.id)]
         assert of_tasks == [(None, None), (None, None), (1.5, 9)]
@@ -112,6 +114,32 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     logged = [(entry.act, entry.version) for entry in store.log.latest()]
     assert logged == [("rollback", 3), ("publish", 2)][: 1 + (released.stem >= "0018")]
     assert store.log.verify().wrong is None
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("folders", "known"),
+    [(["s3://b/w"], "s3://b/w"), (["s3://b/w", "s3://b/w"], "s3://b/w"), (["/a", "/b"], None)],
+)
+def test_an_upgrade_learns_the_warehouse_from_where_the_tables_lie(
+    tmp_path: Path, folders: list[str], known: str | None
+) -> None:
+    path = tmp_path / "vde.db"
+    with sqlite3.connect(path) as conn:
+        conn.executescript((RELEASED[0].parent / "0022.sql").read_text())
+        row = conn.execute("SELECT * FROM vde_tables").fetchone()
+        conn.execute("DELETE FROM vde_tables")
+        for number, folder in enumerate(folders):
+            marks = ", ".join("?" * len(row))
+            own = (f"id{number}", "db", f"t{number}", f"fill{number}", *row[4:])
+            conn.execute(f"INSERT INTO vde_tables VALUES ({marks})", own)
+            place = f"{folder}/db/t-id{number}/metadata/00000-x.metadata.json"
+            conn.execute(
+                "INSERT INTO iceberg_tables VALUES ('lake', 'db', ?, ?, NULL, 'TABLE')",
+                (f"t{number}", place),
+            )
+    store = StateStore.open(f"sqlite:///{path}")
+    assert store.project.recorded_warehouse() == known
     store.close()
 
 

@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.base.failures import ModelFailure, QueryPlace
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count
 from vde_dagster.errors import (
     AuditFailedError,
@@ -126,7 +127,7 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8", errors="replace")
+        target.write_text(mask(text), "utf-8", errors="replace")
         files = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
         for old in files[:-KEPT_LOGS]:
             old.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, 
 from dagster._core.utils import make_new_run_id
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.secrets import without_secrets
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import Effects
@@ -109,7 +110,7 @@ class Reporter:
         self.written[self._kind(told)] += bool(events)
         for event in events:
             with self.effects.at("dagster.event"):
-                self.instance.report_runless_asset_event(event)
+                self.instance.report_runless_asset_event(without_secrets(event))
         return bool(events)
 
     def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:

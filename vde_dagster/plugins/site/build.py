@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
 
+from vde_dagster.base.secrets import mask
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.site.compact import compact
 from vde_dagster.project.files import replacing
@@ -28,7 +29,8 @@ def site_files(document: Document) -> dict[str, bytes]:
     """Return the files of a site by their paths in it."""
     shell = files("vde_dagster.plugins.site") / "shell"
     found = {name: (shell / name).read_bytes() for name in SHELL}
-    return found | {f"{DATA}/{name}.js": text for name, text in compact(document).items()}
+    scripts = compact(document).items()
+    return found | {f"{DATA}/{name}.js": mask(text.decode()).encode() for name, text in scripts}
 
 
 def write_site(made: Mapping[str, bytes], folder: Path) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from vde_dagster.base.json_values import json_value
+from vde_dagster.base.secrets import mask
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, metadata
 from vde_dagster.plugins.sync.sink import Batch, Row, RowsRefused, Step
@@ -45,7 +46,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def place(self) -> str:
         """The database and the table."""
-        return f"{_url(self.url).render_as_string(hide_password=True)} {self.table}"
+        return mask(f"{_url(self.url).render_as_string(hide_password=True)} {self.table}")
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Rows]:

@@ -46,6 +46,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Programmin
 from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
+from vde_dagster.base.secrets import mask, remember_url
 from vde_dagster.base.times import utc
 from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.semantics.versions.version import how_to_install
@@ -93,6 +94,7 @@ _TAKEN = "23505"
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
     """Connect to a database (`sqlite:///file` or `postgresql://…`); opens nothing yet."""
     try:
+        remember_url(url)
         parsed = make_url(url)
     except ArgumentError as error:
         raise UsageError(
@@ -113,7 +115,7 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
 
 def without_password(url: str) -> str:
     """Return a database's URL as it may be shown to people."""
-    return make_url(url).render_as_string(hide_password=True)
+    return mask(make_url(url).render_as_string(hide_password=True))
 
 
 def _postgres_engine(url: URL, idle_seconds: float) -> Engine:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vde_dagster.base.secrets import mask
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.ci.forges.forge import Check, PullRequest
 
@@ -77,7 +78,7 @@ class PlainGit:
         """Write the file of the comment, and push it."""
 
         def change(before: str | None) -> str:
-            blob = self.ask("hash-object", "-w", "--stdin", given=text).strip()
+            blob = self.ask("hash-object", "-w", "--stdin", given=mask(text)).strip()
             with self._index() as index:
                 if before is not None:
                     self.ask("read-tree", before, index=index)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urljoin, urlsplit
 
+from vde_dagster.base.secrets import masked
 from vde_dagster.errors import ExecutionError, UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Rest:
                 answer = session.request(
                     method,
                     url,
-                    json=body,
+                    json=None if body is None else masked(body),
                     auth=self.token,
                     headers=self.headers,
                     timeout=_TIMEOUT,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.execution.maintenance import PartlyTakenError
@@ -53,7 +54,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         )
     refused = Refused(workspace)
     acknowledges = client.transport.kind in _ACKNOWLEDGING
-    sender = _Sender(client.emit, refused)
+    sender = _Sender(lambda event: client.emit(_without_secrets(event)), refused)
     try:
         sender.send(_events(workspace, records, refused))
     except VdeError:
@@ -219,3 +220,22 @@ def _expanded(value: Any) -> Any:
     if isinstance(value, list):
         return [_expanded(one) for one in value]
     return expand_secrets(value) if isinstance(value, str) else value
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return an event whose texts have no secrets; its parts are attrs classes."""
+    import attr
+
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {key: _without_secrets(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(one) for one in value]
+    if attr.has(type(value)):
+        for field in attr.fields(type(value)):
+            part = getattr(value, field.name, None)
+            made = _without_secrets(part)
+            if made is not part and made != part:
+                object.__setattr__(value, field.name, made)
+    return value

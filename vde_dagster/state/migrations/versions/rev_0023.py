@@ -12,19 +12,17 @@ down_revision = "0022"
 def upgrade() -> None:
     """Add the column, and fill it with the folder that all tables lie in, if there is one."""
     op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
-    rows = op.get_bind().execute(
+    tables = op.get_bind().execute(
         sa.text(
-            "SELECT t.id, i.metadata_location FROM vde_tables t JOIN iceberg_tables i "
+            "SELECT t.table_id, i.metadata_location FROM vde_tables t JOIN iceberg_tables i "
             "ON i.table_namespace = t.namespace AND i.table_name = t.name"
         )
     )
     found: set[str] = set()
-    for table_id, location in rows:
-        # WAREHOUSE/namespace/name-ID/metadata/file
-        parts = str(location).rsplit("/", 4)
-        if len(parts) == 5 and table_id in parts[2]:
+    for table_id, location in tables:
+        parts = str(location).rsplit("/", 4)  # WAREHOUSE/namespace/name-ID/metadata/file
+        if len(parts) == 5 and str(table_id) in parts[2]:
             found.add(parts[0])
     if len(found) == 1:
-        op.execute(
-            sa.text("UPDATE vde_project SET warehouse = :place").bindparams(place=found.pop())
-        )
+        warehouse = sa.text("UPDATE vde_project SET warehouse = :place")
+        op.execute(warehouse.bindparams(place=found.pop()))

@@ -1,0 +1,192 @@
+"""Secrets of settings, and the texts that leave the process without them.
+
+A secret is known from when it is read: every value of `${NAME}`, and every setting whose name says
+that it is one. `mask` replaces known values wherever they stand, and what URLs carry.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TextIO
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+_SHORTEST = 4
+"""Shorter values are parts of too many words."""
+_INSIDE_WORDS = 8
+"""Values from this length on are replaced within words, too."""
+_SECRET_NAME = re.compile(
+    r"pass(?:word|wd|phrase|code)?s?$|pwd|secret|token|(?:^|[._-])(?:api|access|account|private|ssl|"
+    r"shared|sas|encryption)?[._-]?key$|credential|(?:^|[._-])(?:sas|sig|signature|auth|bearer|jwt)"
+    r"(?:$|[._-])|authorization|cookie|connection[._-]string|sslpassword",
+    re.IGNORECASE,
+)
+_NOT_SECRET_NAME = re.compile(r"key[._-]?id$|endpoint|uri$|file$|path$", re.IGNORECASE)
+_SAFE_QUERY = frozenset(
+    # PostgreSQL's own, as psycopg reads them from a URL.
+    {
+        "application_name",
+        "client_encoding",
+        "connect_timeout",
+        "dbname",
+        "fallback_application_name",
+    }
+    | {"gssencmode", "host", "hostaddr", "keepalives", "keepalives_idle", "load_balance_hosts"}
+    | {"port", "service", "sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout"}
+    | {"user", "charset", "cache", "mode", "nolock", "timeout", "uri"}
+    # Pages that a person is led to.
+    | {"environment", "from", "limit", "page", "partition", "per_page", "ref", "region", "schema"}
+    | {"selected", "tab", "to", "version", "view", "warehouse", "branch", "column", "model"}
+)
+_URL = re.compile(r"(?<![\w+.-])([a-z][a-z0-9+.-]*(?::[a-z][a-z0-9+.-]*)?://)([^\s<>\"'`]+)", re.I)
+_LOGIN = re.compile(r"^([^/?#@]*?):([^/?#]*)@")
+_PARAMETER = re.compile(r"([?&;])([^=&;#\s]+)=([^&;#\s]*?)(?=[).,\]}]*(?:[&;#\s]|$))")
+_DSN = re.compile(
+    r"(?<![\w-])((?:ssl)?password|passwd|pwd|sslkey|account_?key|sas_?token)=(?!\*\*\*)"
+    r"('[^']*'|\"[^\"]*\"|[^\s&;,'\")]+)",
+    re.IGNORECASE,
+)
+
+_known: set[str] = set()
+_patterns: list[re.Pattern[str]] = []
+_lock = threading.Lock()
+
+
+def names_secret(name: str) -> bool:
+    """Return whether a setting's name says that its value is a secret.
+
+    >>> names_secret("s3.secret-access-key"), names_secret("s3.endpoint")
+    (True, False)
+    """
+    return _SECRET_NAME.search(name) is not None and _NOT_SECRET_NAME.search(name) is None
+
+
+def remember_secret(value: str | None) -> None:
+    """Remember a value that no text may show from now on."""
+    if value is None or len(value.strip()) < _SHORTEST or value in _known:
+        return
+    with _lock:
+        # Texts have it as it is, in a URL, in a literal of Python or JSON, or line by line.
+        forms = {value, quote(value), quote(value, safe=""), quote_plus(value), repr(value)[1:-1]}
+        lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _INSIDE_WORDS}
+        _known.update(forms | lines)
+        known = sorted(_known, key=len, reverse=True)
+        parts = [
+            re.escape(one) if len(one) >= _INSIDE_WORDS else rf"(?<!\w){re.escape(one)}(?!\w)"
+            for one in known
+        ]
+        _patterns[:] = [re.compile("|".join(parts))]
+
+
+def remember_url(url: str) -> None:
+    """Remember the password of a URL, and the values of its query that may be secrets."""
+    found = _URL.match(url)
+    if found is None:
+        return
+    login = _LOGIN.match(found[2])
+    if login is not None:
+        remember_secret(login[2])
+    for parameter in _PARAMETER.finditer(found[2]):
+        if names_secret(parameter[2]):
+            remember_secret(parameter[3])
+
+
+def mask(text: str) -> str:
+    """Return a text without secrets that are known, and without those of URLs in it.
+
+    >>> mask("postgresql://anna:pw@host/db?sslmode=require&sslpassword=x")
+    'postgresql://anna:***@host/db?sslmode=require&sslpassword=***'
+    """
+    for pattern in _patterns:
+        text = pattern.sub(MASK, text)
+    if "://" in text:
+        text = _URL.sub(lambda found: f"{found[1]}{_masked_rest(found[2])}", text)
+    return _DSN.sub(rf"\1={MASK}", text) if "=" in text else text
+
+
+def masked(value: Any) -> Any:
+    """Return JSON data whose texts have no secrets."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {key: masked(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(one) for one in value]
+    return value
+
+
+def _masked_rest(rest: str) -> str:
+    rest = _LOGIN.sub(rf"\1:{MASK}@", rest)
+    return _PARAMETER.sub(_masked_parameter, rest) if "=" in rest else rest
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    is_safe = found[2].lower() in _SAFE_QUERY or not found[3]
+    return found[0] if is_safe else f"{found[1]}{found[2]}={MASK}"
+
+
+class _MaskedStream:
+    """A text stream that writes texts without secrets; all else is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text without secrets; return the length of the text that was given."""
+        self._stream.write(mask(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def masking_output() -> Iterator[None]:
+    """Keep secrets out of the process's own output, and out of its logs, while the block runs."""
+    import sys
+
+    mask_logs()
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_MaskedStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def mask_logs() -> None:
+    """Keep secrets out of everything that this process logs from now on."""
+    make = logging.getLogRecordFactory()
+    if not getattr(make, "vde_masks", False):
+        logging.setLogRecordFactory(_masking(make))
+
+
+def _masking(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    @wraps(make)
+    def masked_record(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = make(*arguments, **named)
+        try:
+            text = record.getMessage()
+        except Exception:  # The logger reports a message that does not fit its arguments.
+            return record
+        shown = mask(text)
+        if shown != text:
+            record.msg, record.args = shown, ()
+        if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
+            stack = logging.Formatter().formatException(record.exc_info)
+            if mask(stack) != stack:
+                record.exc_text = mask(stack)
+        return record
+
+    masked_record.vde_masks = True  # type: ignore[attr-defined]
+    return masked_record
