@@ -21,8 +21,8 @@ _SHORTEST = 4
 _INSIDE_WORDS = 8
 """Values from this length on are replaced within words, too."""
 _SECRET_NAME = re.compile(
-    r"pass(?:word|wd|phrase|code)?s?$|pwd|secret|token|(?:^|[._-])(?:api|access|account|private|ssl|"
-    r"shared|sas|encryption)?[._-]?key$|credential|(?:^|[._-])(?:sas|sig|signature|auth|bearer|jwt)"
+    r"pass(?:word|wd|phrase|code)?s?$|pwd|secret|token|(?:api|access|account|private|ssl|"
+    r"shared|sas|encryption|signing|master)[._-]?key$|credential|(?:^|[._-])(?:sas|sig|signature|auth|bearer|jwt)"
     r"(?:$|[._-])|authorization|cookie|connection[._-]string|sslpassword",
     re.IGNORECASE,
 )

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from vde_dagster.base.secrets import names_secret, remember_secret
+from vde_dagster.base.secrets import names_secret, remember_secret, remember_url
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.spark_settings import decides_answers
@@ -438,6 +438,31 @@ def expand_secrets(text: str) -> str:
         return os.environ[name]
 
     return re.sub(r"\$\{(\w+)\}", value, text)
+
+
+def remember_secrets(value: Any, name: str = "") -> None:
+    """Remember the secrets of settings: values of `${NAME}`, and those that a name calls secret.
+
+    Args:
+        value: Settings, or a part of them.
+        name: The part's name.
+    """
+    if isinstance(value, str):
+        for variable in re.findall(r"\$\{(\w+)\}", value):
+            remember_secret(os.environ.get(variable))
+        if names_secret(name) and "${" not in value:
+            remember_secret(value)
+        if "://" in value:
+            remember_url(value)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            remember_secrets(part, str(key))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            remember_secrets(part, name)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            remember_secrets(getattr(value, one.name), one.name)
 
 
 def optional_secret(text: str | None) -> str | None:

@@ -32,7 +32,7 @@ from vde_dagster.project.macros.relation_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.serialise import from_plain, to_plain
-from vde_dagster.project.settings import Settings, set_in_environment
+from vde_dagster.project.settings import Settings, remember_secrets, set_in_environment
 from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Surrounds, Warns
 from vde_dagster.project.table_names import TableNames
@@ -95,6 +95,7 @@ class ProjectLoad:
         self._hasher = Hasher(self.root, instead or {}, self.cache.stats)
         self._writes_cache = use_cache and not instead
         self.settings = self._settings()
+        remember_secrets(self.settings)
         if variables:
             lowered = {name.lower() for name in variables}
             kept = {k: v for k, v in self.settings.variables.items() if k.lower() not in lowered}
