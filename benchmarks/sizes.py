@@ -65,6 +65,7 @@ SIZES = {
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
+    "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
     "seeded_attacks": Size("--seconds 5", "--seconds 600"),
     "semantics_on_spark": Size("--queries 20 --expressions 200", spark=True),
     "semantics_soundness": Size("--pairs 100 --dense 20"),

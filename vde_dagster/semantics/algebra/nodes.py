@@ -125,8 +125,6 @@ class Terms:
             elif operand.parts[0] != neutral:
                 absorbing = operand
         if absorbing is not None:
-            if all(operand.tag in ("ref", "lit", "Null") for operand in kept):
-                return absorbing
             kept.append(absorbing)
         if not kept:
             return self.boolean(neutral)

@@ -233,7 +233,7 @@ def join(node: Node, facts: Facts) -> Node:
 
 
 def _safe(nodes: set[Node], facts: Facts) -> bool:
-    return all(map(facts.never_fails, nodes))
+    return all(map(facts.is_total, nodes))
 
 
 def turn(node: Node, facts: Facts) -> Node:
@@ -312,7 +312,7 @@ def _choice(node: Node, facts: Facts) -> Node:
     condition = parts[0]
     yes = true_where(parts[1], facts)
     no = true_where(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
-    if not all(map(facts.never_fails, (condition, yes, no))):
+    if not all(map(facts.is_total, (condition, yes, no))):
         # A CASE keeps its values from rows of other conditions; operands of AND have no order.
         return terms.make("case", condition, yes, no)
     if is_false(no):

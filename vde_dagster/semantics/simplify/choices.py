@@ -28,7 +28,7 @@ def choose(node: Node, facts: Facts) -> Node:
         more, other = _parts(other, facts)
         branches += more
     branches = _merged(_sorted(branches, facts), facts)
-    while branches and _alike(branches[-1][1], other) and facts.never_fails(branches[-1][0]):
+    while branches and _alike(branches[-1][1], other) and facts.is_total(branches[-1][0]):
         branches.pop()
     if not branches:
         kind = facts.common(values)
@@ -95,7 +95,7 @@ def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
             continue
-        safe = all(map(facts.never_fails, (condition, made[-1][0]))) if made else False
+        safe = all(map(facts.is_total, (condition, made[-1][0]))) if made else False
         if safe and _alike(made[-1][1], value):
             condition = facts.joined("or", [made.pop()[0], condition])
         made.append((condition, value))

@@ -78,7 +78,7 @@ class _Emptied:
         """Whether a group certainly has no rows, and nothing in it tells an error first."""
         if any(map(is_false, group.conditions)):
             # Operands of AND have no order: the others may be computed before FALSE is met.
-            return all(map(self._facts.never_fails, group.conditions))
+            return all(map(self._facts.is_total, group.conditions))
         if not any(map(self._is_empty, group.sources)):
             return False
         return self._said or self._harmless(group)

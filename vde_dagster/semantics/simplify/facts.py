@@ -92,7 +92,7 @@ class Facts:
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
         if made.tag == tag and absorbing in made.parts:
-            kept = [part for part in made.parts if not self.never_fails(part)]
+            kept = [part for part in made.parts if not self.is_total(part)]
             made = self.terms.combine(tag, [*kept, absorbing])
         alone = made.tag == tag and len(made.parts) == 1 and self.is_boolean(made.parts[0])
         return made.parts[0] if alone else made
@@ -228,12 +228,16 @@ class Facts:
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
             return True
         inner = [p for p in parts if p.__class__ is Node]
-        if tag in ("and", "or", "not", "Is"):
+        if tag in ("and", "or", "not"):
+            return all(map(self.is_total, inner))
+        if tag == "Is":
             return all(map(self.never_fails, inner))
         if tag in COMPARED:
             return self.comparable(*parts) and all(map(self.never_fails, inner))
         if tag == "case":
-            return self.type(node) is not None and all(map(self.never_fails, inner))
+            known = self.type(node) is not None
+            asked = inner[: len(inner) - len(inner) % 2 : 2]
+            return known and all(map(self.is_total, asked)) and all(map(self.never_fails, inner))
         if tag == "cast":
             return (parts[0] or self.widens(node)) and self.never_fails(parts[2])
         if tag in ("add", "sub", "mul"):
@@ -247,6 +251,11 @@ class Facts:
             # A pattern with a backslash may be one that Spark refuses.
             return self.common(inner) == TEXT and plain_string(inner[0].parts[1]) is not None
         return False
+
+    def is_total(self, condition: Node) -> bool:
+        """Whether a condition is one for Spark, and computing it certainly raises no error."""
+        known = self.is_boolean(condition) or condition.tag == "Null" or is_null(condition)
+        return known and self.never_fails(condition)
 
     def comparable(self, one: Node, two: Node) -> bool:
         """Whether comparing two expressions converts neither, or only numbers to wider ones.

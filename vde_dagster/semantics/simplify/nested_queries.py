@@ -184,8 +184,10 @@ def ask_without_limits(parts: Parts) -> None:
 def _takes_some(source: Derived) -> bool:
     """Whether a LIMIT leaves a row if there are any, and sorts by nothing that may fail."""
     limit, offset, *keys = source.args
-    plain = all(key.tag == "sort" and key.parts[-1].tag in ("ref", "lit") for key in keys)
-    return plain and offset.parts[0] is None and (_count(limit) or 0) > 0
+    by = [key.parts[-1] for key in keys if key.tag == "sort"]
+    own = source.group.sources
+    plain = all(k.tag == "lit" or (k.tag == "ref" and k.parts[0] in own) for k in by)
+    return plain and len(by) == len(keys) and offset.parts[0] is None and (_count(limit) or 0) > 0
 
 
 def _deciding(keys: list[Node]) -> list[Node]:
