@@ -34,7 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     compared: Counter[str] = Counter()
     wrong: list[str] = []
-    tried = raised = turn = 0
+    tried = raised = by_order = turn = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(small_spark(Path(folder)))
@@ -45,6 +45,7 @@ def main() -> int:
             compared += found.compared
             wrong += found.wrong
             tried, raised, turn = tried + found.tried, raised + found.raised, turn + 1
+            by_order += found.by_order
             print(
                 f"{mode.name}, seed {seed}: {found.compared.total()} of {found.tried} variants "
                 f"have one version, {len(found.wrong)} of them two answers",
@@ -55,8 +56,9 @@ def main() -> int:
         engine.close()
     print(
         f"{tried} variants of {len(EXAMPLES)} examples, {compared.total()} pairs of one version "
-        f"compared ({raised} raise on both sides) near {len(compared)} examples, "
-        f"{len(wrong)} differ, {time.monotonic() - began:.0f} s"
+        f"compared near {len(compared)} examples ({raised} raise an error on both sides, "
+        f"{by_order} on one side, by the order of conditions), {len(wrong)} differ, "
+        f"{time.monotonic() - began:.0f} s"
     )
     return len(wrong)
 
