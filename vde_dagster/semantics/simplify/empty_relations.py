@@ -23,6 +23,7 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import Facts, is_null, plain_type
 from vde_dagster.semantics.simplify.joins import keep_side
+from vde_dagster.semantics.simplify.nested_queries import is_exact
 from vde_dagster.semantics.simplify.parts import Parts
 
 _ASKING = ("exists", "in query", "scalar")
@@ -168,6 +169,9 @@ class _Emptied:
             return False
         if len(kept) == 1 and kept[0].group in self._parts.shared:
             return False
+        exact = all(is_exact(output.node, self._facts) for output in first.outputs)
+        if source.op == "except all" and len(kept) == 1 and not exact:
+            return False  # Spark counts equal rows, for which it makes 0.0 of -0.0.
         for branch in source.branches:
             if branch not in kept:
                 self._parts.rels.remove(branch)
