@@ -161,7 +161,10 @@ def ask_null(node: Node, facts: Facts) -> Node:
 
 
 def _of_choice(asked: Node, facts: Facts) -> Node | None:
-    """IS NULL of a CASE whose values are either NULL or never."""
+    """IS NULL of a CASE whose values are either NULL or never, and have one type."""
+    values = case_values(asked)
+    if facts.common(values) is None and any(value.tag != "Null" for value in values):
+        return None
 
     def told(value: Node) -> Node | None:
         null = is_null(value)

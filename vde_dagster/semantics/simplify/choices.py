@@ -23,7 +23,7 @@ def choose(node: Node, facts: Facts) -> Node:
     values = [*(value for _, value in branches), other]
     if len(set(values)) > 1 and facts.common(values) is None:
         return node
-    branches, other = _reachable(branches, other)
+    branches, other = _reachable(branches, other, facts)
     if other.tag == "case":
         more, other = _parts(other, facts)
         branches += more
@@ -48,12 +48,17 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
     return list(zip(parts[::2], parts[1::2], strict=True)), other
 
 
-def _reachable(branches: list[Branch], other: Node) -> tuple[list[Branch], Node]:
-    """Without conditions that are never true, and what follows one that always is."""
+def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
+    """Without conditions that are never true, and what follows one that always is.
+
+    Spark refuses a CASE of an expression that is no condition, whichever branch it is in.
+    """
     kept: list[Branch] = []
-    for condition, value in branches:
+    for at, (condition, value) in enumerate(branches):
         if condition.tag == "bool" and condition.parts[0]:
-            return kept, value
+            if all(facts.is_boolean(c) or is_null(c) for c, _ in branches[at:]):
+                return kept, value
+            return [*kept, *branches[at:]], other
         if not (condition.tag == "bool" or is_null(condition)):
             kept.append((condition, value))
     return kept, other

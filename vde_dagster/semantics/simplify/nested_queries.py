@@ -23,10 +23,12 @@ from vde_dagster.semantics.algebra.nodes import (
     integer,
     plain_total,
     rewrite,
+    sources_in,
     walk,
 )
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
+from vde_dagster.semantics.simplify.implied_conditions import columns_of
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
@@ -80,7 +82,10 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """Replacements for a grouping's columns where repeated rows do not count."""
+    """Replacements for a grouping's columns where repeated rows do not count.
+
+    In a correlated query Spark groups the columns around it, too, and makes 0.0 of their -0.0.
+    """
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
     if not keys.issuperset(used.values()):
@@ -88,6 +93,10 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
     known = {terms.make("ref", source, i): node for i, node in used.items()}
     facts = Facts(terms)
     if any(shows_grouping(node, column, uses, facts) for column, node in known.items()):
+        return None
+    own = set(source.group.sources)
+    correlated = any(sources_in(c) - own for c in source.group.conditions)
+    if correlated and not all(is_exact(node, facts) for node in keys):
         return None
     return known
 
@@ -172,6 +181,7 @@ def ask_without_limits(parts: Parts) -> None:
             and not {rel.group, only.group} & parts.shared
             and only not in parts.frozen
             and _takes_some(only)
+            and _correlates_plainly(only.group)
         ):
             inner = only.group
             rel.group.sources, rel.group.conditions = inner.sources, inner.conditions
@@ -179,6 +189,15 @@ def ask_without_limits(parts: Parts) -> None:
             inner.sources, inner.conditions = [], []
             parts.groups.remove(inner)
             only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
+
+
+def _correlates_plainly(group: Group) -> bool:
+    """Whether a group asks for columns around it by comparisons that convert nothing.
+
+    Before others Spark takes the first rows per value of an inner column, not of the outer one.
+    """
+    own = set(group.sources)
+    return all(sources_in(c) <= own or columns_of(c) is not None for c in group.conditions)
 
 
 def _takes_some(source: Derived) -> bool:
