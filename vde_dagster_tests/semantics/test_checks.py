@@ -60,7 +60,8 @@ def test_nothing_is_said_of_right_queries() -> None:
     said: set[str] = set()
     count = 0
     for path in FIXTURES.glob("*.yaml"):
-        if path.stem not in ("schema", "near_rules") and not path.stem.startswith("python"):
+        other = path.stem in ("schema", "near_rules", "rule_pairs")
+        if not other and not path.stem.startswith("python"):
             for query in _queries(read_yaml(path)):
                 count += 1
                 said.update(messages(query, SCHEMA))

@@ -243,7 +243,7 @@ def turn(node: Node, facts: Facts) -> Node:
     """NOT of something, handed on to its operands."""
     terms = facts.terms
     inner: Node = node.parts[0]
-    if is_null(inner):
+    if is_null(inner) and facts.is_condition(inner):
         return facts.null(BOOL)
     if inner.tag == "not" and facts.is_boolean(inner.parts[0]):
         twice: Node = inner.parts[0]
@@ -257,7 +257,7 @@ def turn(node: Node, facts: Facts) -> Node:
 def true_where(node: Node, facts: Facts) -> Node:
     """A condition that is true of the same rows, in the fewest words."""
     terms, tag, parts = facts.terms, node.tag, node.parts
-    if is_null(node):
+    if is_null(node) and facts.is_condition(node):
         return terms.boolean(False)
     if tag in ("and", "or"):
         made = facts.joined(tag, [true_where(p, facts) for p in parts])

@@ -56,10 +56,11 @@ def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
         if condition.tag == "bool" and condition.parts[0]:
-            if all(facts.is_boolean(c) or is_null(c) for c, _ in branches[at:]):
+            if all(facts.is_condition(c) for c, _ in branches[at:]):
                 return kept, value
             return [*kept, *branches[at:]], other
-        if not (condition.tag == "bool" or is_null(condition)):
+        null = is_null(condition) and facts.is_condition(condition)
+        if not (condition.tag == "bool" or null):
             kept.append((condition, value))
     return kept, other
 

@@ -254,8 +254,11 @@ class Facts:
 
     def is_total(self, condition: Node) -> bool:
         """Whether a condition is one for Spark, and computing it certainly raises no error."""
-        known = self.is_boolean(condition) or condition.tag == "Null" or is_null(condition)
-        return known and self.never_fails(condition)
+        return self.is_condition(condition) and self.never_fails(condition)
+
+    def is_condition(self, node: Node) -> bool:
+        """Whether Spark takes an expression for a condition: a boolean, or NULL without a type."""
+        return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
         """Whether comparing two expressions converts neither, or only numbers to wider ones.
