@@ -148,7 +148,7 @@ class Row(NamedTuple):
 
     def allows(self, count: int) -> bool:
         """Return whether so many arguments match the pattern."""
-        return count == len(self.places) or (self.many and count > len(self.places))
+        return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
         """Return whether these letters match; behind `MANY` all match the last place."""

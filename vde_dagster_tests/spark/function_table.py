@@ -20,6 +20,7 @@ from vde_dagster.semantics.function_types import (
     CLASSES,
     LAMBDA,
     NULL,
+    SAME,
     write_pattern,
     written_letters,
 )
@@ -171,7 +172,29 @@ def function_lines(spark: SparkTypes, session: Any, name: str, types: dict[str, 
     if many:
         pattern = write_pattern([frozenset({ANY})] * MOST_ARGUMENTS, many=True)
         lines.append(f"{name}\t{last}\t{pattern}")
+    elif name in _OF_TEXTS:
+        lines += _lines_of_texts(spark, session, name)
     return lines
+
+
+_OF_TEXTS = frozenset({"concat", "concat_ws", "format_string"})
+"""Functions that make a STRING of any number of values, but for those of a few types."""
+_WITHOUT_COLLATION = frozenset({*"adefhijlnopqstuvyz", SAME})
+
+
+def _lines_of_texts(spark: SparkTypes, session: Any, name: str) -> list[str]:
+    """Return the line of arguments that are mixed in any number, if they make a STRING."""
+    every = [p for p in [*COLUMNS, *NULLS, *LITERALS] if p.letter in _WITHOUT_COLLATION]
+    rng = random.Random(name)
+    given = [
+        tuple(rng.choice(every) for _ in range(number))
+        for number in range(1, 13)
+        for _ in range(80)
+    ]
+    found = asked_in_modes(spark, session, name, given)
+    if len(found) < len(given) / 2 or {answer.type for answer in found} != {"STRING"}:
+        return []
+    return [f"{name}\tSTRING\t{write_pattern([_WITHOUT_COLLATION], many=True)}"]
 
 
 def _takes_any_number(spark: SparkTypes, session: Any, name: str, kind: str) -> bool:

@@ -129,14 +129,21 @@ class Binder:
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Note why the query is opaque, and go on, for the sake of lineage and names."""
+        """Note why the query is opaque, and go on, for the sake of lineage and names.
+
+        Without operands, any column of any table may flow into the expression.
+        """
         if self.doubt is None:
             self.doubt = why
         return self.terms.make("unknown", *operands)
 
+    def give_up_call(self, why: str, arguments: list[Node]) -> Node:
+        """Note that a function is not understood: its arguments are all that it reads."""
+        return self.give_up(why, *(arguments or [self.terms.make("Null")]))
+
     def condition(self, node: Node) -> Node:
         """A whole condition; Spark refuses NULL without a type as one."""
-        return self.give_up("NULL as a condition") if node.tag == "Null" else node
+        return self.give_up("NULL as a condition", node) if node.tag == "Null" else node
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Keep a mistake for the end, and go on, so that all of a query's are told at once.

@@ -55,10 +55,10 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind is None:
         if name not in binder.functions:
             binder.note("unknown function", e)
-        return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
+        return binder.give_up_call(f"function {name} is not declared as deterministic", arguments)
     if kind in ("ranking", "tie-breaking"):
         binder.note("no window", e)
-    return binder.give_up(f"{kind} function {name} in an expression", *arguments)
+    return binder.give_up_call(f"{kind} function {name} in an expression", arguments)
 
 
 def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:

@@ -208,7 +208,7 @@ def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     name = f"{left.name.lower()}.{name}"
     if name in binder.scalar_functions:
         return binder.terms.make("call", name, *arguments)
-    return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
+    return binder.give_up_call(f"function {name} is not declared as deterministic", arguments)
 
 
 def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
