@@ -131,6 +131,9 @@ def type_key(kind: exp.Expr) -> str:
 _TYPE_ARGS = ("this", "expressions", "nested")
 
 
+_NESTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
+
+
 def type_sql(kind: exp.Expr) -> str:
     """A type as Spark SQL; the text of the common ones is made once."""
     if type(kind) is exp.DataType and kind.this == exp.DType.TIME:
@@ -139,6 +142,12 @@ def type_sql(kind: exp.Expr) -> str:
         parameters = tuple(_literal_parameters(kind))
         if None not in parameters:
             return _plain_type_sql(kind.this, parameters)
+        if kind.this in _NESTED and any(
+            t.this == exp.DType.TIME for t in kind.find_all(exp.DataType)
+        ):
+            return f"{kind.this.name}<{', '.join(map(type_sql, kind.expressions))}>"
+    if type(kind) is exp.ColumnDef and kind.args.get("kind") and not kind.args.get("constraints"):
+        return f"{kind.this.sql(dialect='spark')}: {type_sql(kind.args['kind'])}"
     return kind.sql(dialect="spark")
 
 
