@@ -388,7 +388,7 @@ def compare_calls(spark: SparkTypes, session: Any, rng: random.Random, number: i
                     if None not in (here, there) and not _same_types(str(here), str(there)):
                         wrong.append(f"{call}: {here} here, {there} there")
     known = sum(here is not None and call in taken for call, here in zip(calls, ours, strict=True))
-    return Sample(len(taken), known, tuple(dict.fromkeys(wrong)))
+    return Sample(sum(map(taken.__contains__, calls)), known, tuple(dict.fromkeys(wrong)))
 
 
 def _type_here(call: str, schema: dict[str, dict[str, str]]) -> str | None:
