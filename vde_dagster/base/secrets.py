@@ -1,7 +1,7 @@
 """Secrets of settings, and the texts that leave the process without them.
 
-A secret is known from when it is read: every value of `${NAME}`, and every setting whose name says
-that it is one. `mask` replaces known values wherever they stand, and what URLs carry.
+Every value of `${NAME}`, and every setting with the name of a secret, is remembered when settings
+are read. `mask` replaces known values wherever they stand, and what URLs carry.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _lock = threading.Lock()
 
 
 def names_secret(name: str) -> bool:
-    """Return whether a setting's name says that its value is a secret.
+    """Return whether a setting has the name of a secret.
 
     >>> names_secret("s3.secret-access-key"), names_secret("s3.endpoint")
     (True, False)
@@ -97,7 +97,7 @@ def remember_url(url: str) -> None:
 
 
 def mask(text: str) -> str:
-    """Return a text without secrets that are known, and without those of URLs in it.
+    """Return a text without known secrets, and without secrets in URLs.
 
     >>> mask("postgresql://anna:pw@host/db?sslmode=require&sslpassword=x")
     'postgresql://anna:***@host/db?sslmode=require&sslpassword=***'

@@ -214,8 +214,8 @@ class ProjectStore:
         """Let the state belong to the project and its warehouse from this publication on.
 
         Args:
-            publishes: Whether production is published. A login that may not do that changes no row
-                of a state that was written before warehouses were recorded.
+            publishes: Whether production is published, which may record the warehouse of an older
+                state; other logins may not change that row.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own

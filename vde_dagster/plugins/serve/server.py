@@ -241,7 +241,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._watch()
 
         def send_400_response(self, msg: str) -> None:
-            """Refuse what is no valid request, and stop its application if it is running."""
+            """Refuse an invalid request, and stop its application if it is running."""
             self._refuse("400 Bad Request", "this is not a valid request")
             cycle: Any = self.cycle
             if cycle is not None and not cycle.response_complete:
