@@ -212,6 +212,21 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
     )
 
 
+def file_of_project(root: Path, path: str | Path) -> Path:
+    """Return the path of a file in a project's folder, which need not be there.
+
+    Raises:
+        UsageError: It lies outside of the folder, or a symbolic link in it leads out.
+    """
+    full = root / path
+    if "\0" in str(path) or not Path(os.path.realpath(full)).is_relative_to(os.path.realpath(root)):
+        raise UsageError(
+            f"the file {printable(str(path))} lies outside the project's folder",
+            hint="name a file in the project's folder",
+        )
+    return full
+
+
 _RACY_NS = 2_000_000_000
 
 

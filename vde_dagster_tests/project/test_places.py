@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster.plugins.notebook.magics import _write_model
+from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
+from vde_dagster.plugins.policies.rules import read_rules
+from vde_dagster.project.kinds import Seed
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.reading.seeds import read_seed
 from vde_dagster.state.db.effects import NoEffects
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.project.conftest import WriteProject
@@ -128,7 +134,7 @@ def test_no_metadata_is_written_or_deleted_by_a_path_that_climbs(tmp_path: Path)
         lambda: files.delete_all([climbing], "some point"),
         lambda: files.delete_tree(climbing, "some point"),
     ):
-        with pytest.raises(ExecutionError, match="out of its own folder"):
+        with pytest.raises(ExecutionError, match="climbs out of a folder"):
             attempt()
     assert sorted(os.listdir(tmp_path)) == ["victim", "w"]
 
@@ -219,3 +225,68 @@ def test_links_within_the_project_are_read(write_project: WriteProject) -> None:
     root = write_project({"shared/good.sql": GOOD, "models/x.sql": MODEL.format("a.x")})
     _link(root, "models/good.sql", "../shared/good.sql")
     assert {str(name) for name in load_project(root).models} == {"a.good", "a.x"}
+
+
+@pytest.mark.parametrize(
+    "key", ["models_dir", "macros_dir", "audits_dir", "seeds_dir", "tests_dir"]
+)
+@pytest.mark.parametrize("folder", ["..", "../other", "a/../../b", "/etc", "C:/a", "a/..", "\\\\a"])
+def test_folders_of_settings_lie_in_the_project(
+    write_project: WriteProject, key: str, folder: str
+) -> None:
+    root = write_project({"pyproject.toml": f"[tool.vde]\n{key} = {folder!r}\n"})
+    with pytest.raises(ProjectError, match=rf"pyproject.toml:2.*'{key}' is .* outside of the"):
+        load_project(root, use_cache=False)
+
+
+@pytest.mark.parametrize(
+    "file", ["../rules.yaml", "{outside}", "linked.yaml", "a/../../rules.yaml"]
+)
+def test_rules_are_read_in_the_project_alone(tmp_path: Path, file: str) -> None:
+    root = tmp_path / "shop"
+    root.mkdir()
+    (tmp_path / "rules.yaml").write_text("secret: text\n")
+    _link(root, "linked.yaml", "../rules.yaml")
+    with pytest.raises(UsageError, match="lies outside the project's folder") as caught:
+        read_rules(root, (file.format(outside=tmp_path / "rules.yaml"),))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_stored_seed_names_no_file_outside_of_the_project(
+    write_project: WriteProject, tmp_path: Path
+) -> None:
+    root = write_project({"models/m.sql": SEED.format("../c.csv"), "c.csv": "a\n1\n"})
+    (model,) = load_project(root, use_cache=False).models.values()
+    assert isinstance(model.kind, Seed)
+    for path in ("../c.csv", str(tmp_path / "c.csv")):
+        moved = replace(model, kind=replace(model.kind, path=path))
+        (tmp_path / "c.csv").write_text("a\n1\n")
+        with pytest.raises(UsageError, match="lies outside the project's folder"):
+            read_seed(root, moved)
+
+
+@pytest.mark.parametrize("path", ["../../x.yaml", "/tmp/x.yaml", "a/../../../x.yaml"])
+def test_a_test_is_written_in_the_project_alone(
+    write_project: WriteProject, tmp_path: Path, vde: Vde, path: str
+) -> None:
+    root = write_project({"models/good.sql": GOOD})
+    done = vde("test", "--create", "a.good", "--path", path, "--project", root)
+    assert done.code == 2
+    assert "lies outside the project's folder" in done.err
+    assert not list(tmp_path.rglob("x.yaml"))
+
+
+@pytest.mark.parametrize("name", ["`../x`.m", "a.`../../x`", "`/tmp`.`m`", "a.`m\0`"])
+def test_a_notebook_writes_models_in_the_project_alone(
+    write_project: WriteProject, tmp_path: Path, name: str
+) -> None:
+    root = write_project({"models/good.sql": GOOD})
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        NotebookWorkspace.open(root) as workspace,
+        pytest.raises(UsageError, match="in the name of a model contains"),
+    ):
+        _write_model(workspace, name, "FULL", "SELECT 1 AS a", "dev")
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.suffix == ".sql"] == [
+        path for path in before if path.suffix == ".sql"
+    ]

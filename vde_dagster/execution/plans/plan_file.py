@@ -33,6 +33,7 @@ from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.identity import content_bytes, from_content
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import file_of_project
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.state.db.codec import StoredPlan
@@ -283,7 +284,7 @@ def _of_seeds(workspace: Workspace, plan: Plan) -> Iterator[str]:
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):
-            path = workspace.root / kind.path
+            path = file_of_project(workspace.root, kind.path)
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != kind.content_hash:
                 yield f"{kind.path} of {model.name} is another file here (check out its commit)"

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import ctes_of, rows_of, run_test
-from vde_dagster.project.files import replacing
+from vde_dagster.project.files import file_of_project, replacing
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import UnitTest
@@ -77,7 +77,7 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
         )
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
-    if (workspace.root / path).exists() and not wanted.overwrite:
+    if file_of_project(workspace.root, path).exists() and not wanted.overwrite:
         raise UsageError(
             f"there is a file {path}", hint="name another with --path, or replace it: --overwrite"
         )

@@ -176,7 +176,7 @@ class MetadataFiles:
             ExecutionError: One of them is not in the warehouse.
         """
         folders: set[str] = set()
-        for location in map(require_inside, locations):
+        for location in locations:
             if not is_written:
                 self._require_deletable(location)
             with self._effects.at(point, location):

@@ -52,14 +52,14 @@ _NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
 
 
 def require_inside(location: str) -> str:
-    """Return a location whose path names no folder above itself, for what is written or deleted.
+    """Return a location of a file to be written, whose path names no folder above itself.
 
     Raises:
         ExecutionError: It has a part `..` or a NUL.
     """
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
-            f"{location!r} leads out of its own folder: nothing was written or deleted",
+            f"{location!r} climbs out of a folder: nothing was written",
             hint="`vde fsck` names the table that has this location",
         )
     return location

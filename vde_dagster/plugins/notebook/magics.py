@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, place_flaw
+from vde_dagster.base.texts import printable
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.notebook.parameters import with_values
 from vde_dagster.plugins.notebook.step_workspace import StepWorkspace
@@ -134,6 +135,13 @@ def _write_model(
     """
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)
+    for part in model:
+        flaw = place_flaw(part)
+        if flaw is not None:
+            raise UsageError(
+                f"'{printable(part)}' in the name of a model {flaw}",
+                hint="use letters, digits and underscores",
+            )
     path = Path("models", model.namespace, f"{model.name}.sql")
     text = f"MODEL (\n  name {model},\n  kind {kind}\n);\n\n{query.strip().rstrip(';')}\n"
     there = workspace.project.models.get(model)

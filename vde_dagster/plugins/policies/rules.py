@@ -14,6 +14,7 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.planning.plan.plan import Level, Objection
+from vde_dagster.project.files import file_of_project
 from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 from vde_dagster.semantics.versions.version import how_to_install
@@ -144,13 +145,13 @@ def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
     """Return the rules of a project's files.
 
     Raises:
-        UsageError: A file is not there, or the extra is not installed.
+        UsageError: A file is not there or outside the project, or the extra is not installed.
         ProjectError: A file has a mistake.
     """
     found: list[Rule] = []
     for file in files:
         try:
-            text = (root / file).read_text("utf-8")
+            text = file_of_project(root, file).read_text("utf-8")
         except OSError as error:
             raise UsageError(
                 f"the rules of plans cannot be read: {file}: {error.strerror}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.base.texts import suggest
+from vde_dagster.base.texts import printable, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import MERGE, config_files
 from vde_dagster.project.files import decoded
@@ -257,6 +257,7 @@ def _check_values(
     """Check what types alone cannot say; the first mistake is raised."""
     found = chain(
         _wrong_numbers(settings),
+        _wrong_folders(settings),
         _wrong_addresses(settings),
         _wrong_times(settings),
         _wrong_plugins(settings),
@@ -291,6 +292,15 @@ def _wrong_numbers(settings: Settings) -> _Wrong:
         yield key, f"setting '{key}' has to be 0 or more", "0 is for ever"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' has to be from 0 to 1", "it is a share"
+
+
+def _wrong_folders(settings: Settings) -> _Wrong:
+    for key in ("models_dir", "audits_dir", "macros_dir", "seeds_dir", "tests_dir"):
+        folder = getattr(settings, key)
+        parts = re.split(r"[/\\]", folder.strip("/"))
+        if folder.startswith(("/", "\\")) or ".." in parts or "\0" in folder or ":" in parts[0]:
+            message = f"setting '{key}' is '{printable(folder)}', outside of the project's folder"
+            yield key, message, f"write a folder of the project, such as {key.partition('_')[0]}"
 
 
 def _wrong_addresses(settings: Settings) -> _Wrong:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.files import file_of_project
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.settings import Settings
@@ -72,12 +73,13 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     column's type reads them.
 
     Raises:
-        UsageError: The file is not the one that was planned, or was read by other rules then.
+        UsageError: The file is not the one that was planned, was read by other rules then, or lies
+            outside the project.
     """
     import pyarrow as pa
 
     assert isinstance(model.kind, Seed)
-    path, location = root / model.kind.path, SourceLocation(Path(model.kind.path))
+    path, location = file_of_project(root, model.kind.path), SourceLocation(Path(model.kind.path))
     content = path.read_bytes() if path.is_file() else b""
     what = f"{location.path} has changed since the plan was made"
     if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
