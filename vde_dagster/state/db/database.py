@@ -390,8 +390,13 @@ class Database:
 
         Without roles, or for a login that only reads, the server refuses; the wait continues.
         """
-        with suppress(DBAPIError), self.engine.connect() as conn, conn.begin():
-            conn.execute(text("SELECT vde_end_stalled()"))
+        end = text("SELECT vde_end_stalled()")
+        with (
+            suppress(DBAPIError),
+            self.engine.begin() as conn,
+            self.effects.at("state.end_stalled"),
+        ):
+            conn.execute(end)
 
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str

@@ -77,6 +77,87 @@ CREATE OR REPLACE TRIGGER vde_log_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON v
   FOR EACH STATEMENT EXECUTE FUNCTION vde_log_stays()""",
 )
 
+ACTS_ARE_TRUE = (
+    # A change of an environment by SQL gets a row of its own. Rows count for it only where their
+    # act changes environments, and where an act that makes a version names this version.
+    """
+CREATE OR REPLACE FUNCTION vde_logged() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
+DECLARE
+  of text := CASE TG_OP WHEN 'DELETE' THEN OLD.environment ELSE NEW.environment END;
+  acts text[] := ARRAY['publish', 'rollback', 'hold', 'freeze', 'drop'];
+BEGIN
+  IF current_setting('vde.import', true) = 'on' AND vde_is_owner() THEN
+    RETURN NULL;
+  END IF;
+  IF TG_OP = 'DELETE' THEN
+    acts := ARRAY['give up'];
+  ELSIF TG_TABLE_NAME = 'vde_environments' AND TG_OP = 'UPDATE'
+    AND (to_jsonb(NEW) - 'expires_at') = (to_jsonb(OLD) - 'expires_at')
+  THEN
+    acts := acts || 'expire'::text;
+  END IF;
+  IF NOT EXISTS (
+    SELECT FROM vde_log l WHERE l.environment = of AND l.xmin = pg_current_xact_id()::xid
+      AND l.act = ANY (acts) AND (l.act IN ('give up', 'expire') OR l.version = (
+        SELECT e.version FROM vde_environments e WHERE e.environment = of
+      ))
+  ) AND NOT EXISTS (
+    SELECT FROM vde_log l WHERE l.environment = of AND l.xmin = pg_current_xact_id()::xid
+      AND l.act = 'sql'
+  ) THEN
+    INSERT INTO vde_log (number, at, who, act, environment, detail, previous, hash) VALUES (
+      0, 0, left(current_setting('application_name'), 255), 'sql', of,
+      json_build_object('done', TG_OP, 'table', TG_TABLE_NAME), '', ''
+    );
+  END IF;
+  RETURN NULL;
+END $$""",
+    # A row of the log stands for an act of its own transaction.
+    """
+CREATE OR REPLACE FUNCTION vde_log_true() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
+DECLARE
+  own xid := pg_current_xact_id()::xid;
+  about jsonb;
+  done boolean := true;
+BEGIN
+  IF vde_is_owner() THEN
+    RETURN NULL;
+  END IF;
+  about := NEW.detail::jsonb;
+  IF NEW.act IN ('publish', 'rollback', 'hold', 'freeze', 'drop') THEN
+    done := EXISTS (SELECT FROM vde_environment_versions v WHERE v.xmin = own
+      AND v.environment = NEW.environment AND v.version = NEW.version);
+  ELSIF NEW.act IN ('apply', 'restate', 'run', 'reject') THEN
+    done := EXISTS (SELECT FROM vde_plans p WHERE p.xmin = own
+      AND p.plan_id = about ->> 'plan' AND p.environment = NEW.environment);
+  ELSIF NEW.act = 'expire' THEN
+    done := EXISTS (SELECT FROM vde_environments e WHERE e.xmin = own
+      AND e.environment = NEW.environment);
+  ELSIF NEW.act = 'views' THEN
+    done := EXISTS (SELECT FROM vde_publications p WHERE p.xmin = own
+      AND p.environment = NEW.environment);
+  ELSIF NEW.act IN ('token', 'revoke token') THEN
+    done := EXISTS (SELECT FROM vde_tokens t WHERE t.xmin = own
+      AND t.token_id = about ->> 'token' AND t.environment = NEW.environment);
+  ELSIF NEW.act = 'sign' THEN
+    IF to_regclass('vde_signatures') IS NULL THEN
+      done := false;
+    ELSE
+      EXECUTE 'SELECT EXISTS (SELECT FROM vde_signatures s WHERE s.xmin = $1 AND s.plan_id = $2)'
+        INTO done USING own, about ->> 'plan';
+    END IF;
+  END IF;
+  IF NOT done THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'the log takes a row of the act '''
+      || NEW.act || ''' only in the transaction that does it';
+  END IF;
+  RETURN NULL;
+END $$""",
+)
+"""Functions by which the log has the acts that happened, and no others, where roles are."""
+
 
 def put_guards(connection: Connection) -> None:
     """Put the triggers on the state's tables, in place of older ones."""
