@@ -278,6 +278,10 @@ def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> N
     without = StateStore.open(postgres.url("plain").replace("vde@", "plain@"))
     with pytest.raises(NotAllowedError, match="permission denied to create role"):
         without.rights.create("own")
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as server:
+        server.execute("ALTER DATABASE plain OWNER TO vde")
+    with pytest.raises(NotAllowedError, match="plain may not make a schema in the database plain"):
+        without.rights.create("own")
     assert without.rights.roles() == []
     without.close()
 

@@ -246,6 +246,7 @@ def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> N
         names = {right: known[right] for right in RIGHTS if right in known}
     if not names:
         return
+    _require_schema(connection)
     for statement in _statements(connection, names):
         connection.exec_driver_sql(statement)
     connection.exec_driver_sql(f"DELETE FROM {_TABLE}")
@@ -309,6 +310,25 @@ def _require_owner(conn: Connection, what: str) -> None:
         raise NotAllowedError(
             f"'{user}' may not {what}: the state's tables belong to '{owner}'; nothing was changed",
             hint=f"let '{owner}' do it: with its login in state_url, or VDE_STATE_URL",
+        )
+
+
+def _require_schema(conn: Connection) -> None:
+    """Make sure that the owner can make the schema of the write views.
+
+    Raises:
+        NotAllowedError: It may make none in this database.
+    """
+    query = text(
+        "SELECT has_database_privilege(current_database(), 'CREATE'), "
+        "quote_ident(current_database()), quote_ident(current_user)"
+    )
+    may, database, user = conn.execute(query).one()
+    if not may:
+        raise NotAllowedError(
+            f"{user} may not make a schema in the database {database}, and roles write through "
+            "views in a schema of their own; nothing was changed",
+            hint=f"let a superuser run: GRANT CREATE ON DATABASE {database} TO {user}",
         )
 
 
