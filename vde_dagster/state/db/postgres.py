@@ -19,7 +19,7 @@ import psycopg
 from psycopg.abc import Params, Query
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 
 from vde_dagster.state.db.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
 
@@ -41,6 +41,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
         **{f"keepalives_{name}": value for name, value in _KEEPALIVE.items()},
         "tcp_user_timeout": idle,
     }
+    limits = transaction_limits(idle, lock)
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="SERIALIZABLE",
@@ -49,7 +50,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
             # Server-side prepared statements do not survive a pooler such as PgBouncer.
             "prepare_threshold": None,
             "connect_timeout": 10,
-            "cursor_factory": partial(BatchCursor, limits=transaction_limits(idle, lock)),
+            "cursor_factory": partial(BatchCursor, limits=limits),
             # A server that is gone is found out in the time in which it gives us up.
             **{key: value for key, value in alive.items() if key not in url.query},
         },
@@ -60,13 +61,10 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
         with connection.cursor() as cursor:
             found = cursor.execute(WRITE_SCHEMA_QUERY).fetchone()
         connection.rollback()
-        record.info[SEARCH_PATH] = ", ".join(found) if found else None
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        path = connection.info.get(SEARCH_PATH)
-        if path:
-            connection.exec_driver_sql(f"SET LOCAL search_path = {path}")
+        record.info[SEARCH_PATH] = path = ", ".join(found) if found else None
+        if path is not None:
+            own = limits + f";SET LOCAL search_path = {path}".encode()
+            connection.cursor_factory = partial(BatchCursor, limits=own)
 
     return engine
 
