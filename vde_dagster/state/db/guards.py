@@ -58,11 +58,16 @@ BEGIN
 END $$"""
 )
 
+IS_OWNER = """
+CREATE OR REPLACE FUNCTION vde_is_owner() RETURNS boolean LANGUAGE plpgsql STABLE {own} AS $$
+BEGIN
+  RETURN (SELECT pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class
+    WHERE oid = 'vde_log'::regclass);
+END $$"""
+"""A function in PL/pgSQL, whose plans a session keeps; one in SQL is planned at each call."""
+
 _POSTGRESQL = (
-    """
-CREATE OR REPLACE FUNCTION vde_is_owner() RETURNS boolean LANGUAGE sql STABLE {own} AS $$
-  SELECT pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class
-  WHERE oid = 'vde_log'::regclass $$""",
+    IS_OWNER,
     _CHAIN,
     """
 CREATE OR REPLACE FUNCTION vde_log_stays() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
-from vde_dagster.state.db.guards import ACTS_ARE_TRUE, run_statements
+from vde_dagster.state.db.guards import ACTS_ARE_TRUE, IS_OWNER, run_statements
 
 STALLED_SECONDS = 30
 """How long a transaction may be idle while others wait for it."""
@@ -22,12 +22,15 @@ _LONGEST_LEASE = 900
 """How long, in seconds, a lease of such a login may last without being renewed."""
 
 _FUNCTIONS = (
+    IS_OWNER,
     """
-CREATE OR REPLACE FUNCTION vde_has(wanted text) RETURNS boolean LANGUAGE sql STABLE {own} AS $$
-  SELECT vde_is_owner() OR EXISTS (
+CREATE OR REPLACE FUNCTION vde_has(wanted text) RETURNS boolean LANGUAGE plpgsql STABLE {own} AS $$
+BEGIN
+  RETURN EXISTS (
     SELECT FROM vde_rights r JOIN pg_roles p ON p.rolname = r.role
     WHERE r.name = wanted AND pg_has_role(session_user, p.oid, 'MEMBER')
-  ) $$""",
+  ) OR vde_is_owner();
+END $$""",
     """
 CREATE OR REPLACE FUNCTION vde_require(wanted text) RETURNS void LANGUAGE plpgsql STABLE {own} AS $$
 BEGIN
@@ -48,21 +51,25 @@ BEGIN
 END $$""",
     """
 CREATE OR REPLACE FUNCTION vde_shown_by_production(id text) RETURNS boolean
-LANGUAGE sql STABLE {own} AS $$
-  SELECT EXISTS (
+LANGUAGE plpgsql STABLE {own} AS $$
+BEGIN
+  RETURN EXISTS (
     SELECT FROM vde_entries e
     WHERE e.table_id = id AND e.environment = '{production}' AND e.valid_to IS NULL
   ) OR EXISTS (
     SELECT FROM vde_pins p
     WHERE p.table_id = id AND p.environment = '{production}' AND p.valid_to IS NULL
-  ) $$""",
+  );
+END $$""",
     # Whether a plan, or a run whose id stands in its place, is production's.
     """
 CREATE OR REPLACE FUNCTION vde_plans_production(id text) RETURNS boolean
-LANGUAGE sql STABLE {own} AS $$
-  SELECT EXISTS (
+LANGUAGE plpgsql STABLE {own} AS $$
+BEGIN
+  RETURN EXISTS (
     SELECT FROM vde_plans WHERE plan_id = id AND environment = '{production}'
-  ) $$""",
+  );
+END $$""",
     # Rows about a table: what is filled, noted and waits, and its head.
     """
 CREATE OR REPLACE FUNCTION vde_guard_table() RETURNS trigger LANGUAGE plpgsql {own} AS $$
