@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from vde_dagster.base.secrets import names_secret, remember_secret
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
@@ -156,7 +157,10 @@ def load_rendered_yaml(
 
     def env_var(name: str, default: Any = None) -> Any:
         asked.add(name)
-        return os.environ.get(name, default)
+        value = os.environ.get(name, default)
+        if names_secret(name) and isinstance(value, str):
+            remember_secret(value)
+        return value
 
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
     known = {"env_var": env_var, "user": getpass.getuser, "var": variable}

@@ -269,3 +269,31 @@ def test_events_of_openlineage_have_no_secrets() -> None:
     assert "lineage-secret-1" not in text
     assert "pw12" not in text
     assert '"name": "a"' in text
+
+
+def test_a_sync_names_its_place_without_secrets_and_keeps_it() -> None:
+    from vde_dagster.plugins.sync.postgresql import PostgresqlSink
+
+    def place(query: str) -> str:
+        url = f"postgresql://anna:pw12@sync-host-1/d{query}"
+        return PostgresqlSink(url=url, table="a.t").place
+
+    before = place("?sslmode=require")
+    remember_secret("sync-host-1")
+    assert place("?sslmode=require") == before, "rows of another place would be sent again"
+    assert "sync-host-1/d?sslmode=require" in before
+    assert "pw12" not in before
+    assert "query-pw-1" not in place("?password=query-pw-1&sslpassword=query-pw-1")
+
+
+def test_a_configuration_of_sqlmesh_has_secrets_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vde_dagster.project.yaml_text import load_rendered_yaml
+
+    monkeypatch.setenv("WAREHOUSE_PASSWORD", "yaml-secret-1")
+    monkeypatch.setenv("WAREHOUSE_REGION", "europe-west")
+    text = "a: \"{{ env_var('WAREHOUSE_PASSWORD') }} {{ env_var('WAREHOUSE_REGION') }}\""
+    found = load_rendered_yaml(Path("config.yaml"), text, lambda name: None, set(), "")
+    assert found.value == {"a": "yaml-secret-1 europe-west"}
+    assert mask("yaml-secret-1 europe-west") == f"{MASK} europe-west"

@@ -14,7 +14,7 @@ from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.planning.environments.environment import environment_name
 from vde_dagster.plugins.sync.sink import SINKS, Sink
 from vde_dagster.project.model import Exposure, LoadedFile
-from vde_dagster.project.settings import expand_secrets
+from vde_dagster.project.settings import expand_secrets, remember_secrets
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class SyncDefinition:
                 f"the sync '{self.name}' sends nothing from '{environment}'",
                 hint=f"{self.place}: name it under `to`, where there is {', '.join(self.to)}",
             )
+        remember_secrets(self.to[environment])
         return _sink(self.sink, _expanded(self.to[environment]))
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from vde_dagster.base.json_values import json_value
-from vde_dagster.base.secrets import mask
+from vde_dagster.base.secrets import MASK, names_secret
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, metadata
 from vde_dagster.plugins.sync.sink import Batch, Row, RowsRefused, Step
@@ -46,7 +46,11 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def place(self) -> str:
         """The database and the table."""
-        return mask(f"{_url(self.url).render_as_string(hide_password=True)} {self.table}")
+        url = _url(self.url)
+        # Known values stay, as this tells rows of one place from those of another.
+        hidden = {name: MASK for name in url.query if names_secret(name)}
+        shown = url.update_query_dict(hidden) if hidden else url
+        return f"{shown.render_as_string(hide_password=True)} {self.table}"
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Rows]:
