@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Change, Plan
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.model import Audit
-from vde_dagster.state.db import schema
+from vde_dagster.state.db import codec, schema
 from vde_dagster.state.db.codec import dump_plan, dump_snapshot
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -121,6 +122,26 @@ def test_a_definition_under_the_id_of_the_next_one_is_found_everywhere(
             workspace.apply(honest)
         assert workspace.store.environments.get("prod") == before
         assert ("foreign_definition", f"marts.top ({snapshot.id})") in findings(workspace)
+
+
+def test_a_payload_with_something_behind_it_or_too_much_in_it_is_damaged(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "_MOST_BYTES", 100_000)
+    with open_fake(folder.root) as workspace:
+        current = workspace.store.environments.get("prod")
+        assert current is not None
+        key = current.entries[TOP].snapshot_id
+        (shown,) = workspace.store.snapshots.load([key]).values()
+        bomb = zlib.compress(b"\0" * 200_000)
+        for payload in (dump_snapshot(shown) + b"more", dump_snapshot(shown)[:-9], bomb):
+            changed = update(schema.snapshots).where(schema.snapshots.c.snapshot_id == key)
+            workspace.store.database.run_transaction(
+                lambda conn, one=changed, data=payload: conn.execute(one.values(payload=data)),
+                name="test",
+            )
+            with pytest.raises(StoreError, match="a stored value is damaged"):
+                workspace.store.snapshots.load([key])
 
 
 def test_a_published_definition_that_was_exchanged_computes_nothing_and_is_mended(

@@ -11,17 +11,20 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog, RestViews
 from vde_dagster.lakehouse.maintenance import janitor
+from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing import mirror
 from vde_dagster.lakehouse.publishing.mirror import HASH, follow, verify
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state import StateStore
+from vde_dagster.state.db import schema
 from vde_dagster.state.db.effects import Effects, NoEffects
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.environments.mirror import WATCHED, MirrorStanding, MirrorStore
@@ -609,3 +612,27 @@ def test_a_catalog_that_answers_nothing_is_not_asked_for_every_view(
     assert (standing.views, standing.behind) == (9, 9)
     world.process().recover()
     assert len(world.shown()) == 9
+
+
+def test_a_definition_under_the_hash_of_another_view_is_not_written(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE)
+    follow(process)
+    assert world.shown() == {"db.a": ONE}
+    (known,) = process.store.mirror.views("lakehouse")
+    evil = str(known.wanted.definition).replace("SELECT 1", "SELECT 1001")
+    statement = update(schema.mirrored_views).values(
+        definition=evil, behind_since=process.store.database.clock.now()
+    )
+    process.store.database.run_transaction(lambda conn: conn.execute(statement), name="test")
+    with suppress(StoreError):
+        follow(world.process())
+    with suppress(StoreError):
+        verify(world.process())
+    assert world.shown() == {"db.a": ONE}
+    problems = [one.problem for one in fsck(world.process())]
+    assert "foreign_view" in problems
+    publish(world.process(), 1, a=ONE)
+    follow(world.process())
+    assert world.shown() == {"db.a": ONE}
+    assert "foreign_view" not in [one.problem for one in fsck(world.process())]

@@ -22,6 +22,7 @@ from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Damage, check_files
 from vde_dagster.lakehouse.maintenance.sweep import find_orphans
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
+from vde_dagster.lakehouse.publishing.mirror import proven_view
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.assign_tables import preview_version
@@ -48,6 +49,7 @@ Problem = Literal[
     "foreign_definition",
     "foreign_plan",
     "foreign_table",
+    "foreign_view",
     "foreign_view_types",
     "new_state",
     "missing_metadata_file",
@@ -241,6 +243,13 @@ def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
         yield Finding("foreign_plan", plan_id, why, again)
     for table, why in (*store.tables.mislabeled(), *_other_rows(lakehouse)):
         yield Finding("foreign_table", f"{table.ref} ({table.id})", why, again)
+    for view in store.mirror.views(lakehouse.catalog_name):
+        if view.wanted.definition is not None:
+            try:
+                proven_view(view.wanted)
+            except StoreError as error:
+                advice = error.hint or again
+                yield Finding("foreign_view", str(view.wanted.ref), error.message, advice)
     for key, why in store.snapshots.foreign_view_types(lost):
         advice = f"{again}: Spark computes the types again when the view is published"
         yield Finding("foreign_view_types", key, why, advice)

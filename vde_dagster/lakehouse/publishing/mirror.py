@@ -185,7 +185,7 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
     if wanted.definition is None:
         mirror.drop(wanted.ref)
         return
-    definition = from_text(ViewDefinition, wanted.definition)
+    definition = proven_view(wanted)
     now_ms = lakehouse.now_ms()
     after = new_view_metadata(definition, before, "", now_ms)
     after["properties"] = {**after["properties"], HASH: wanted.hash}
@@ -198,8 +198,31 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
     if found.get("properties", {}).get(HASH) != wanted.hash:
         return False
     # Somebody may have replaced the query and left the properties.
-    again = new_view_metadata(from_text(ViewDefinition, wanted.definition), found, "", 0)
+    again = new_view_metadata(proven_view(wanted), found, "", 0)
     return bool(again["current-version-id"] == found["current-version-id"])
+
+
+def proven_view(wanted: WantedView) -> ViewDefinition:
+    """Read the target of a mirrored view, and prove that its hash is that of its text.
+
+    Raises:
+        StoreError: The text is damaged, or defines another view.
+    """
+    try:
+        definition = from_text(ViewDefinition, wanted.definition or "")
+    except ValueError as error:
+        raise _foreign(wanted, str(error)) from error
+    if ref_of(definition) != wanted.ref or definition_hash(definition) != wanted.hash:
+        raise _foreign(wanted, "its text is not that of its hash")
+    return definition
+
+
+def _foreign(wanted: WantedView, why: str) -> StoreError:
+    return StoreError(
+        f"the definition of the mirrored view {wanted.ref} is not one that vde wrote: {why}",
+        hint=f"publish it again: vde apply {wanted.environment}, or vde rollback "
+        f"{wanted.environment} to the current version",
+    )
 
 
 def _wanted(view: ViewDefinition, environment: str) -> WantedView:

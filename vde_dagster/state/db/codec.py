@@ -17,6 +17,7 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Pre
 from vde_dagster.project.serialise import from_bytes, from_text, to_bytes, to_text
 
 T = TypeVar("T")
+_MOST_BYTES = 500_000_000
 
 
 class StoredPlan(NamedTuple):
@@ -49,14 +50,17 @@ def unpack(data: bytes) -> Any:
 def is_whole(data: bytes) -> bool:
     """Say whether a stored value has the bytes that were written, by their checksum."""
     try:
-        return bool(zlib.decompress(data))
+        return bool(_inflate(data))
     except zlib.error:
         return False
 
 
 def is_content_of(key: str, data: bytes) -> bool:
     """Say whether a stored snapshot hashes to an id; False as well for ids of earlier versions."""
-    return is_whole(data) and content_digest(zlib.decompress(data)) == key
+    try:
+        return content_digest(_inflate(data)) == key
+    except zlib.error:
+        return False
 
 
 class ForeignContentError(StoreError):
@@ -101,7 +105,7 @@ def load_stored_plan(data: bytes) -> StoredPlan:
 
 def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
-        return decode(zlib.decompress(data))
+        return decode(_inflate(data))
     except zlib.error as error:
         raise StoreError(
             f"a stored value is damaged: {error}",
@@ -112,6 +116,19 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
             f"a stored value cannot be read by this version of the package: {error}",
             hint="an incompatible version wrote it: install that one, or start a new store",
         ) from error
+
+
+def _inflate(data: bytes) -> bytes:
+    """Decompress a stored value; any login that may plan can write its row.
+
+    Raises:
+        zlib.error: The bytes are damaged, have something behind them, or become too many.
+    """
+    stream = zlib.decompressobj()
+    out = stream.decompress(data, _MOST_BYTES)
+    if not stream.eof or stream.unused_data:
+        raise zlib.error("it is cut off, continues behind its end, or is larger than any value")
+    return out
 
 
 def dump_columns(table: PhysicalTable) -> str:

@@ -94,8 +94,8 @@ class MirrorStore:
                 continue
             if before is not None and of_other and before.wanted.hash is not None:
                 raise view_of_another(view.ref, before.wanted.environment)
-            if before is not None and before.wanted.hash == view.hash:
-                continue
+            if before is not None and before.wanted == view:
+                continue  # The text is compared as well: its hash alone may be anybody's.
             since = before.behind_since if before is not None else None
             rows.append(
                 {
