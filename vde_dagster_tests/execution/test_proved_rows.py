@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import delete, insert, update
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, VdeError
@@ -102,26 +102,35 @@ def findings(workspace: Workspace) -> list[tuple[str, str]]:
     return [(one.problem, one.subject) for one in workspace.maintenance.fsck()]
 
 
-@pytest.mark.parametrize("how", EVIL)
 def test_a_definition_under_the_id_of_the_next_one_is_found_everywhere(
-    folder: ProjectFolder, how: str
+    folder: ProjectFolder,
 ) -> None:
     with open_fake(folder.root) as workspace:
         honest = workspace.plan("prod", save=False)
-        snapshot = honest.target[TOP]
-        evil = EVIL[how](snapshot)
-        assert evil != snapshot
-        poison(workspace, snapshot.id, evil)
-    with open_fake(folder.root) as workspace:
         before = workspace.store.environments.get("prod")
-        with pytest.raises(StoreError, match="its content is not that of its id"):
-            workspace.store.snapshots.load([snapshot.id])
-        with pytest.raises(StoreError, match="its content is not that of its id"):
-            workspace.plan("prod")
-        with pytest.raises(StoreError, match="its content is not that of its id"):
-            workspace.apply(honest)
-        assert workspace.store.environments.get("prod") == before
-        assert ("foreign_definition", f"marts.top ({snapshot.id})") in findings(workspace)
+    snapshot = honest.target[TOP]
+    for how, change in EVIL.items():
+        evil = change(snapshot)
+        assert evil != snapshot
+        with open_fake(folder.root) as workspace:
+            poison(workspace, snapshot.id, evil)
+            for look in (
+                lambda one: one.store.snapshots.load([snapshot.id]),
+                lambda one: one.plan("prod"),
+                lambda one: one.apply(honest),
+            ):
+                with pytest.raises(StoreError, match="its content is not that of its id"):
+                    look(workspace)
+            assert workspace.store.environments.get("prod") == before, how
+            (found,) = workspace.store.snapshots.foreign()
+            assert found[:2] == (snapshot.id, TOP)
+            gone = delete(schema.snapshots).where(schema.snapshots.c.snapshot_id == snapshot.id)
+            workspace.store.database.run_transaction(
+                lambda conn, one=gone: conn.execute(one), name="test"
+            )
+    with open_fake(folder.root) as workspace:
+        poison(workspace, snapshot.id, evil)
+        assert findings(workspace) == [("foreign_definition", f"marts.top ({snapshot.id})")]
 
 
 def test_a_payload_with_something_behind_it_or_too_much_in_it_is_damaged(
@@ -204,7 +213,7 @@ def test_ids_are_the_same_in_every_process_and_clone(folder: ProjectFolder, tmp_
         "print(sorted(one.id for one in w.snapshots().values()))"
     )
     found = set()
-    for seed in ("0", "1", "2", "3"):
+    for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         ended = subprocess.run(
             [sys.executable, "-c", code, str(other.root)],
