@@ -139,7 +139,7 @@ class Workspace:
             from vde_dagster.execution.plans.finish_plan import require_engine_for, require_pointers
             from vde_dagster.execution.plans.gates import require_open
 
-            require_open(self, plan, who if approved else None)
+            proved = require_open(self, plan, who if approved else None)
             require_pointers(self, plan)
             tests = None if skip_tests else PlanTests.of(self, plan)
             require_engine_for(plan, self, tests)
@@ -157,6 +157,7 @@ class Workspace:
                     lease_wait_seconds,
                     tests,
                     approved,
+                    proved,
                 )
                 result = work.run()
         follow(self, plan.environment, who)

@@ -9,11 +9,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from sqlalchemy import update
 
-from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.errors import ConflictError, UsageError, VdeError
 from vde_dagster.execution.plans.plan_file import open_plan, plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import (
@@ -26,6 +28,7 @@ from vde_dagster.planning.plan.plan import (
 )
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.reports.plan import definition_text
+from vde_dagster.state.db import schema
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.signatures.conftest import Team
@@ -254,6 +257,36 @@ def test_a_run_needs_no_signature_by_what_it_does(guarded: Team) -> None:
     with guarded.open() as workspace:
         workspace.store.plans.save(plan)
         assert workspace.apply(workspace.store.plans.load(plan.id)).published
+
+
+def test_a_plan_that_was_called_applied_while_gates_were_asked_is_not_applied(
+    guarded: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.edit()
+    with open_fake(guarded.reviewer.root) as workspace:
+        plan = workspace.plan("prod")
+    before = guarded.shown()
+
+    def status(workspace: Workspace, text: str) -> None:
+        changed = update(schema.plans).where(schema.plans.c.plan_id == plan.id)
+        workspace.store.database.run_transaction(
+            lambda conn: conn.execute(changed.values(status=text)), name="test"
+        )
+
+    with guarded.open() as workspace:
+        status(workspace, "applied")
+        done = workspace.apply(plan, approved=True)
+        assert not done.published
+        recover = type(workspace.lakehouse).recover
+
+        def meanwhile(lakehouse: Lakehouse) -> object:
+            status(workspace, "planned")
+            return recover(lakehouse)
+
+        monkeypatch.setattr(type(workspace.lakehouse), "recover", meanwhile)
+        with pytest.raises(ConflictError, match="its status was changed meanwhile"):
+            workspace.apply(plan, approved=True)
+    assert guarded.shown() == before
 
 
 def test_a_file_has_no_run(team: Team, vde: Vde) -> None:

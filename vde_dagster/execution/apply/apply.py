@@ -70,6 +70,7 @@ class Applier:
         concurrency: Models, and batches of models, worked on at once.
         wait_seconds: How long to wait for an environment that somebody else is changing.
         approved: Whether `who` has read this very plan, for the log.
+        proved: Whether gates were asked about the plan; not where it was applied before.
     """
 
     plan: Plan
@@ -81,6 +82,7 @@ class Applier:
     wait_seconds: float = 0.0
     tests: PlanTests | None = None
     approved: bool = False
+    proved: bool = True
     owner: str = field(init=False)
     _telling: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
@@ -109,6 +111,11 @@ class Applier:
         if self._is_applied():
             failed = self._virtual_update()  # That apply may have died behind its publication.
             return ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
+        if not self.proved:
+            raise ConflictError(
+                f"the plan {self.plan.id} was applied, and its status was changed meanwhile",
+                hint=f"find out who did that (vde log), and plan again: vde plan {name}",
+            )
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.proven_plan import proven, require_proven
+from vde_dagster.execution.plans.proven_plan import is_applied, proven, require_proven
 from vde_dagster.planning.plan.plan import Objection
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def known_objections(workspace: Workspace, plan: Plan) -> Sequence[Objection]:
     return objections(workspace, plan) if plan.objections is None else plan.objections
 
 
-def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> None:
+def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> bool:
     """Make sure that a plan may be applied; the outbox has a record of one that may not.
 
     Gates are asked about what is derived from the plan's content, never about its stored fields.
@@ -77,11 +77,16 @@ def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> N
     Args:
         approved_by: Who has read this very plan and wants it; None without an approval.
 
+    Returns:
+        Whether the plan was proved; one that was applied before is not, and must stay so.
+
     Raises:
         UsageError: A gate refuses the plan, it lacks an approval that a gate asks for, or its
             content does not make what it says.
         ConflictError: The environment moved since the plan was made.
     """
+    if is_applied(workspace, plan):
+        return False
     found = objections_to_stored(workspace, plan, approved=approved_by is not None)
     refused = [one for one in found if one.level == "refuse"]
     asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
@@ -98,6 +103,7 @@ def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> N
             f"{to} may approve it: read it, then vde apply {plan.environment} --plan {plan.id}, or "
             "approve it in Dagster",
         )
+    return True
 
 
 def _approves(who: str | None, objection: Objection) -> bool:

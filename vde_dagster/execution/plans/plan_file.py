@@ -28,7 +28,7 @@ from vde_dagster.execution.plans.plan_spelling import (
     parse_json,
     require_spelling,
 )
-from vde_dagster.execution.plans.proven_plan import proven
+from vde_dagster.execution.plans.proven_plan import is_applied, proven
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.identity import content_bytes, from_content
@@ -202,7 +202,8 @@ def open_plan(workspace: Workspace, path: Path) -> Plan:
     """
     found = read_plan(path)
     require_state(workspace, found)
-    proven(workspace, found.plan)
+    if not is_applied(workspace, found.plan):
+        proven(workspace, found.plan)
     for name, value in found.attached.items():
         part = ATTACHMENTS.find(name) if name in workspace.settings.plugins else None
         if part is not None:

@@ -41,7 +41,6 @@ from vde_dagster.state.tables.tables import not_live
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 _MOST = 5
 _WEIGHT = (
@@ -73,7 +72,7 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
     """
     workspace.store.project.require_own()
     workspace.store.plans.require_open(plan.id)
-    if plan.is_empty or _is_applied(workspace, plan):
+    if plan.is_empty:
         return
     current = _current(workspace, plan)
     if current is not None:
@@ -100,7 +99,7 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
         ConflictError: The environment shows something else than when the plan was made.
     """
     require_proven(workspace, plan)
-    if plan.is_empty or _is_applied(workspace, plan):
+    if plan.is_empty:
         return plan
     current = _current(workspace, plan)
     snapshots = _built(workspace, plan)
@@ -125,7 +124,9 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
     derived = compare_models(request, snapshots, tables, state)
     given = {model.name: model for model in plan.models}
     if plan.base_version:
-        _require(plan, list(_hidden(given, derived, state)))
+        # Types of views that Spark found since then may break what nobody could tell.
+        certain = compare_models(request, snapshots, tables, replace(state, view_types={}))
+        _require(plan, list(_hidden(given, derived, certain)))
     models = [_merged(given.get(name), one, plan.kind) for name, one in derived.items()]
     kept = state.target.kept if state.target is not None else {}
     names = sorted({*plan.kept, *kept})
@@ -366,9 +367,13 @@ def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
 def _hidden(
     given: Mapping[ModelName, PlannedModel],
     derived: Mapping[ModelName, PlannedModel],
-    state: WarehouseState,
+    certain: Mapping[ModelName, PlannedModel],
 ) -> Iterator[str]:
-    """Yield the changes and breaks that a plan does not tell."""
+    """Yield the changes and breaks that a plan does not tell.
+
+    Args:
+        certain: The same without the types of views, which may be newer than the plan.
+    """
     for name, model in derived.items():
         told = given.get(name)
         if told is None:
@@ -379,9 +384,10 @@ def _hidden(
         elif _weight(told.category) < _weight(model.category):
             what = (one.value if one else "none" for one in (told.category, model.category))
             yield f"the change of {name} is called {next(what)}, and is {next(what)}"
-        known = {(one.model, one.column, one.was, one.becomes) for one in told.breaks}
+        known = {(one.column, one.was, one.becomes) for one in told.breaks}
+        sure = {(one.column, one.was, one.becomes) for one in certain[name].breaks}
         for one in model.breaks:
-            if (one.model, one.column, one.was, one.becomes) not in known:
+            if (one.column, one.was, one.becomes) in sure - known:
                 yield f"it does not tell that {one.describe()}"
     for name in given.keys() - derived.keys():
         yield f"it names {name}, which nobody shows"
@@ -420,7 +426,8 @@ def _current(workspace: Workspace, plan: Plan) -> Environment | None:
     return current
 
 
-def _is_applied(workspace: Workspace, plan: Plan) -> bool:
+def is_applied(workspace: Workspace, plan: Plan) -> bool:
+    """Say whether a plan was applied before, so that nothing is left to prove or to do."""
     record = workspace.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 
