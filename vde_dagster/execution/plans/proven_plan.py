@@ -63,7 +63,7 @@ class ProvenPlan(Plan):
 def require_proven(workspace: Workspace, plan: Plan) -> None:
     """Make sure that a plan's kind, tables and work are what its content makes of them.
 
-    This costs a few reads of the state, and every apply asks for it.
+    This costs a few reads of the state, and precedes every apply.
 
     Raises:
         UsageError: One of them is not; says which, and nothing was changed.
@@ -78,7 +78,7 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
     if current is not None:
         require_changeable(current.name, current.frozen)
     found = [*_inconsistent(plan, current), *_tables(workspace, plan, current)]
-    kind = kind_of(workspace, plan, current)
+    kind = derive_kind(workspace, plan, current)
     if kind is not plan.kind:
         found.append(f"it is called a {plan.kind.value}, and is a {kind.value}")
     if plan.environment == PRODUCTION and plan.expires_at is not None:
@@ -147,7 +147,7 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
     return ProvenPlan(**values, written=plan)
 
 
-def kind_of(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:
+def derive_kind(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:
     """Derive a plan's kind from its content.
 
     A run shows the definitions that the environment shows, with its statements and what is kept

@@ -1,7 +1,7 @@
-"""The id of a snapshot: the hash of its stored bytes, by which a row of the state is proved.
+"""The id of a snapshot: the hash of its stored bytes, which proves a row of the state.
 
 Snapshots with one id are equal in every field, texts for people included. Two that differ in a
-comment have two ids and one `meaning`, of which a plan keeps the one that is published.
+comment have two ids and one `meaning`; a plan keeps the published one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def from_content(key: str, data: bytes) -> Snapshot | None:
     """Read a snapshot's content, and prove that an id is its hash; None where it is not.
 
     An earlier version of the package hashed versions and metadata alone and stored the id with the
-    content. Such an id is a hash of another form, so no content of today has one of them.
+    content. Such an id is a hash of another form, so no content in today's form has it.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.

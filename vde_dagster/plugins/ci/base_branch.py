@@ -36,7 +36,7 @@ class BaseBranch:
 
     Args:
         workspace: The project with the settings and files of the commit, over the same state; None
-            where there is no such commit, as for the first one of a repository.
+            for the first commit of a repository.
         commit: Empty without one.
     """
 
@@ -66,7 +66,7 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
     """Read the rules of a commit, and hold the settings of a project to the stricter of both.
 
     Args:
-        commit: Empty where there is none.
+        commit: Empty for the first commit of a repository.
 
     Raises:
         UsageError: The commit, its settings or its rules cannot be read.
