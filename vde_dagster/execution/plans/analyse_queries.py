@@ -34,7 +34,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.dag import AuditOrder
 from vde_dagster.project.model import Audit
 from vde_dagster.spark.session.failures import column_of_cast
-from vde_dagster.spark.tables.columns import is_storable
+from vde_dagster.spark.tables.columns import cast_column, is_storable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -189,13 +189,13 @@ class _Analyser:
             return None
         declared = {c.name.lower(): c.type for c in snapshot.model.columns if c.type}
         if declared:
-            casts = ", ".join(
-                f"CAST({quote(name)} AS {declared[name.lower()]}) AS {quote(name)}"
-                if name.lower() in declared
-                else quote(name)
-                for name, _ in found
-            )
             try:
+                casts = ", ".join(
+                    f"{cast_column(snapshot, name, has, declared[name.lower()])} AS {quote(name)}"
+                    if name.lower() in declared
+                    else quote(name)
+                    for name, has in found
+                )
                 found = engine.analyze(f"SELECT {casts} FROM (\n{sql}\n)", before)
             except ExecutionError as error:
                 column = column_of_cast(error.place.words) if error.place else None

@@ -17,6 +17,7 @@ from vde_dagster.errors import ExecutionError, ProjectError, shortened
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.model import Model, TestTable, UnitTest
 from vde_dagster.project.selection import Changed, select
+from vde_dagster.sql.casts import cast_by_name
 from vde_dagster.sql.scanner import SourceText, scan
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ def _difference(
         _check_columns(names, types)
         if any(type_ != types[name.lower()] for name, type_ in got):  # 3 for a DECIMAL's 3.00.
             cast = ", ".join(
-                f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in names
+                f"{cast_by_name(quote(name), has, types[name.lower()], strict=False)} "
+                f"AS {quote(name)}"
+                for name, has in got
             )
             query = expected.query.rstrip().rstrip(";")
             _, wanted = engine.query(f"SELECT {cast} FROM (\n{query}\n) AS expected")

@@ -11,6 +11,7 @@ from typing import Literal
 from vde_dagster.base.names import quote
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
+from vde_dagster.sql.casts import cast_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +332,7 @@ def _before(pair: ColumnPair) -> str:
 def _cast(value: str, has: str | None, wanted: str) -> str:
     if has is None:
         return f"CAST(NULL AS {wanted})"
-    return value if written_alike(has, wanted) else f"CAST({value} AS {wanted})"
+    return value if written_alike(has, wanted) else cast_by_name(value, has, wanted, strict=False)
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:

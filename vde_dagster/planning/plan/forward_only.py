@@ -24,6 +24,7 @@ from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.semantics.versions.version import SemanticVersion
+from vde_dagster.sql.casts import struct_fields, without_order
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -340,7 +341,18 @@ def columns_in_place(
             continue
         was = types.get(physical.get(old.version, ""), old.type)
         kept = column._replace(version=old.version)
-        if not was or not column.type or same_type(was, column.type):
+        fields = _change_of_fields(plain, base, column, was)
+        if fields == "reordered":
+            columns.append(kept._replace(type=was or None))
+            changes.append(ColumnChange(column.name, "reordered", was, column.type))
+        elif fields == "retyped":
+            ignored = kind.on_destructive_change == "ignore"
+            columns.append(
+                kept if ignored else column._replace(version=_new_version(table, column))
+            )
+            what = "not_retyped" if ignored else "retyped"
+            changes.append(ColumnChange(column.name, what, was, column.type))
+        elif not was or not column.type or same_type(was, column.type):
             columns.append(kept)
         elif widens_in_place(was, column.type):
             if kind.on_additive_change == "ignore":
@@ -361,6 +373,27 @@ def columns_in_place(
         else:
             changes.append(ColumnChange(old.name, "removed", old.type))
     return tuple(columns), tuple(changes)
+
+
+def _change_of_fields(
+    plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
+) -> str:
+    """Return how the fields of a column's structs change: `reordered`, `retyped`, or "".
+
+    A type is known from the declaration. Otherwise the queries tell the fields of the structs that
+    they make.
+    """
+    if was and column.type and "<" in was and "<" in column.type:
+        alike = without_order(was) == without_order(column.type)
+        return "reordered" if alike and not same_type(was, column.type) else ""
+    queries = base.model.query, plain.model.query
+    if column.type or None in queries or (was and "STRUCT<" not in was.upper()):
+        return ""
+    old, new = (struct_fields(query, column.name) for query in queries if query is not None)
+    if old == new:
+        return ""
+    alike = sorted(map(sorted, old)) == sorted(map(sorted, new))
+    return "reordered" if alike else "retyped"
 
 
 def _new_version(table: PhysicalTable, column: OutputColumn) -> str:

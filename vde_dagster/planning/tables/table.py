@@ -190,7 +190,8 @@ class ColumnChange(NamedTuple):
 
     Args:
         what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
-            or, where the model's policy ignores the change, `not_added`, `not_retyped`, `kept`.
+            `reordered` (fields of its structs, which are matched by name), or, where the model's
+            policy ignores the change, `not_added`, `not_retyped`, `kept`.
         was: Its Spark SQL type in the table, as far as it is known.
         becomes: Its type from now on, as far as it is known.
     """
@@ -208,7 +209,8 @@ class ColumnChange(NamedTuple):
     def describe(self) -> str:
         """Say it in a part of a sentence, and what rows that are there show."""
         old, new = (f" {type_}" if type_ else "" for type_ in (self.was, self.becomes))
-        return "column " + _DESCRIBED[self.what].format(c=self, old=old, new=new)
+        becomes = self.becomes or "a struct of other fields"
+        return "column " + _DESCRIBED[self.what].format(c=self, old=old, new=new, becomes=becomes)
 
 
 _DESCRIBED = {
@@ -216,11 +218,15 @@ _DESCRIBED = {
     "restored": "{c.column} is shown again, NULL in rows that were filled without it",
     "widened": "{c.column} widens from {c.was} to {c.becomes}",
     "retyped": (
-        "{c.column} changes its type from {c.was} to {c.becomes}, which Iceberg does not do in "
+        "{c.column} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
         "place: the rows that are there show NULL"
     ),
+    "reordered": (
+        "{c.column} keeps the order of its struct fields, {c.was}: the query has another, and they "
+        "are matched by name"
+    ),
     "removed": "{c.column}{old} is no longer shown or filled",
-    "not_retyped": "{c.column} stays {c.was}: its change to {c.becomes} is ignored",
+    "not_retyped": "{c.column} stays {c.was}: its change to {becomes} is ignored",
     "kept": "{c.column} stays, NULL in new rows: its removal is ignored",
     "not_added": "{c.column} is not added: its kind ignores additive changes",
 }

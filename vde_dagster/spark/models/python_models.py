@@ -21,6 +21,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.spark.session.connect import query_frame
 from vde_dagster.spark.session.failures import as_subquery
 from vde_dagster.spark.strategies import find_strategy
+from vde_dagster.spark.tables.columns import cast_column, spark_type
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -382,12 +383,17 @@ def source_frame(
     made = [(output, physical) for output, physical in task.columns if output in computed]
     outputs = {output: types[physical] for output, physical in made}
     frame = _rows(session, task, outputs, project_root, is_cancelled)
-    output_of = {physical: quote(output) for output, physical in made}
+    output_of = {physical: output for output, physical in made}
+    given = {field.name.lower(): spark_type(field.dataType) for field in frame.schema.fields}
+
+    def value(physical: str, type_: str) -> str:
+        if physical not in output_of:
+            return f"CAST(NULL AS {type_})"
+        output = output_of[physical]
+        return cast_column(task.snapshot, output, given[output.lower()], type_)
+
     return frame.selectExpr(
-        *(
-            f"CAST({output_of.get(physical, 'NULL')} AS {type_}) AS {quote(physical)}"
-            for physical, type_ in types.items()
-        )
+        *(f"{value(physical, type_)} AS {quote(physical)}" for physical, type_ in types.items())
     )
 
 

@@ -13,6 +13,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for, write_staged
+from vde_dagster.spark.tables.columns import cast_column, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
@@ -49,8 +50,11 @@ class CustomTarget:
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
         """Return Spark's writer of rows with the model's columns, in any order: append, …"""
         types = self._write.types
+        given = {field.name.lower(): spark_type(field.dataType) for field in rows.schema.fields}
+        snapshot = self._write.task.snapshot
         named = (
-            f"CAST({quote(to)} AS {types[at]}) AS {quote(at)}" for to, at in self.columns.items()
+            f"{cast_column(snapshot, to, given[to.lower()], types[at])} AS {quote(at)}"
+            for to, at in self.columns.items()
         )
         return self._write.writer(rows.selectExpr(*named), self._branch)
 

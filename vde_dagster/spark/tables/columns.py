@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
+from vde_dagster.sql.casts import UnmatchedField, cast_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def spark_type(data_type: DataType) -> str:
@@ -28,6 +32,24 @@ def spark_type(data_type: DataType) -> str:
         types = (spark_type(field.dataType) for field in data_type.fields)
         return f"struct<{','.join(map(':'.join, zip(names, types, strict=True)))}>"
     return str(data_type.simpleString())
+
+
+def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str) -> str:
+    """Write the cast of a model's column to its table's type, with structs matched by name.
+
+    Raises:
+        ExecutionError: A struct of the rows has a field that the table's type lacks.
+    """
+    try:
+        return cast_by_name(quote(column), has, wanted)
+    except UnmatchedField as error:
+        raise ExecutionError(
+            f"{snapshot.name}: column '{column}' has the field '{error.field}', which its type "
+            f"{wanted} lacks",
+            hint=f"name it as one of {', '.join(error.known)}, leave it out, or add it to the "
+            "declared type",
+            location=snapshot.model.location,
+        ) from error
 
 
 def sortable(value: str, data_type: str) -> str:

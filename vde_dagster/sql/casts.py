@@ -1,0 +1,167 @@
+"""Casts of nested values by the names of their fields; Spark's CAST goes by position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from vde_dagster.sql.reading import name_of_call, parse_type, read_query
+
+_VOID = re.compile(r"(?<=[:<,\s])void(?=[>,])", re.IGNORECASE)
+
+
+class UnmatchedField(ValueError):
+    """A struct has a field that the wanted type lacks.
+
+    Args:
+        field: Its path from the column: `items.element.price`.
+        known: The fields that the wanted struct has there.
+    """
+
+    def __init__(self, field: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"no field {field}")
+        self.field = field
+        self.known = known
+
+
+def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> str:
+    """Write a cast from one Spark SQL type to another, with structs matched by names of fields.
+
+    A field that the value lacks is NULL.
+
+    Args:
+        strict: Whether to refuse a field that the wanted type lacks; else it is left out.
+
+    Raises:
+        UnmatchedField: The value has a field that the wanted type lacks.
+
+    >>> cast_by_name("s", "struct<y:int,x:int>", "struct<x:int,y:int>")
+    "CAST(IF(s IS NULL, NULL, named_struct('x', s['x'], 'y', s['y'])) AS struct<x:int,y:int>)"
+    >>> cast_by_name("`s`", "STRUCT<x: INT>", "STRUCT<x: BIGINT>")
+    'CAST(`s` AS STRUCT<x: BIGINT>)'
+    """
+    arranged = value
+    if "<" in has and "<" in wanted:
+        # Leaves stay as they are, and SQLGlot does not read the type of NULL.
+        kinds = parse_type(_VOID.sub("string", has)), parse_type(wanted)
+        arranged = _Arranging(strict).value(value, *kinds, "", 0)
+    return f"CAST({arranged} AS {wanted})"
+
+
+class _Arranging:
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+
+    def value(
+        self, value: str, has: exp.DataType, wanted: exp.DataType, path: str, depth: int
+    ) -> str:
+        """Write a value whose structs have the wanted fields, in their order."""
+        if has.this != wanted.this:
+            return value
+        if has.this == exp.DType.STRUCT:
+            return self._struct(value, has, wanted, path, depth)
+        if has.this == exp.DType.ARRAY and has.expressions and wanted.expressions:
+            one = f"_e{depth}"
+            ends = has.expressions[0], wanted.expressions[0]
+            made = self.value(one, *ends, f"{path}.element", depth + 1)
+            return value if made == one else f"transform({value}, {one} -> {made})"
+        if has.this == exp.DType.MAP and len(has.expressions) == len(wanted.expressions) == 2:
+            for place, (name, function) in enumerate(
+                (("key", "transform_keys"), ("value", "transform_values"))
+            ):
+                one = f"_{name[0]}{depth}"
+                ends = has.expressions[place], wanted.expressions[place]
+                made = self.value(one, *ends, f"{path}.{name}", depth + 1)
+                if made != one:
+                    value = f"{function}({value}, (_k{depth}, _v{depth}) -> {made})"
+        return value
+
+    def _struct(
+        self, value: str, has: exp.DataType, wanted: exp.DataType, path: str, depth: int
+    ) -> str:
+        own, fields = _fields(has), _fields(wanted)
+        unread = len(own) != len(has.expressions) or len(fields) != len(wanted.expressions)
+        if unread or not own or not fields:
+            return value  # Two fields differ in case alone, or have no names.
+        extra = [name for key, (name, _) in own.items() if key not in fields]
+        if extra and self.strict:
+            known = tuple(name for name, _ in fields.values())
+            raise UnmatchedField(f"{path}.{extra[0]}".lstrip("."), known)
+        arranged = list(own) != list(fields)
+        parts = []
+        for key, (name, kind) in fields.items():
+            made = "NULL"
+            if key in own:
+                own_name, own_kind = own[key]
+                read = f"{value}[{_text(own_name)}]"
+                made = self.value(read, own_kind, kind, f"{path}.{name}", depth)
+                arranged = arranged or made != read
+            parts.append(f"{_text(name)}, {made}")
+        if not arranged:
+            return value
+        return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+
+def _fields(struct: exp.DataType) -> Mapping[str, tuple[str, exp.DataType]]:
+    found = {}
+    for field in struct.expressions:
+        kind = field.args.get("kind")
+        if isinstance(field, exp.ColumnDef) and isinstance(kind, exp.DataType):
+            found[field.name.lower()] = field.name, kind
+    return found
+
+
+def _text(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def without_order(type_: str) -> str:
+    """Write a Spark SQL type with the fields of structs in the order of their names.
+
+    >>> without_order("array<struct<y:int,X:string>>")
+    'ARRAY<STRUCT<x:STRING,y:INT>>'
+    """
+    if "<" not in type_:
+        return type_
+    return _sorted_text(parse_type(type_))
+
+
+def _sorted_text(kind: exp.DataType) -> str:
+    if kind.this == exp.DType.STRUCT:
+        fields = sorted((name, _sorted_text(own)) for name, (_, own) in _fields(kind).items())
+        return f"STRUCT<{','.join(f'{name}:{text}' for name, text in fields)}>"
+    if kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
+        inner = ",".join(map(_sorted_text, kind.expressions))
+        return f"{kind.this.value}<{inner}>"
+    return kind.sql("spark")
+
+
+def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
+    """Return the names of fields of each struct that a query makes for an output column.
+
+    A column whose own expression makes none may have it from any subquery: then all are returned.
+    """
+    tree = read_query(query).tree
+    outputs = getattr(tree, "selects", ())
+    own = [one for one in outputs if one.alias_or_name.lower() == column.lower()]
+    found = [names for one in own for names in _made(one)]
+    return found or _made(tree)
+
+
+def _made(tree: exp.Expr) -> list[tuple[str, ...]]:
+    found = []
+    for node in tree.walk():
+        name = name_of_call(node) if isinstance(node, exp.Anonymous) else ""
+        if name in ("struct", "named_struct"):
+            named = node.expressions if name == "struct" else node.expressions[::2]
+            found.append(tuple(map(_name, named)))
+    return found
+
+
+def _name(field: exp.Expr) -> str:
+    if isinstance(field, exp.Literal):
+        return str(field.this).strip("'\"").lower()
+    return str(field.alias_or_name or field.sql("spark")).lower()
