@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -148,7 +149,22 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     outputs = getattr(tree, "selects", ())
     own = [one for one in outputs if one.alias_or_name.lower() == column.lower()]
     found = [names for one in own for names in _made(one)]
-    return found or _made(tree)
+    if found:
+        return found
+    of_others = Counter(names for one in outputs for names in _made(one))
+    return list((Counter(_made(tree)) - of_others).elements())
+
+
+def type_fields(type_: str) -> list[tuple[str, ...]]:
+    """Return the names of fields of each struct in a Spark SQL type.
+
+    >>> type_fields("array<struct<y:int,X:struct<a:int>>>")
+    [('y', 'x'), ('a',)]
+    """
+    if "<" not in type_:
+        return []
+    structs = (one for one in parse_type(type_).walk() if isinstance(one, exp.DataType))
+    return [tuple(_fields(one)) for one in structs if one.this == exp.DType.STRUCT]
 
 
 def _made(tree: exp.Expr) -> list[tuple[str, ...]]:

@@ -7,6 +7,7 @@ its children see what they saw. Columns that are new get versions of their own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -24,7 +25,7 @@ from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.semantics.versions.version import SemanticVersion
-from vde_dagster.sql.casts import struct_fields, without_order
+from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -389,11 +390,20 @@ def _change_of_fields(
     queries = base.model.query, plain.model.query
     if column.type or None in queries or (was and "STRUCT<" not in was.upper()):
         return ""
-    old, new = (struct_fields(query, column.name) for query in queries if query is not None)
-    if old == new:
+    if was is None:
         return ""
-    alike = sorted(map(sorted, old)) == sorted(map(sorted, new))
-    return "reordered" if alike else "retyped"
+    own = type_fields(was)
+    old, new = (struct_fields(query, column.name) for query in queries if query is not None)
+    if not _holds(old, own):
+        return ""  # The structs come from elsewhere: from columns of parents, or functions.
+    if not _holds(new, own):
+        return "retyped"
+    return "" if Counter(own) <= Counter(new) else "reordered"
+
+
+def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
+    """Say whether a query makes structs of the same fields as some others, in any order."""
+    return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))
 
 
 def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
