@@ -170,7 +170,7 @@ def test_a_query_returns_the_first_and_last_instants_and_intervals(
             "INTERVAL '1-2' YEAR TO MONTH AS i, array(INTERVAL '3' MONTH) AS i, "
             "make_interval(1) AS c, "
             "INTERVAL '1 02:00:00' DAY TO SECOND AS d, "
-            "named_struct('a', TIMESTAMP_NTZ '0001-01-01') AS s"
+            "named_struct('a', TIMESTAMP_NTZ '0001-01-01') AS s, map(struct(1 AS k), 2) AS m"
         )
         with pytest.raises(UsageError, match="cannot be shown: date value out of range"):
             spark_engine.query("SELECT TIMESTAMP '+10000-01-01 00:00:00Z' AS t")
@@ -191,6 +191,7 @@ def test_a_query_returns_the_first_and_last_instants_and_intervals(
             "1 years",
             timedelta(days=1, hours=2),
             {"a": first.replace(tzinfo=None)},
+            [[{"k": 1}, 2]],
         ),
     )
 

@@ -21,7 +21,9 @@ _TEXTS = ("YearMonthIntervalType", "CalendarIntervalType")
 
 
 def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
-    """Return a query's rows; a struct is a dictionary, and a map is one by its keys.
+    """Return a query's rows; a struct is a dictionary, and so is a map.
+
+    A map whose keys are nested values is a list of pairs.
 
     Raises:
         UsageError: A DATE or TIMESTAMP is outside of the years 1 to 9999.
@@ -85,11 +87,12 @@ def _python_value(value: Any, data_type: DataType) -> Any:
     if isinstance(data_type, ArrayType):
         return [_python_value(item, data_type.elementType) for item in value]
     if isinstance(data_type, MapType):
-        pairs = value.items() if isinstance(value, dict) else value
-        return {
-            _python_value(key, data_type.keyType): _python_value(item, data_type.valueType)
-            for key, item in pairs
-        }
+        pairs = [
+            (_python_value(key, data_type.keyType), _python_value(item, data_type.valueType))
+            for key, item in (value.items() if isinstance(value, dict) else value)
+        ]
+        nested = isinstance(data_type.keyType, ArrayType | MapType | StructType)
+        return [list(pair) for pair in pairs] if nested else dict(pairs)
     if isinstance(data_type, StructType):
         items = value.values() if isinstance(value, dict) else value
         return {
