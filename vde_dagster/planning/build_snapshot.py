@@ -271,6 +271,8 @@ def _metadata_hash(model: Model) -> str:
         parts += ["view", name, text]
     if model.skip_unchanged is not None:
         parts += ["skip unchanged", str(model.skip_unchanged)]
+    if model.dialect_trust:
+        parts += ["dialect trust", *model.dialect_trust]
     if model.asset is not None:
         parts += ["asset", repr(model.asset)]
     parts += meaning_of(model.kind).metadata(model)

@@ -257,6 +257,7 @@ class Settings:
         io: PyIceberg's settings for object stores.
         served_io: What `vde serve` tells clients of the object store with every table.
         dialect: SQLGlot dialect of models that name none.
+        dialect_trust: Functions of other dialects that are taken to mean the same on Spark.
         start: First day of the data of models that name none.
         cron_tz: IANA time zone in which the cron of models is read that name none.
         docs_url: Where the documentation site is shown, for links to it.
@@ -322,6 +323,7 @@ class Settings:
     served_io: dict[str, str] = field(default_factory=dict, repr=False)
     default_namespace: str = "default"
     dialect: str = "spark"
+    dialect_trust: tuple[str, ...] = ()
     start: date | None = None
     cron: str = "@daily"
     cron_tz: str | None = None

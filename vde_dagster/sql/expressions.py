@@ -110,7 +110,7 @@ def in_spark(text: str, dialect: str) -> str:
     from vde_dagster.sql.reading import parse_plain
 
     try:
-        return spark_text(parse_plain(text, dialect), dialect)
+        return spark_text(parse_plain(text, dialect), dialect, None)
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:

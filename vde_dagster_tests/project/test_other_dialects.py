@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlglot import parse_one
+from sqlglot import exp, parse_one
 
+from benchmarks.dialect_page import PAGE, page_with_tables
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster_tests.corpora import each_of
+from vde_dagster_tests.project.conftest import WriteProject
 from vde_dagster_tests.yaml_files import read_yaml
 
 CASES: dict[str, list[dict[str, Any]]] = read_yaml(
@@ -37,6 +41,59 @@ def test_an_expression_is_written_as_spark_has_it(case: dict[str, Any]) -> None:
 def test_an_expression_that_spark_has_not_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(Unwritable, match=re.escape(case["says"])):
         written(case)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expression", "name"),
+    [
+        ("duckdb", "hash(a)", "hash"),
+        ("duckdb", "levenshtein(a, b)", "levenshtein"),
+        ("duckdb", "flatten(a)", "flatten"),
+        ("duckdb", "upper(soundex(a))", "soundex"),
+        ("postgres", "soundex(a)", "soundex"),
+    ],
+)
+def test_function_that_no_grid_verified_is_refused_unless_it_is_trusted(
+    dialect: str, expression: str, name: str
+) -> None:
+    def tree() -> exp.Expr:
+        return parse_one(f"SELECT {expression} FROM x.t", dialect=dialect)
+
+    message = f"{name}() of {dialect} is not known to mean the same on Spark"
+    with pytest.raises(Unwritable, match=re.escape(message)) as caught:
+        spark_text(tree(), dialect)
+    assert caught.value.start == f"SELECT {expression}".index(f"{name}(")
+    assert caught.value.function == name
+
+    assert name.upper() in spark_text(tree(), dialect, frozenset({name})).upper()
+    assert spark_text(tree(), dialect, frozenset({"*"}))
+
+
+def test_refusal_has_its_place_and_the_model_or_the_settings_can_trust(
+    write_project: WriteProject,
+) -> None:
+    model = "MODEL (name m.a, kind FULL, dialect duckdb{});\nSELECT upper(s) AS u,\n  hash(s) AS h"
+    model += " FROM x.t"
+    project = write_project({"models/a.sql": model.format("")})
+    with pytest.raises(ProjectError) as caught:
+        load_project(project)
+    assert str(caught.value).startswith("models/a.sql:3:3: ")
+    assert "dialect_trust (hash)" in (caught.value.hint or "")
+
+    trusting = write_project({"models/a.sql": model.format(", dialect_trust (hash)")})
+    loaded = load_project(trusting).models[ModelName("m", "a")]
+    assert loaded.dialect_trust == ("hash",)
+
+    settings = '[tool.vde]\ndialect_trust = ["hash"]\n'
+    by_settings = write_project({"models/a.sql": model.format(""), "pyproject.toml": settings})
+    loaded = load_project(by_settings).models[ModelName("m", "a")]
+    assert "HASH(s)" in (loaded.query or "")
+
+
+def test_page_has_the_counts_of_the_list() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+
+    assert page_with_tables(text) == text
 
 
 @pytest.mark.parametrize(

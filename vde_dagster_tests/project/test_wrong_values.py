@@ -262,7 +262,7 @@ def test_a_wrong_value_in_a_decorator_gives_one_message_too(
 def test_every_property_of_the_schema_is_tried() -> None:
     tried = {name for kind, name, _ in CASES if not kind}
     no_wrong_value = {"name", "kind", "tags", "grain", "grains", "default_catalog", "blueprints"}
-    no_wrong_value |= {"ignored_rules"}
+    no_wrong_value |= {"ignored_rules", "dialect_trust"}
     read_over = {"references", "validate_query", "formatting", "project"}
     read_over |= {"optimize_query", "assertions", "gateway", "session_properties"}
     read_over |= {"grants", "grants_target_layer"}

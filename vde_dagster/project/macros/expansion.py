@@ -82,6 +82,7 @@ class MacroScope:
 
     Args:
         variables: SQL text of `@name`.
+        dialect_trust: Functions of the dialect that are taken to mean the same on Spark.
         functions: Macros that `@DEF(f, x -> …)` has made.
         settings: Values that `evaluator.var('name')` returns.
         templates: Texts of files of Jinja macros, by path.
@@ -92,6 +93,7 @@ class MacroScope:
     macros: Mapping[str, UserMacro]
     variables: dict[str, str]
     dialect: str = "spark"
+    dialect_trust: frozenset[str] = frozenset()
     functions: dict[str, MacroFunction] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     names: TableNames | None = None

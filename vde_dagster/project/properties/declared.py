@@ -50,6 +50,7 @@ DECLARED: Mapping[str, dict[str, Any]] = {
     "ignored_rules": _told("rules of the linter that do not look at it; or all"),
     "depends_on": _told("tables that the query reads and does not show"),
     "dialect": _told("SQLGlot's dialect of the query, which is translated to Spark's", "spark"),
+    "dialect_trust": _told("functions of the dialect that mean the same on Spark, (f, g)"),
     "enabled": _switch("whether the model is part of the project", "true"),
     "skip_unchanged": _switch("whether runs leave a whole table as it is when nothing changed"),
     "table_format": _told("the format of its table", "iceberg", examples=("iceberg",)),

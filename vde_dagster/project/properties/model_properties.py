@@ -187,6 +187,9 @@ def read_model_properties(
         "description": read("description", Value.text) or header.comment,
         "stamp": read("stamp", Value.text),
         "physical_version": read("physical_version", partial(_physical_version, kind)),
+        "dialect_trust": tuple(
+            sorted(name.lower() for name in read("dialect_trust", Value.texts, ()))
+        ),
         "skip_unchanged": read("skip_unchanged", Value.boolean),
         "tags": read("tags", Value.texts, ()),
         "partitioned_by": read("partitioned_by", Value.raws, ()),

@@ -73,6 +73,7 @@ class FileContext:
             texts,
             dialect,
             settings=values,
+            dialect_trust=frozenset(name.lower() for name in self.settings.dialect_trust),
             names=self.names,
             known_columns=self.known_columns,
             templates=self.templates,

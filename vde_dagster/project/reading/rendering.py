@@ -206,11 +206,15 @@ class _Text:
         return text, tokens, tree
 
     def translated(self, tree: exp.Expr) -> str:
+        scope = self.expander.scope
         try:
-            return spark_text(tree, self.expander.scope.dialect)
+            return spark_text(tree, scope.dialect, scope.dialect_trust)
         except Unwritable as problem:
             message = f"the {self.what} cannot be written in Spark SQL: {problem}"
-            raise self.error(self._place_of(problem), message, _TRANSLATE) from problem
+            hint = _TRANSLATE
+            if problem.function is not None:
+                hint = f"{_TRANSLATE}; or trust the function: dialect_trust ({problem.function})"
+            raise self.error(self._place_of(problem), message, hint) from problem
 
     def _place_of(self, problem: Unwritable) -> int:
         """Return the place of a call or a cast to a type; without one, the text's beginning."""

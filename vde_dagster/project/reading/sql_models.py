@@ -93,6 +93,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
     name = read_name(written, context.names, error)
     context = replace(context, model=name)
     scope = context.scope(properties.dialect)
+    trusted = scope.dialect_trust.union(properties.fields["dialect_trust"])
+    scope = replace(scope, dialect_trust=trusted)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
     fields = dict(properties.fields)

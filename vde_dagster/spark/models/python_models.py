@@ -171,7 +171,7 @@ class ModelContext:
             message = str(error).splitlines()[0]
             raise ExecutionError(f"{self.model}: the query cannot be read: {message}") from None
         try:
-            return spark_text(tree.copy(), self.dialect if isinstance(query, str) else "")
+            return spark_text(tree.copy(), self.dialect if isinstance(query, str) else "", None)
         except Unwritable as wrong:
             raise ExecutionError(
                 f"{self.model}: a query cannot be written in Spark SQL: {wrong}",

@@ -15,12 +15,14 @@ class Unwritable(ValueError):
         types: Words of the types that it is about, in capitals, by which its place is found.
 
     Attributes:
+        function: Name of a function that no grid has verified, or None.
         start: Offset of the form in the text of its query, or None where it is not known.
     """
 
     def __init__(self, what: str, *types: str) -> None:
         super().__init__(what)
         self.types = types
+        self.function: str | None = None
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:

@@ -209,6 +209,9 @@ def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect:
     unit = _UNITS.get(shown, shown.removesuffix("S") if len(shown) > 2 else shown)
     if unit not in _SPARK_UNITS:
         raise Unwritable(f"a difference in {shown}")
+    if unit == "WEEK" and dialect == "duckdb":  # It counts whole weeks of days.
+        days = _call("DATEDIFF", _cast(node.this, "DATE"), _cast(node.expression, "DATE"))
+        return exp.paren(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
     if unit == "DAY":
         return _call("DATEDIFF", exp.cast(node.this, "DATE"), exp.cast(node.expression, "DATE"))
     ends = []
@@ -427,6 +430,11 @@ def _monday_one(value: exp.Expr) -> exp.Expr:
     return exp.paren(exp.Add(this=day, expression=exp.Literal.number(1)))
 
 
+def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
+    """Keep the fractions of DuckDB's epoch()."""
+    return _seconds(node.this) if dialect == "duckdb" else None
+
+
 def _seconds(value: exp.Expr) -> exp.Expr:
     """Return the seconds since 1970, or those between two times, with their fractions."""
     inner = value.unnest()
@@ -484,6 +492,12 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Format,), texts.formatted),
     ((exp.Trunc,), values.truncated),
     ((exp.IsNan,), values.not_a_number),
+    ((exp.ArgMax, exp.ArgMin), values.by_greatest),
+    ((exp.ArrayAgg,), values.collected),
+    ((exp.CountIf,), values.counted),
+    ((exp.Log,), values.logarithm),
+    ((exp.TimeToUnix,), _epoch),
+    ((exp.ArrayContains,), values.contained),
     ((exp.ArrayDistinct,), values.distinct),
     ((exp.ArrayConcat,), values.joined_lists),
     ((exp.Length,), values.length_of_list),

@@ -197,7 +197,10 @@ def capitalized(node: exp.Initcap, dialect: str) -> Made:
     given = node.args.get("expression")
     if "start" in node.meta and given is not None and not _is_default(given):
         raise Unwritable("INITCAP with delimiters")
-    around = exp.Literal.string(f"(?<={ends})|(?={ends})")
+    between = f"(?<={ends})|(?={ends})"
+    if ends[1] == "^":  # Half of a character outside the basic plane is no end of a word.
+        between = rf"(?![\x{{DC00}}-\x{{DFFF}}])(?:{between})"
+    around = exp.Literal.string(between)
     part = exp.to_identifier("w")
     word = exp.column("w")
     upper = _call("UPPER", _call("LEFT", word, exp.Literal.number(1)))

@@ -9,6 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
+from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql
 from vde_dagster.sql.reading import parse_plain
 
@@ -27,8 +28,12 @@ _WRONG = {
 _SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 
 
-def spark_text(tree: exp.Expr, dialect: str = "") -> str:
+def spark_text(
+    tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
+) -> str:
     """Write a tree of another dialect, which is changed, as Spark SQL.
+
+    Functions have to be verified unless they are in `trusted`; None trusts all of them.
 
     A text that is read again has to be written the same way, or SQLGlot has read something else
     than it wrote.
@@ -36,6 +41,7 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
     Raises:
         Unwritable: Something in the query cannot be written.
     """
+    unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
         if what is not None:
@@ -49,6 +55,8 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> str:
     _with_spark_relations(tree)
     _without_aliases_in_windows(tree)
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
+    if unverified is not None:
+        raise unverified
     try:
         text = query_sql(tree, strict=dialect not in _SPARKS)
         again = query_sql(parse_plain(text))

@@ -46,6 +46,63 @@ def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
     return _call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
+def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
+    """Pass over rows whose value is NULL, as DuckDB's arg_max does."""
+    if dialect != "duckdb" or node.args.get("count") is not None:
+        return None
+    present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
+    made = node.copy()
+    made.set("expression", exp.Case(ifs=[exp.If(this=present, true=node.expression.copy())]))
+    return made
+
+
+def collected(node: exp.ArrayAgg, dialect: str) -> Made:
+    """Keep NULL among the values, and return NULL for no rows, as DuckDB and PostgreSQL do.
+
+    Raises:
+        Unwritable: The values have an order, are distinct, or are those of a window or filter.
+    """
+    if dialect not in ("duckdb", "postgres"):
+        return None
+    if isinstance(node.this, exp.Order | exp.Distinct | exp.Filter | exp.Limit):
+        raise Unwritable("ARRAY_AGG with DISTINCT or ORDER BY")
+    if isinstance(node.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Order):
+        raise Unwritable("ARRAY_AGG with FILTER or OVER")
+    named = exp.PropertyEQ(this=exp.to_identifier("v"), expression=node.this.copy())
+    row = exp.Struct(expressions=[named])
+    value = exp.column("v", table="e")
+    each = exp.Lambda(this=value, expressions=[exp.to_identifier("e")])
+    values = exp.Anonymous(this="TRANSFORM", expressions=[_call("COLLECT_LIST", row), each])
+    some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=values)])
+
+
+def counted(node: exp.CountIf, dialect: str) -> Made:
+    """Return NULL where no condition has a value, as DuckDB's count_if does."""
+    if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
+        return None
+    return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
+
+
+def logarithm(node: exp.Log, dialect: str) -> Made:
+    """Write LOG of one number with the base 10 that DuckDB and PostgreSQL take."""
+    if dialect not in ("duckdb", "postgres") or node.expression is not None:
+        return None
+    return exp.Log(this=exp.Literal.number(10), expression=node.this.copy())
+
+
+def contained(node: exp.ArrayContains, dialect: str) -> Made:
+    """Return false where a list with NULL does not have a value, as DuckDB does."""
+    if dialect != "duckdb":
+        return None
+    given = (node.this, node.expression)
+    present = exp.and_(
+        *(exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())) for one in given)
+    )
+    found = _call("COALESCE", node.copy(), exp.false())
+    return exp.Case(ifs=[exp.If(this=present, true=found)])
+
+
 def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
     """Pass over lists that are NULL, as DuckDB does."""
     given = [node.this, *node.expressions]

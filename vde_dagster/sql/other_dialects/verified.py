@@ -1,0 +1,82 @@
+"""Functions of other dialects that are known to mean the same on Spark as they are translated.
+
+The list is written by `python -m benchmarks.dialect_grid --write`, which runs each function on its
+own engine and, translated, on Spark, over a grid of values. A dialect without a list is checked by
+the rules of `calls` alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+
+FILE = Path(__file__).parent / "verified.txt"
+_SYNTAX = (
+    *(exp.Cast, exp.Connector, exp.Case, exp.If, exp.Exists, exp.Array, exp.Struct, exp.Unnest),
+    *(exp.Explode, exp.ReadParquet, exp.JSONTable, exp.Columns, exp.Dot),
+)
+"""Classes of SQLGlot's that are functions to it and syntax to people."""
+
+
+def signature(node: exp.Expr) -> str | None:
+    """Return a function's name with the arguments that are given, or None for other nodes.
+
+    >>> from sqlglot import parse_one
+    >>> signature(parse_one("substr(a, 1)")), signature(parse_one("foo(a, 1)"))
+    ('SUBSTRING(this, start)', 'foo/2')
+    """
+    if isinstance(node, exp.Anonymous):
+        return f"{node.name.lower()}/{len(node.expressions)}"
+    if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
+        return None
+    given = [
+        name for name, value in node.args.items() if isinstance(value, exp.Expr | list) and value
+    ]
+    order = [*(name for name in node.arg_types if name in given)]
+    return f"{node.sql_name()}({', '.join(order)})"
+
+
+def function_name(node: exp.Expr) -> str:
+    """Return the name by which a model trusts a function."""
+    key = signature(node) or ""
+    return key.partition("(")[0].partition("/")[0].lower()
+
+
+@cache
+def verified_functions(dialect: str) -> frozenset[str]:
+    """Return the signatures that are verified in a dialect; empty for one without a list.
+
+    Those of `spark` are the names of its own functions.
+    """
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    return frozenset(
+        key for name, _, key in (line.partition(" ") for line in lines) if name == dialect
+    )
+
+
+def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Unwritable | None:
+    """Return the refusal of the first function that no grid has verified, or None.
+
+    A function that SQLGlot does not have keeps its name: only names of Spark's own are refused
+    here, as all others are refused later, or are functions of the session.
+    """
+    known = verified_functions(dialect)
+    if not known or "*" in trusted:
+        return None
+    for node in tree.walk():
+        key = signature(node)
+        if key is None or key in known:
+            continue
+        name = function_name(node)
+        if name in trusted:
+            continue
+        if isinstance(node, exp.Anonymous) and name not in verified_functions("spark"):
+            continue
+        problem = Unwritable(f"{name}() of {dialect} is not known to mean the same on Spark")
+        problem.function = name
+        return problem.at_node(node)
+    return None
