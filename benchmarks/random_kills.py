@@ -1,0 +1,127 @@
+"""Real SIGKILLs at random moments, on Spark: `python -m benchmarks.random_kills`.
+
+On both databases: applies, runs, rollbacks, clean-ups, syncs, deployments of merged commits,
+upgrades of the state, the engine's own process, and two approvals of one plan in Dagster at once.
+Each is killed at a random moment of its usual time and repeated at once; see
+`vde_dagster_tests.execution.random_kills`.
+Printed is for each operation in how many of its trials a process was killed before it had ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import cast
+
+from vde_dagster.spark.session.warm import stop_engines
+from vde_dagster_tests.execution.random_kills import (
+    WORK,
+    Engine,
+    World,
+    approvals,
+    counts_text,
+    migration,
+    old_file,
+    old_server,
+    trial,
+)
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+OPERATIONS = (*WORK, "apply", "run", "apply", "run", "engine", "migrate", "approvals")
+
+
+def attack(
+    server: PostgresServer,
+    folder: Path,
+    state: str,
+    engine: Engine,
+    trials: int,
+    until: float,
+    seed: str,
+) -> int:
+    """Kill operations of one world; return how many trials went wrong."""
+    chance = random.Random(f"{seed} {state}")
+    sink = server.url(server.create_database())
+    on_server = state == "postgresql"
+    database = server.create_database() if on_server else ""
+    url = server.url(database) if on_server else f"sqlite:///{folder / 'vde.db'}"
+    world = World(folder, url, sink, engine, chance)
+    counts, killed, failed = Counter[str](), Counter[str](), 0
+
+    def copy() -> str:
+        """Copy an up-to-date, published state, which is read again after its upgrade."""
+        made = server.create_database()
+        server.restore(made, server.dump(database))
+        return server.url(made)
+
+    operations = [chance.choice(OPERATIONS) for _ in range(trials)]
+    for name in operations:
+        if time.monotonic() > until:
+            break
+        counts[name] += 1
+        try:
+            if name == "migrate":
+                made = (lambda: old_server(world, copy)) if on_server else (lambda: old_file(world))
+                killed[name] += migration(world, made)
+            elif name == "approvals":
+                killed[name] += approvals(world)
+            else:
+                killed[name] += trial(world, name)
+        except Exception:
+            failed += 1
+            print(
+                f"FAILED {state}, {name}, trial {world.number}: {traceback.format_exc()}",
+                flush=True,
+            )
+            break  # The world may be damaged.
+    total = sum(counts.values())
+    print(
+        f"{state}, {engine}: {total} trials, {sum(killed.values())} killed before their end, "
+        f"{failed} failed; killed of tried: {counts_text(counts, killed)}",
+        flush=True,
+    )
+    stop_engines(world.folder.root / ".vde" / "engine")
+    return failed
+
+
+def main(seconds: float, trials: int, seed: str, engine: str, states: list[str]) -> int:
+    """Kill operations on each database, and print how many ended well.
+
+    Args:
+        seconds: When to stop, for each database.
+        trials: The most trials on each database.
+        seed: Decides what is killed, and when.
+        engine: `spark`, or `duck` for one without a JVM.
+        states: The databases: `sqlite`, `postgresql`.
+
+    Returns:
+        How many trials failed.
+    """
+    print(f"seed {seed}", flush=True)
+    server, failed = PostgresServer(), 0
+    try:
+        for state in states:
+            with tempfile.TemporaryDirectory() as folder:
+                until = time.monotonic() + seconds
+                chosen = cast("Engine", engine)
+                failed += attack(server, Path(folder), state, chosen, trials, until, seed)
+    finally:
+        server.stop()
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Kill real processes at random moments.")
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--trials", type=int, default=150)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--engine", default="spark", choices=["spark", "duck"])
+    parser.add_argument("--states", nargs="*", default=["sqlite", "postgresql"])
+    sys.exit(min(1, main(**vars(parser.parse_args()))))
