@@ -66,6 +66,7 @@ SIZES = {
     "publish_pins": Size("--tables 30 --versions 4 --moved 3"),
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
+    "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
     "seeded_attacks": Size("--seconds 5", "--seconds 600"),

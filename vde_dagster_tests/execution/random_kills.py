@@ -326,7 +326,9 @@ def check(world: World, log: Path, name: str) -> None:
     (factor,) = {
         round(float(row["amount"]) / float(max(amounts[row["customer"]]))) for row in latest
     }
-    assert name in ("rollback", "janitor", "sync") or factor == world.factor, (name, factor)
+    # A rollback may have taken another definition back; a run shows what the environment shows.
+    publishes = name in ("apply", "engine", "ci deploy", "approvals")
+    assert factor == world.factor or not publishes, (name, factor, world.factor)
     assert sorted((row["customer"], row["orders"]) for row in latest) == sorted(
         (customer, len(found)) for customer, found in amounts.items()
     )
