@@ -66,6 +66,8 @@ def attack(
         if time.monotonic() > until:
             break
         counts[name] += 1
+        if sum(counts.values()) % 10 == 0:
+            print(f"{state}: {sum(counts.values()) - 1} trials so far", flush=True)
         try:
             if name == "migrate":
                 made = (lambda: old_server(world, copy)) if on_server else (lambda: old_file(world))
