@@ -14,6 +14,7 @@ from typing import Any
 
 from vde_dagster.semantics.algebra.nodes import (
     AGGREGATES,
+    COMPARED,
     Derived,
     Group,
     Node,
@@ -96,9 +97,8 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
         return None
     own = set(source.group.sources)
     correlated = any(sources_in(c) - own for c in source.group.conditions)
-    if correlated and not all(is_exact(node, facts) for node in keys):
-        return None
-    return known
+    exact = _correlates_plainly(source.group) and all(is_exact(node, facts) for node in keys)
+    return None if correlated and not exact else known
 
 
 def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
@@ -192,12 +192,21 @@ def ask_without_limits(parts: Parts) -> None:
 
 
 def _correlates_plainly(group: Group) -> bool:
-    """Whether a group asks for columns around it by comparisons that convert nothing.
+    """Whether a group compares columns around it with columns of the very same type.
 
-    Before others Spark takes the first rows per value of an inner column, not of the outer one.
+    Where it converts one of them, Spark takes the first rows per value of another column.
     """
     own = set(group.sources)
-    return all(sources_in(c) <= own or columns_of(c) is not None for c in group.conditions)
+    around = [c for c in group.conditions if sources_in(c) - own]
+    return all(
+        columns_of(condition) is not None and all(map(_is_plain, walk([condition])))
+        for condition in around
+    )
+
+
+def _is_plain(node: Node) -> bool:
+    kinds = {value_type(part) for part in node.parts} if node.tag in COMPARED else set()
+    return len(kinds) < 2
 
 
 def _takes_some(source: Derived) -> bool:
@@ -244,16 +253,23 @@ def keep_failing_sorts(parts: Parts) -> None:
 
     A query's result has no order, but Spark computes the keys.
     """
-    rel, facts = parts.top, Facts(parts.terms)
-    if not rel.group.sorts:
-        return
-    computed = set(walk(output.node for output in rel.outputs))
-    for sort in rel.group.sorts:
-        key = sort
-        while key.tag in _SORTS:
-            key = key.parts[-1]
-        if sort.tag in _SORTS and key not in computed and not facts.never_fails(key):
-            rel.group.conditions = [*rel.group.conditions, parts.terms.make("computed", key)]
+    branches = [
+        branch
+        for group in parts.groups
+        for source in group.sources
+        if isinstance(source, SetOperation)
+        for branch in source.branches
+    ]
+    facts = Facts(parts.terms)
+    for rel in dict.fromkeys((parts.top, *branches)):
+        computed = set(walk(output.node for output in rel.outputs)) if rel.group.sorts else set()
+        for sort in rel.group.sorts:
+            key = sort
+            while key.tag in _SORTS:
+                key = key.parts[-1]
+            if sort.tag in _SORTS and key not in computed and not facts.never_fails(key):
+                made = parts.terms.make("computed", key)
+                rel.group.conditions = [*rel.group.conditions, made]
 
 
 _SORTS = ("sort", "cluster", "distribute")
