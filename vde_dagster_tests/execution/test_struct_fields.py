@@ -33,76 +33,72 @@ def model(name: str, kind: str, columns: str, more: str = DAYS) -> dict[str, str
 BY_TIME = "INCREMENTAL_BY_TIME_RANGE (time_column d, forward_only true)"
 
 
-TYPES = {"array": "ARRAY<{}>", "map": "MAP<STRING, {}>", "struct(named": "STRUCT<i: {}>"}
-
-
 class WithStructs(FakeSpark):
-    """An engine that has the types of the columns."""
-
-    type = "STRUCT<x: STRING, y: STRING>"
+    """An engine that has the types of the columns of `CHANGES`."""
 
     def analyze(
         self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()
     ) -> tuple[tuple[str, str], ...]:
+        struct = "STRUCT<x: STRING, y: STRING>"
+        outer = {"array(n": "ARRAY<{}>", "map(": "MAP<STRING, {}>", "struct(n": "STRUCT<i: {}>"}
+        query = sql[sql.index("d, ") + 3 :] if "d, " in sql else ""
+        outers = (form for word, form in outer.items() if query.lower().startswith(word))
+        types = {"id": "INT", "d": "DATE", "st": next(outers, "{}").format(struct)}
         found = super().analyze(sql, before, after)
-        types = {"id": "INT", "d": "DATE", "st": self.type}
         return tuple((name, types.get(name, type_)) for name, type_ in found)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "what"),
-    [
-        (f"{STRUCT} AS st", f"{OTHER} AS st", "reordered"),
-        ("struct(a AS x, b AS y) AS st", "struct(b AS Y, a AS X) AS st", "reordered"),
-        (f"array({STRUCT}) AS st", f"array({OTHER}) AS st", "reordered"),
-        (f"map('k', {STRUCT}) AS st", f"map('k', {OTHER}) AS st", "reordered"),
-        (f"struct({STRUCT} AS i) AS st", f"struct({OTHER} AS i) AS st", "reordered"),
-        (f"{STRUCT} AS st", "named_struct('x', upper(a), 'y', b) AS st", None),
-        (
-            f"nvl2(struct(a), {STRUCT}, NULL) AS st",
-            f"nvl2(struct(b), {STRUCT}, NULL) AS st",
-            None,
-        ),
-        (
-            "from_json(to_json(struct(a, b)), 'x STRING, y STRING') AS st",
-            "from_json(to_json(struct(b)), 'x STRING, y STRING') AS st",
-            None,
-        ),
-    ],
-)
-def test_a_plan_reports_another_order_of_a_structs_fields(
-    tmp_path: Path, before: str, after: str, what: str | None
-) -> None:
-    folder = ProjectFolder(tmp_path / "p", model("fwd", BY_TIME, before))
-    now = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
-    engine = WithStructs()
-    for word, type_ in TYPES.items():
-        if before.startswith(word):
-            engine.type = type_.format(engine.type)
-    with open_fake(folder.root, engine) as workspace:
-        workspace.apply(workspace.plan("prod", now=now))
-    folder.edit("models/fwd.sql", before, after)
-    with open_fake(folder.root) as workspace:
-        plan = workspace.plan("prod", now=now)
-        (planned,) = plan.models
-        found = planned.in_place.columns if planned.in_place is not None else ()
-        assert [(one.column, one.what) for one in found] == ([("st", what)] if what else [])
-        if what == "reordered":
-            assert any("matched by name" in text for text in planned.in_place.sentences())
+PARSED = "from_json(to_json(struct({})), 'x STRING, y STRING') AS st"
+CHANGES: list[tuple[str, str, str | None]] = [
+    (f"{STRUCT} AS st", f"{OTHER} AS st", "reordered"),
+    ("struct(a AS x, b AS y) AS st", "struct(b AS Y, a AS X) AS st", "reordered"),
+    (f"array({STRUCT}) AS st", f"array({OTHER}) AS st", "reordered"),
+    (f"map('k', {STRUCT}) AS st", f"map('k', {OTHER}) AS st", "reordered"),
+    (f"struct({STRUCT} AS i) AS st", f"struct({OTHER} AS i) AS st", "reordered"),
+    (f"{STRUCT} AS st", "named_struct('x', upper(a), 'y', b) AS st", None),
+    (f"nvl2(struct(a), {STRUCT}, NULL) AS st", f"nvl2(struct(b), {STRUCT}, NULL) AS st", None),
+    (PARSED.format("a, b"), PARSED.format("b"), None),
+]
+NOW = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
 
 
-@pytest.mark.parametrize("fields", ["'x', a, 'z', b", "'x', a", "'x', a, 'y', b, 'z', b"])
-def test_other_fields_of_a_struct_are_a_destructive_change(tmp_path: Path, fields: str) -> None:
-    folder = ProjectFolder(tmp_path / "p", model("fwd", BY_TIME, f"{STRUCT} AS st"))
-    now = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
+def changed(root: Path, changes: Sequence[tuple[str, str]]) -> ProjectFolder:
+    """Return a project whose models changed after their publication: `m0`, `m1`, …"""
+    files: dict[str, str] = {}
+    for number, (before, _) in enumerate(changes):
+        # Equal models would share a table.
+        files |= model(f"m{number}", BY_TIME, before, f"{DAYS} AND id < {100 + number}")
+    folder = ProjectFolder(root / "p", files)
     with open_fake(folder.root, WithStructs()) as workspace:
-        workspace.apply(workspace.plan("prod", now=now))
-    folder.edit("models/fwd.sql", STRUCT, f"named_struct({fields})")
-    with (
-        open_fake(folder.root) as workspace,
-        pytest.raises(ProjectError, match="to a struct of other fields"),
-    ):
-        workspace.plan("prod", now=now)
+        workspace.apply(workspace.plan("prod", now=NOW))
+    for number, (before, after) in enumerate(changes):
+        folder.edit(f"models/m{number}.sql", before, after)
+    return folder
+
+
+def test_a_plan_reports_another_order_of_a_structs_fields(tmp_path: Path) -> None:
+    folder = changed(tmp_path, [(before, after) for before, after, _ in CHANGES])
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod", now=NOW)
+    in_place = {one.name.name: one.in_place for one in plan.models}
+    for number, (before, _, what) in enumerate(CHANGES):
+        found = in_place[f"m{number}"]
+        assert found is not None
+        assert [one.what for one in found.columns] == ([what] if what else []), before
+        said = any("matched by name" in text for text in found.sentences())
+        assert said == (what is not None)
+
+
+def test_other_fields_of_a_struct_are_a_destructive_change(tmp_path: Path) -> None:
+    others = ("'x', a, 'z', b", "'x', a", "'x', a, 'y', b, 'z', b")
+    folder = changed(
+        tmp_path, [(f"{STRUCT} AS st", f"named_struct({one}) AS st") for one in others]
+    )
+    for path in (folder.root / "models").glob("*.sql"):
+        assert "named_struct" in path.read_text()
+    with open_fake(folder.root) as workspace, pytest.raises(ProjectError) as told:
+        workspace.plan("prod", now=NOW)
+    assert str(told.value).count("to a struct of other fields") == len(others)
 
 
 def test_types_are_cast_by_name_at_every_depth() -> None:

@@ -249,7 +249,7 @@ def test_a_receiver_that_is_down_gets_the_rest_later_and_the_same_ids(
     assert runs.count("COMPLETE") >= 6
 
 
-@pytest.mark.parametrize("status", [422, 400, 500])
+@pytest.mark.parametrize("status", [422, 500])
 def test_an_event_that_the_receiver_refuses_is_reported_and_does_not_block(
     shop: ProjectFolder, receiver: Receiver, status: int
 ) -> None:
@@ -273,16 +273,17 @@ def test_an_event_that_the_receiver_refuses_is_reported_and_does_not_block(
     assert [one for one in receiver.taken if "dataset" in one]
 
 
-@pytest.mark.parametrize("status", [401, 404, 429])
 def test_a_receiver_that_takes_nothing_stops_the_delivery(
-    shop: ProjectFolder, receiver: Receiver, status: int
+    shop: ProjectFolder, receiver: Receiver
 ) -> None:
-    receiver.answers = lambda event: status
+    statuses = iter([401, 404, 429])
+    receiver.answers = lambda event: next(statuses)
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        with pytest.raises(ExecutionError, match="failed at record"):
-            export(workspace, "openlineage")
-        assert len(receiver.got) == 1
+        for count in (1, 2, 3):
+            with pytest.raises(ExecutionError, match="failed at record"):
+                export(workspace, "openlineage")
+            assert len(receiver.got) == count
         assert not (shop.root / ".vde" / "openlineage_refused.jsonl").exists()
 
 
