@@ -44,7 +44,9 @@ _SAFE_QUERY = frozenset(
     | {"selected", "tab", "to", "version", "view", "warehouse", "branch", "column", "model"}
 )
 _URL = re.compile(r"(?<![\w+.-])([a-z][a-z0-9+.-]*(?::[a-z][a-z0-9+.-]*)?://)([^\s<>\"'`]+)", re.I)
-_LOGIN = re.compile(r"^([^/?#@]*?):([^/?#]*)@")
+_LOGIN = re.compile(r"^([^/?#@:]*):([^/?#]*)@")
+_DATABASE_LOGIN = re.compile(r"^([^/?#@:]*):([^@]*)@")
+"""As databases' drivers read it, a password may have the signs that divide other URLs."""
 _PARAMETER = re.compile(r"([?&;])([^=&;#\s]+)=([^&;#\s]*?)(?=[).,\]}]*(?:[&;#\s]|$))")
 _DSN = re.compile(
     r"(?<![\w-])((?:ssl)?password|passwd|pwd|sslkey|account_?key|sas_?token)=(?!\*\*\*)"
@@ -88,7 +90,7 @@ def remember_url(url: str) -> None:
     found = _URL.match(url)
     if found is None:
         return
-    login = _LOGIN.match(found[2])
+    login = _login_pattern(found[1]).match(found[2])
     if login is not None:
         remember_secret(login[2])
     for parameter in _PARAMETER.finditer(found[2]):
@@ -105,7 +107,7 @@ def mask(text: str) -> str:
     for pattern in _patterns:
         text = pattern.sub(MASK, text)
     if "://" in text:
-        text = _URL.sub(lambda found: f"{found[1]}{_masked_rest(found[2])}", text)
+        text = _URL.sub(lambda found: f"{found[1]}{_masked_rest(*found.groups())}", text)
     return _DSN.sub(rf"\1={MASK}", text) if "=" in text else text
 
 
@@ -120,8 +122,12 @@ def masked(value: Any) -> Any:
     return value
 
 
-def _masked_rest(rest: str) -> str:
-    rest = _LOGIN.sub(rf"\1:{MASK}@", rest)
+def _login_pattern(scheme: str) -> re.Pattern[str]:
+    return _LOGIN if scheme.lower().startswith(("http", "file")) else _DATABASE_LOGIN
+
+
+def _masked_rest(scheme: str, rest: str) -> str:
+    rest = _login_pattern(scheme).sub(rf"\1:{MASK}@", rest)
     return _PARAMETER.sub(_masked_parameter, rest) if "=" in rest else rest
 
 

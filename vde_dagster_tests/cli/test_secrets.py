@@ -153,6 +153,9 @@ URLS = {
     "http://dagster/assets/a/b?view=partitions&partition=c": (
         "http://dagster/assets/a/b?view=partitions&partition=c"
     ),
+    "postgresql://u:a/b?c#d:e@h/d": "postgresql://u:***@h/d",
+    "redis://:secret00@h:6379/0": "redis://:***@h:6379/0",
+    "http://127.0.0.1:3000/site/prod@41/": "http://127.0.0.1:3000/site/prod@41/",
     "s3://key:secret00@bucket/a": "s3://key:***@bucket/a",
     "host=h password=secret00 dbname=d": "host=h password=*** dbname=d",
     "host=h password='secret 00' dbname=d": "host=h password=*** dbname=d",

@@ -46,9 +46,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Programmin
 from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
-from vde_dagster.base.secrets import mask, remember_url
+from vde_dagster.base.secrets import mask
 from vde_dagster.base.times import utc
 from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
+from vde_dagster.project.settings import remember_secrets
 from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.rows import among
@@ -94,13 +95,13 @@ _TAKEN = "23505"
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
     """Connect to a database (`sqlite:///file` or `postgresql://…`); opens nothing yet."""
     try:
-        remember_url(url)
         parsed = make_url(url)
     except ArgumentError as error:
         raise UsageError(
             "the state store's URL cannot be read",
             hint="write sqlite:///path/to/file.db or postgresql://user@host/database",
         ) from error
+    remember_secrets({"password": parsed.password, **parsed.query})
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         engine = _sqlite_engine(parsed)
     elif parsed.get_backend_name() in ("postgresql", "postgres"):
