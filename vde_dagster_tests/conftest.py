@@ -19,6 +19,7 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
+from vde_dagster.base import secrets
 from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
@@ -125,6 +126,13 @@ ON_SERVERS = {
 MEMORY = Path("/dev/shm")
 """Where Linux keeps files in memory."""
 _ROOM = 4 << 30
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_one_test() -> Iterator[None]:
+    """Forget the secrets of each test, which would be masked in the messages of the next one."""
+    yield
+    secrets.forget_secrets()
 
 
 def pytest_configure(config: pytest.Config) -> None:

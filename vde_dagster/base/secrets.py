@@ -85,6 +85,13 @@ def remember_secret(value: str | None) -> None:
         _patterns[:] = [re.compile("|".join(parts))]
 
 
+def forget_secrets() -> None:
+    """Forget all remembered values, as a process without settings has none."""
+    with _lock:
+        _known.clear()
+        _patterns.clear()
+
+
 def remember_url(url: str) -> None:
     """Remember the password of a URL, and the values of its query that may be secrets."""
     found = _URL.match(url)

@@ -104,10 +104,9 @@ class Process:
 
     def _fill(self, job: Job, model: str, version: str) -> PhysicalTable:
         store = self.store
-        store.snapshots.save([snapshot(f"db.{model}", version)])
-        made = store.tables.ensure(
-            replace(table(model, version), snapshot_id=f"db.{model}@{version}")
-        )
+        defined = snapshot(f"db.{model}", version)
+        store.snapshots.save([defined])
+        made = store.tables.ensure(replace(table(model, version), snapshot_id=defined.id))
         with self._lease(f"table/{made.id}", wait_seconds=30):
             made = store.tables.load([made.id])[made.id]
             shown = {
@@ -155,7 +154,7 @@ class Process:
         lease: Lease,
     ) -> Environment:
         entries = [
-            (f"db.{name}", f"db.{name}@{version}", made.id)
+            (f"db.{name}", snapshot(f"db.{name}", version).id, made.id)
             for (name, version), made in zip(job.models, tables, strict=True)
         ]
         value = environment(

@@ -16,7 +16,9 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.names import dagster_name, dagster_owners, dagster_tag
 
 LETTERS = "ab_ÄöÜß売上éñ0 -.@:(){}$#!?&%,+=~^|é"
-PARTS = st.text(LETTERS, min_size=1, max_size=12).filter(lambda text: text == text.strip(". "))
+PARTS = st.text(LETTERS, min_size=1, max_size=12).filter(
+    lambda text: text == text.strip(". ") and ".." not in text
+)
 NAMES = st.one_of(
     st.tuples(PARTS, PARTS),
     st.tuples(st.sampled_from(["vde", "exposure", "metric", "sync", "a", "a__b"]), PARTS),

@@ -17,7 +17,6 @@ from vde_dagster.errors import ExecutionError, ProjectError, shortened
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.model import Model, TestTable, UnitTest
 from vde_dagster.project.selection import Changed, select
-from vde_dagster.sql.casts import cast_by_name
 from vde_dagster.sql.scanner import SourceText, scan
 
 if TYPE_CHECKING:
@@ -268,6 +267,8 @@ def _difference(
     engine: SparkEngine,
 ) -> RowDifference:
     """Compare rows after Spark has cast the expected ones to the types that the model has."""
+    from vde_dagster.sql.casts import cast_by_name
+
     types = {name.lower(): type_ for name, type_ in columns}
     _check_columns(expected.columns, types)
     partial = expected.partial or expected.query is not None

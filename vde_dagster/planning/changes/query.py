@@ -11,7 +11,6 @@ from typing import Literal
 from vde_dagster.base.names import quote
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
-from vde_dagster.sql.casts import cast_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +329,8 @@ def _before(pair: ColumnPair) -> str:
 
 
 def _cast(value: str, has: str | None, wanted: str) -> str:
+    from vde_dagster.sql.casts import cast_by_name
+
     if has is None:
         return f"CAST(NULL AS {wanted})"
     return value if written_alike(has, wanted) else cast_by_name(value, has, wanted, strict=False)

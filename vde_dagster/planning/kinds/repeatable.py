@@ -104,7 +104,23 @@ def reads_clock(query: str) -> str | None:
             written = _literal_at(tokens, index)
             if _SPECIAL_INSTANT.fullmatch(string_value(written) or ""):
                 return written
-    return "a date that it makes of texts" if _makes_instants(query) else None
+    made = _may_make_instants(tokens) and _makes_instants(query)
+    return "a date that it makes of texts" if made else None
+
+
+def _may_make_instants(tokens: list[Token]) -> bool:
+    """Whether a query converts to dates, or has letters of a word for the present in a text.
+
+    Only such a query is parsed.
+    """
+    for token in tokens:
+        if token.text == "::" or token.text.lower() in _TO_INSTANTS:
+            return True
+        if token.kind == "string":
+            text = (string_value(token.text) or "").strip().lower()
+            if text and any(text in word for word in _PRESENT):
+                return True
+    return False
 
 
 def _literal_at(tokens: list[Token], index: int) -> str:
@@ -125,12 +141,12 @@ def _makes_instants(query: str) -> bool:
     >>> _makes_instants("SELECT CAST(month || '-01' AS DATE), DATE '2024-01-01' FROM t")
     False
     """
+    if not _COMPOSED.search(query):
+        return False
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call, read_query
 
-    if not _COMPOSED.search(query):
-        return False
     tree = read_query(query).tree
     for node in tree.walk():
         if _is_composed(node) and _becomes_instant(node, tree):

@@ -25,7 +25,6 @@ from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.semantics.versions.version import SemanticVersion
-from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -384,6 +383,8 @@ def _change_of_fields(
     A type is known from the declaration. Otherwise the queries tell the fields of the structs that
     they make.
     """
+    from vde_dagster.sql.casts import struct_fields, type_fields, without_order
+
     if was and column.type and "<" in was and "<" in column.type:
         alike = without_order(was) == without_order(column.type)
         return "reordered" if alike and not same_type(was, column.type) else ""

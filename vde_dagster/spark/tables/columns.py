@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.sql.casts import UnmatchedField, cast_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -40,6 +39,8 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str) -> str:
     Raises:
         ExecutionError: A struct of the rows has a field that the table's type lacks.
     """
+    from vde_dagster.sql.casts import UnmatchedField, cast_by_name
+
     try:
         return cast_by_name(quote(column), has, wanted)
     except UnmatchedField as error:
