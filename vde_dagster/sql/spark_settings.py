@@ -31,7 +31,8 @@ _HOW_IT_RUNS = tuple(
 _RULES_HOLD_TEXT = """
 addPartitionInBatch. analyzer.maxIterations analyzer.singlePassResolver. ansi.enabled
 artifact. avro. binaryOutputStyle broadcastExchange. bucketing. cache. cartesianProductExec.
-catalogImplementation cbo. chunkBase64String. classic. cli. columnNameOfCorruptRecord
+catalogImplementation cbo. chunkBase64String. classic. cli. collation.
+columnNameOfCorruptRecord
 columnVector. connect. constraintPropagation. csv. cteRecursion dataframeCache.
 dataFrameQueryContext. dataSource. datetime.java8API. debug defaultCacheStorageLevel
 defaultColumn. defaultUrlStreamHandlerFactory. error. exchange. execution.

@@ -236,7 +236,7 @@ REFUSED = {
             "tests/test_c.yaml": """
                 test_c:
                   model: marts.customers
-                  inputs: {staging.orders: {query: SELECT 1 AS customer, 2.0 AS amount}}
+                  inputs: {staging.orders: {query: "SELECT 1 AS customer, 2.0 AS amount"}}
                   outputs:
                     query:
                       query: SELECT 1 AS customer, 2.0D AS revenue

@@ -80,9 +80,10 @@ class Process:
         store = self.store
         self.lakehouse.recover()
         model_names = [name for name, _ in job.models]
-        value = plan(job.id, job.environment, job.base_version, at=store.database.clock.now())
-        store.plans.save(replace(value, entries={}, models=()))
         record = store.plans.record(job.id)
+        if record is None:  # A retry applies the plan of the first attempt.
+            value = plan(job.id, job.environment, job.base_version, at=store.database.clock.now())
+            store.plans.save(replace(value, entries={}, models=()))
         if record is not None and record.status == "applied":
             return self._made_by(job)
         with self._lease(f"environment/{job.environment}") as lease:

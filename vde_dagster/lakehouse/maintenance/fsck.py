@@ -382,6 +382,8 @@ def _moved(
             metadata = lakehouse.files.read_json(pointer.location)
         except (DamagedFileError, FileNotFoundError):
             return None
+        if not pointer.location.startswith(f"{metadata.get('location')}/"):
+            return None  # The file has another table's metadata: a finding of its own.
         head = head_of(metadata, table.branch)
         if _follows(metadata, head, pinned):
             return None

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import ResolveError
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, promote
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 
@@ -39,7 +39,8 @@ def project_batch(
         constants: Values of fields that the file lacks, by field id, from its partition.
 
     Raises:
-        ResolveError: The file lacks a required field that has no default.
+        ResolveError: The file lacks a required field that has no default, or has a field of a
+            type that Iceberg does not promote to the table's.
     """
     known = {field.field_id: field for field in file.fields}
     columns = []
@@ -96,7 +97,23 @@ def _projected(
             constants,
         )
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=values.is_null())
+    _check_promotion(file, wanted)
     return _promoted(values, target)
+
+
+def _check_promotion(file: IcebergType, wanted: IcebergType) -> None:
+    """Check that Iceberg lets a column of a file's type become one of the table's type.
+
+    Raises:
+        ResolveError: It does not; the file may be another table's.
+    """
+    both = (type(file).__name__, type(wanted).__name__)
+    instants = all(name.startswith("Timestamp") for name in both)
+    if file == wanted or (instants and len({"tz" in name for name in both}) == 1):
+        return
+    if not (file.is_primitive and wanted.is_primitive):
+        raise ResolveError(f"Cannot read {file} as {wanted}")
+    promote(file, wanted)
 
 
 def _struct(

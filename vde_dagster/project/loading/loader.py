@@ -17,11 +17,13 @@ from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown,
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.files import find_files
 from vde_dagster.project.kinds import External
+from vde_dagster.project.loading import load
 from vde_dagster.project.loading.load import OTHER_TOOLS, ProjectLoad
 from vde_dagster.project.macros.variables import STAGE, TESTING
 from vde_dagster.project.model import Exposure, LoadedFile, LoadedModel, Model, UnitTest
 from vde_dagster.project.serialise import from_text, to_text
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.trees import ParsedQueries, collect_rarely
@@ -367,7 +369,7 @@ def has_models(settings: Settings) -> bool:
 
     Files are looked at in order until one may, so that a project costs the time of one file.
     """
-    if settings.sources:
+    if settings.sources or (own_files,) != load.SOURCES:
         return True
     if any((settings.root / file).is_file() for file in OTHER_TOOLS):
         return next(_files_of_other_tool(settings.root), None) is not None

@@ -390,7 +390,9 @@ def source_frame(
         if physical not in output_of:
             return f"CAST(NULL AS {type_})"
         output = output_of[physical]
-        return cast_column(task.snapshot, output, given[output.lower()], type_)
+        # Spark names the columns that it has instead of one that the rows lack.
+        has = given.get(output.lower(), type_)
+        return cast_column(task.snapshot, output, has, type_)
 
     return frame.selectExpr(
         *(f"{value(physical, type_)} AS {quote(physical)}" for physical, type_ in types.items())
