@@ -32,11 +32,12 @@ settings.register_profile("vde", deadline=None, derandomize=False, print_blob=Tr
 settings.load_profile("vde")
 
 # A JVM that lives for a minute gains nothing from the second compiler, nor by verifying the classes
-# of Spark. By a variable, because those of clusters, of other catalogs and of Dagster's runs are
-# started by others; `make run` has none.
+# of Spark. A JVM with one compiler reserves 48 MB for compiled code; a worker's tests fill that and
+# the next class to be loaded is a fatal error. By a variable, because JVMs of clusters, of other
+# catalogs and of Dagster's runs are started by others; `make run` has none.
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 

@@ -72,6 +72,25 @@ def test_a_kill_from_outside_is_told_from_an_end_of_its_own(tmp_path: Path) -> N
     assert "exit code 1" in told(REFUSED).message
 
 
+def test_the_error_that_ended_spark_is_quoted_from_its_log(tmp_path: Path) -> None:
+    log = (
+        "26/11/28 22:15:18 ERROR SparkUncaughtExceptionHandler: Uncaught exception in thread "
+        "Thread[#91,Executor task launch worker-1,5,main]\n"
+        "java.lang.VirtualMachineError: Out of space in CodeCache for adapters\n\tat java.base/x\n"
+    )
+    launched(tmp_path, "raise SystemExit(50)", log).process.wait()
+    assert told(REFUSED).message == (
+        "Spark's JVM stopped unexpectedly (exit code 50): "
+        "java.lang.VirtualMachineError: Out of space in CodeCache for adapters"
+    )
+
+
+def test_code_that_spark_compiles_has_room_for_sessions_that_last(tmp_path: Path) -> None:
+    """One compiler alone reserves 48 MB, which ten minutes of work fill."""
+    options = context_config(small_spark(tmp_path))["spark.driver.defaultJavaOptions"].split()
+    assert "-XX:ReservedCodeCacheSize=512m" in options
+
+
 def test_what_fails_while_spark_lives_is_the_models_own_failure(tmp_path: Path) -> None:
     one = launched(tmp_path, "import time; time.sleep(60)", OUT_OF_MEMORY)
     try:

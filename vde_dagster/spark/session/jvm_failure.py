@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MEMORY_HINT = f"give Spark more memory: {MEMORY} under [tool.vde.spark.config]"
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ?([^\r\n]*)")
+_UNCAUGHT = re.compile(r"Uncaught exception in thread [^\r\n]*\r?\n([^\r\n]+)")
+"""The error after which Spark's own handler ends a JVM with exit code 50."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _SPARKS_OUT_OF_MEMORY = 52
 """How Spark's own handler ends a JVM (`org.apache.spark.util.SparkExitCode`)."""
@@ -120,7 +122,8 @@ def ended_error(error: BaseException) -> StoreError | None:
 
 def _end_of(launched: Launched) -> StoreError:
     code = launched.process.returncode
-    found = _OUT_OF_MEMORY.findall(_tail(launched.log_file))
+    tail = _tail(launched.log_file)
+    found = _OUT_OF_MEMORY.findall(tail)
     see = f"what it wrote is in {launched.log_file}"
     lacks_memory = True
     if found or code == _SPARKS_OUT_OF_MEMORY:
@@ -141,7 +144,9 @@ def _end_of(launched: Launched) -> StoreError:
         )
     else:
         lacks_memory = False
-        message = f"Spark's JVM has ended by itself (exit code {code})"
+        message = f"Spark's JVM stopped unexpectedly (exit code {code})"
+        if uncaught := _UNCAUGHT.findall(tail):
+            message += f": {uncaught[-1].strip()}"
         hint = f"{see}; what was finished is kept: apply again"
     error = StoreError(message, hint=hint)
     error.lacks_memory = lacks_memory

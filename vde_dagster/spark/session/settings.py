@@ -30,6 +30,9 @@ JAVA_OPTIONS = " ".join(
         # The thorough compiler takes a third of the processor's time while small models are built.
         # It waits until code has run a hundred times as often: loops over rows do within a second.
         *(f"-XX:Tier4{what}Threshold={100 * runs}" for what, runs in _THOROUGH.items()),
+        # A full code cache ends the JVM: "Out of space in CodeCache for adapters" is a fatal error
+        # in the next thread that loads a class. Reserved address space is free until it is used.
+        "-XX:ReservedCodeCacheSize=512m",
         "-XX:+IgnoreUnrecognizedVMOptions",
     )
 )
