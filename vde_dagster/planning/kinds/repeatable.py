@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics.spark_functions import (
@@ -70,9 +70,12 @@ def why_not_repeatable(
         return "is Python, which nobody declares to be deterministic"
     if snapshot.version.opaque is not None:
         return f"is not understood: {snapshot.version.opaque}"
-    clock = reads_clock(model.query) if model.query is not None else None
-    if clock is not None:
-        return f"reads {clock}"
+    if model.query is not None:
+        clock = reads_clock(model.query)
+        if clock in _present_texts(model.query) and _compares_only_texts(snapshot, snapshots):
+            clock = reads_clock(model.query, ignores_texts=True)
+        if clock is not None:
+            return f"reads {clock}"
     for name in snapshot.parents:
         parent = snapshots.get(name)
         if parent is None or parent.has_table or parent.model.kind.is_external or name in seen:
@@ -85,10 +88,13 @@ def why_not_repeatable(
 
 
 @lru_cache(maxsize=4096)
-def reads_clock(query: str) -> str | None:
+def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     """Return the first word by which a query reads the time, or who runs it; None without any.
 
     Unsure means yes: a bare column of the name of a function without brackets (`user`) counts.
+
+    Args:
+        ignores_texts: Whether texts such as `'now'` are known to be used as texts.
 
     >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
     ('now()', None)
@@ -96,16 +102,43 @@ def reads_clock(query: str) -> str | None:
     ('@end_ds', "'today'")
     """
     tokens = tokens_of(query)
-    for index, token in enumerate(tokens):
+    for index in range(len(tokens)):
         found = _clock_at(tokens, index)
         if found is not None:
             return found
-        if token.kind == "string" and (index == 0 or tokens[index - 1].kind != "string"):
-            written = _literal_at(tokens, index)
-            if _SPECIAL_INSTANT.fullmatch(string_value(written) or ""):
-                return written
-    made = _may_make_instants(tokens) and _makes_instants(query)
-    return "a date that it makes of texts" if made else None
+    texts = () if ignores_texts else _present_texts(query)
+    if texts:
+        return texts[0]
+    composed = _may_make_instants(tokens) and _makes_instants(query)
+    return "a date that it makes of texts" if composed else None
+
+
+@lru_cache(maxsize=4096)
+def _present_texts(query: str) -> tuple[str, ...]:
+    """Return the literals of a query that Spark reads as the present where it wants a date."""
+    tokens = tokens_of(query)
+    literals = (
+        _literal_at(tokens, index)
+        for index, token in enumerate(tokens)
+        if token.kind == "string" and (index == 0 or tokens[index - 1].kind != "string")
+    )
+    return tuple(one for one in literals if _is_present(string_value(one) or ""))
+
+
+def _is_present(text: str) -> bool:
+    return _SPECIAL_INSTANT.fullmatch(text) is not None
+
+
+def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> bool:
+    """Return whether each text for the present in a query is certainly used as a text."""
+    from vde_dagster.semantics.text_uses import are_only_texts
+
+    query = snapshot.model.query
+    assert query is not None
+    parents = {name: snapshots[name] for name in snapshot.parents if name in snapshots}
+    stored = {column.name.lower(): column.type or "" for column in snapshot.columns}
+    count = len(_present_texts(query))
+    return are_only_texts(query, column_types(parents), stored, _is_present, count)
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
@@ -193,7 +226,7 @@ def _is_composed(node: exp.Expr) -> bool:
     if not made or node.find(exp.Column) is not None:
         return False
     texts = _texts(node)
-    return any(map(_is_part, texts)) or _SPECIAL_INSTANT.fullmatch("".join(texts)) is not None
+    return any(map(_is_part, texts)) or _is_present("".join(texts))
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
