@@ -17,7 +17,7 @@ NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
-INSTALL = re.compile(r"pip install '(vde-dagster[^']*)'")
+INSTALL = re.compile(r"pip install '\.\[([\w,]+)\]'")
 LINK = re.compile(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -107,11 +107,17 @@ def test_each_source_beside_other_tools_is_named_and_used() -> None:
     assert set(sources) == set(re.findall(r"\]\[([\w-]+)\]", text))
 
 
-def test_this_package_is_installed_as_it_can_be_from_no_index() -> None:
-    texts = [*PAGES, *(ROOT / "vde_dagster").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
-    said = [(path.name, how) for path in texts for how in INSTALL.findall(path.read_text())]
-    assert len(said) >= 4
-    assert [one for one in said if not one[1].endswith(" @ git+URL")] == []
+def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation() -> None:
+    pages = "".join(path.read_text() for path in PAGES)
+    named = {extra for found in INSTALL.findall(pages) for extra in found.split(",")}
+    settings = (ROOT / "pyproject.toml").read_text()
+    extras = settings.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    assert len(named) >= 6
+    assert named <= set(re.findall(r"^(\w+) = ", extras, re.MULTILINE))
+    code = [*(ROOT / "vde_dagster").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
+    literal = [path.name for path in code if re.search(r"vde-dagster\[\w", path.read_text())]
+    assert literal == ["installing.py"]  # Its example.
+    assert "git+URL" not in pages
 
 
 def test_the_recipe_for_spark_has_the_package_and_the_extensions_that_views_need() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.fixing import edits_of
+from vde_dagster.plugins.editor import command
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.navigation import definitions, references, rename
 from vde_dagster.plugins.editor.reading import Reading, Span
@@ -156,3 +157,12 @@ def test_no_question_fails_on_damaged_texts(
         hover(symbols, path, offset)
     finally:
         desk.change(path, None)
+
+
+def test_the_command_says_how_to_install_what_the_server_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="`vde lsp` needs the package pygls") as raised:
+        command.lsp_command()
+    assert "[editor]'" in str(raised.value.hint)

@@ -95,4 +95,4 @@ def test_a_state_in_postgresql_says_how_to_install_what_it_needs(
     monkeypatch.setattr("vde_dagster.state.db.database.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="needs the package psycopg") as raised:
         make_engine("postgresql://vde@localhost/vde")
-    assert "'vde-dagster[postgres] @ git+URL'" in str(raised.value.hint)
+    assert "[postgres]'" in str(raised.value.hint)

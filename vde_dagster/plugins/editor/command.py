@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from vde_dagster.base.installing import how_to_install
+from vde_dagster.errors import UsageError
 
 
 def lsp_command(
@@ -20,6 +24,8 @@ def lsp_command(
     Mistakes at their places while a model is typed, what would come of each edit above it, and
     where names are defined and used. Editors start it; see docs/editor.md.
     """
+    if find_spec("pygls") is None:
+        raise UsageError("`vde lsp` needs the package pygls", hint=how_to_install("editor"))
     # What the project's code prints must not stand between the server's messages.
     talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.semantics.versions.version import how_to_install
+from vde_dagster.base.installing import how_to_install
 
 if TYPE_CHECKING:
     from vde_dagster.orchestration.models.catalog import AssetCatalog

@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import ProjectError, UsageError, VdeError
 from vde_dagster.execution.plans.keepers import Keeper
 from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.project.files import METRICS, decoded, metrics_files
-from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName

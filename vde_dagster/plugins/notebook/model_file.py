@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.errors import ProjectError, SourceLocation, placed
@@ -32,7 +33,6 @@ from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.sql_models import default_statements_in
 from vde_dagster.project.reading.statements import read_blocks
 from vde_dagster.project.sources.source import Folder
-from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.sql.scanner import SourceText
 
 PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")

@@ -17,6 +17,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.execution.maintenance import deliver
@@ -221,7 +222,7 @@ def _apprise() -> Any:
     except ImportError:
         raise UsageError(
             "Apprise, which sends notifications, is not installed",
-            hint="pip install 'vde-dagster[notify] @ git+URL'",
+            hint=how_to_install("notify"),
         ) from None
     apprise.logger.propagate = False  # It may quote addresses.
     on = cast("Any", apprise.decorators.notify)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import SourceLocation, UsageError, placed
 from vde_dagster.planning.environments.environment import environment_name
@@ -17,7 +18,6 @@ from vde_dagster.planning.plan.plan import Level, Objection
 from vde_dagster.project.files import file_of_project
 from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
-from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
     from celpy import Runner

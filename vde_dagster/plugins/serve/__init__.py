@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import UsageError
-from vde_dagster.semantics.versions.version import how_to_install
 
 if TYPE_CHECKING:
     from vde_dagster.cli.commands.serving import Listening

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, Row, Step
-from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:

@@ -111,11 +111,3 @@ def _sqlglot_version() -> str:
     from importlib.metadata import version
 
     return version("sqlglot")
-
-
-def how_to_install(extra: str) -> str:
-    """Return the command that installs this package with an extra; no index has it."""
-    return (
-        f"install this package with its extra `{extra}`, from its wheel or by Git: "
-        f"pip install 'vde-dagster[{extra}] @ git+URL'"
-    )

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.names import quote
 from vde_dagster.errors import NoSparkError, StoreError
-from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.spark.session.failures import cause_line, hush_pyspark
 from vde_dagster.spark.session.jvm_failure import ended_error
 from vde_dagster.spark.session.settings import SessionSettings, packages

@@ -46,11 +46,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Programmin
 from sqlalchemy.util import LRUCache
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.times import utc
 from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.project.settings import remember_secrets
-from vde_dagster.semantics.versions.version import how_to_install
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.rows import among
 from vde_dagster.state.db.write_views import SEARCH_PATH, writes_by_views

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
@@ -41,7 +42,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
     except ImportError:
         raise UsageError(
             "OpenLineage's client is not installed",
-            hint="pip install 'vde-dagster[openlineage] @ git+URL'",
+            hint=how_to_install("openlineage"),
         ) from None
     said = workspace.settings.plugins.get("openlineage") or {}
     transport = _expanded(said.get("transport") or {})
