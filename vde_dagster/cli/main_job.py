@@ -118,8 +118,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
 
 
 def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
-    from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
-
+    from vde_dagster.orchestration.dagster_private import REPOSITORY_LABEL_TAG
     from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 
     origin = _origin(job, location) if location is not None else None
@@ -149,8 +148,11 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
 
 def _origin(job: Any, location: Any) -> Any:
     """Return whose job a run is: Dagster's Overview and its page of a job show no others."""
-    from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
-    from dagster._core.remote_origin import RemoteJobOrigin, RemoteRepositoryOrigin
+    from vde_dagster.orchestration.dagster_private import (
+        SINGLETON_REPOSITORY_NAME,
+        RemoteJobOrigin,
+        RemoteRepositoryOrigin,
+    )
 
     repository = RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)
     return RemoteJobOrigin(repository, job.name)

@@ -14,7 +14,8 @@ from vde_dagster.project.loading.loader import Project, load_project, no_models
 
 if TYPE_CHECKING:
     import dagster as dg
-    from dagster._core.remote_origin import CodeLocationOrigin
+
+    from vde_dagster.orchestration.dagster_private import CodeLocationOrigin
 
 
 HOME_VARIABLE = "DAGSTER_HOME"
@@ -92,10 +93,10 @@ def made_for(root: Path) -> str | None:
 
 def only_location(root: Path) -> CodeLocationOrigin | None:
     """Return where Dagster loads a project from, or None where that is not one place."""
-    from dagster._core.workspace.load import location_origins_from_yaml_paths
+    from vde_dagster.orchestration.dagster_private import location_origins
 
     file = workspace_file(root)
-    origins = location_origins_from_yaml_paths([str(file)]) if file is not None else []
+    origins = location_origins(str(file)) if file is not None else []
     return origins[0] if len(origins) == 1 else None
 
 

@@ -25,13 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._config import UserConfigSchema
-from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
-from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
-from dagster._grpc.types import ExecuteRunArgs
-from dagster._serdes import ConfigurableClassData
 
 from vde_dagster.errors import VdeError
+from vde_dagster.orchestration.dagster_private import (
+    RUN_MODULES,
+    CheckRunHealthResult,
+    ConfigurableClassData,
+    DefaultRunLauncher,
+    LaunchRunContext,
+    UserConfigSchema,
+    WorkerStatus,
+    run_arguments,
+    run_command,
+)
 from vde_dagster.orchestration.instance import PROJECT_VARIABLE
 from vde_dagster.spark.ready.client import ask
 from vde_dagster.spark.ready.keep import keep_ready
@@ -42,10 +48,7 @@ PROCESS_TAG = "vde/process"
 _ENDED = "The run's process ended unexpectedly."
 _MODULES = (
     "alembic.command",
-    "dagster._cli",
-    "dagster._core.executor.in_process",
-    "dagster._core.storage.local_compute_log_manager",
-    "dagster._core.storage.sqlite_storage",
+    *RUN_MODULES,
     "pyarrow.dataset",
     "pyiceberg.catalog",
     "pyiceberg.io.pyarrow",
@@ -122,7 +125,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         origin = run.job_code_origin
         if origin is None or origin.repository_origin.executable_path != sys.executable:
             return False  # Another Python has other modules.
-        words = ExecuteRunArgs(origin, run.run_id, self._instance.get_ref()).get_command_args()
+        words = run_arguments(run, self._instance)
         with open(os.devnull, "rb") as nothing:
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
             found = ask(self._root, __name__, words[words.index("api") :], streams)
@@ -171,6 +174,4 @@ def _began(pid: int) -> str:
 
 def call(arguments: Sequence[str]) -> int:
     """Be `dagster`, with its arguments; return its exit code."""
-    from dagster._cli import cli
-
-    return int(cli(list(arguments), prog_name="dagster", standalone_mode=False) or 0)
+    return run_command(arguments)

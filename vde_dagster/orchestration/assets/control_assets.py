@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import BACKFILL_ID_TAG
 
 from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
+from vde_dagster.orchestration.dagster_private import BACKFILL_ID_TAG
 from vde_dagster.orchestration.events.applying import Launcher, Work, as_failure
 from vde_dagster.orchestration.events.plans import (
     forget_past,

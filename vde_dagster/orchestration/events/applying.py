@@ -19,14 +19,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dagster as dg
-from dagster._core.storage.tags import (
-    AUTO_MATERIALIZE_TAG,
-    AUTOMATION_CONDITION_TAG,
-    SCHEDULE_NAME_TAG,
-    SENSOR_NAME_TAG,
-    TICK_ID_TAG,
-    USER_TAG,
-)
 
 from vde_dagster.errors import (
     AuditFailedError,
@@ -50,6 +42,14 @@ from vde_dagster.execution.events import (
     Published,
     UnitTestFinished,
     VirtualUpdateRan,
+)
+from vde_dagster.orchestration.dagster_private import (
+    AUTO_MATERIALIZE_TAG,
+    AUTOMATION_CONDITION_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+    TICK_ID_TAG,
+    USER_TAG,
 )
 from vde_dagster.orchestration.events.plans import applied_event
 from vde_dagster.orchestration.events.projector import Projector

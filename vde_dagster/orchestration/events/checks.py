@@ -18,15 +18,15 @@ from typing import Any
 
 import dagster as dg
 
-# What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
+
+# What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
+from vde_dagster.orchestration.dagster_private import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names, partition_keys
 from vde_dagster.orchestration.models.live import version_key

@@ -8,9 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
-from dagster._core.definitions.partitions.utils import get_tags_from_multi_partition_key
 
+from vde_dagster.orchestration.dagster_private import (
+    DATA_VERSION_TAG,
+    get_tags_from_multi_partition_key,
+)
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
     data_version,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import dagster as dg
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.dagster_private import PARTITION_NAME_TAG
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
     UNFINISHED,

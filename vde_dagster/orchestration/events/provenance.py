@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import (
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.dagster_private import (
     CODE_VERSION_TAG,
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
@@ -23,8 +25,6 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
     get_input_event_pointer_tag,
 )
-
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import Names

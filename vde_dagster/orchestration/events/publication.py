@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.environments.compare import changes_until
+from vde_dagster.orchestration.dagster_private import DATA_VERSION_TAG
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fills import ServedModel, filled_event, filled_partitions
 from vde_dagster.orchestration.events.provenance import (

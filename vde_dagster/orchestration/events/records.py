@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import dagster as dg
-from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
-from dagster._core.utils import make_new_run_id
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.dagster_private import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    DagsterEventType,
+    make_new_run_id,
+)
 from vde_dagster.orchestration.events.secrets import without_secrets
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
 from vde_dagster.state import StateStore

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.dagster_private import DATA_VERSION_TAG
 from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests, unit_test_event
 from vde_dagster.orchestration.events.fills import (
     Filled,

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
-from dagster._check import CheckError
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, first_of
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.dagster_private import CheckError
 from vde_dagster.orchestration.markdown import (
     MAX_INLINE,
     change_texts,
