@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from zipfile import ZipFile
 
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.sql.grammar import compiled, spark
 from vde_dagster.sql.grammar.compiled import spark_jar
-from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, spark_grammar
+from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, refusal_by_spark, spark_grammar
 from vde_dagster_tests.semantics.corpus import QUERIES
 
 
@@ -75,23 +78,96 @@ def test_deep_brackets_and_long_chains_are_read(grammar: SparkGrammar, depth: in
     assert grammar.refusal(f"SELECT 1 FROM t WHERE {' OR '.join(['a'] * depth)} AND")
 
 
-@pytest.fixture(name="without_a_jvm")
-def _without_a_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
-    spark_jar.cache_clear()
-    spark_grammar.cache_clear()
-    yield
-    spark_jar.cache_clear()
-    spark_grammar.cache_clear()
+@pytest.fixture(name="spark_home")
+def _spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a Spark without classes, in place of the one that is installed."""
+
+    def forget() -> None:
+        spark_jar.cache_clear()
+        spark._installed.cache_clear()
+        compiled._reasons.clear()
+
+    home = tmp_path / "spark"
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    forget()
+    yield home
+    forget()
 
 
-@pytest.mark.usefixtures("without_a_jvm")
-def test_a_plan_goes_without_the_grammar_where_only_a_client_is_installed(tmp_path: Path) -> None:
-    model = tmp_path / "models" / "marts" / "m.sql"
+def warnings_of_a_plan(root: Path) -> list[str]:
+    """Plan a query that Spark refuses and SQLGlot takes; return the plan's warnings."""
+    model = root / "models" / "marts" / "m.sql"
     model.parent.mkdir(parents=True)
     model.write_text("MODEL (name marts.m, kind FULL);\nSELECT CAST('1' AS VARCHAR2) AS a")
-    with Workspace.open(tmp_path) as workspace:
-        assert len(workspace.plan("dev", save=False).models) == 1
+    with Workspace.open(root) as workspace:
+        plan = workspace.plan("dev", save=False)
+    assert len(plan.models) == 1
+    return [text for text in plan.warnings if "grammar" in text]
+
+
+@pytest.mark.usefixtures("spark_home")
+def test_a_plan_goes_without_the_grammar_where_only_a_client_is_installed(tmp_path: Path) -> None:
+    assert warnings_of_a_plan(tmp_path / "project") == []
+
+
+INSTALLED = spark_jar()
+PARSER, LEXER = (f"{spark._PACKAGE}SqlBase{name}.class" for name in ("Parser", "Lexer"))
+
+
+def install(home: Path, classes: dict[str, bytes]) -> None:
+    """Write a Spark that has some classes."""
+    jar = home / "jars" / "spark-sql-api_2.13-9.9.9.jar"
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with ZipFile(jar, "w") as written:
+        for name, data in classes.items():
+            written.writestr(name, data)
+
+
+def installed_classes() -> dict[str, bytes]:
+    """Return the two classes that hold the installed Spark's grammar."""
+    assert INSTALLED is not None
+    with ZipFile(INSTALLED) as jar:
+        return {name: jar.read(name) for name in (PARSER, LEXER)}
+
+
+DAMAGES: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
+    "no classes": lambda found: {},
+    "empty": lambda found: {**found, PARSER: b""},
+    "cut short": lambda found: {**found, PARSER: found[PARSER][: len(found[PARSER]) // 2]},
+    "exchanged": lambda found: {PARSER: found[LEXER], LEXER: found[PARSER]},
+    "other names": lambda found: {**found, PARSER: found[PARSER].replace(b"RULE_", b"RULES")},
+    "text": lambda found: dict.fromkeys(found, b"not a class at all, but a line of text"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_plan_warns_once_of_a_grammar_that_cannot_be_read(
+    damage: str, spark_home: Path, tmp_path: Path
+) -> None:
+    install(spark_home, DAMAGES[damage](installed_classes()))
+    (warning,) = warnings_of_a_plan(tmp_path / "project")
+    assert "spark-sql-api_2.13-9.9.9.jar" in warning
+    assert "reported when a query runs" in warning
+
+
+def test_classes_with_damaged_bytes_never_stop_a_check(spark_home: Path) -> None:
+    seed = 20261128
+    print(f"seed {seed}")
+    random, classes = Random(seed), installed_classes()
+    usable = 0
+    for _ in range(12):
+        damaged = {name: bytearray(data) for name, data in classes.items()}
+        for _ in range(random.choice((1, 3, 40))):
+            data = damaged[random.choice((PARSER, LEXER))]
+            data[random.randrange(len(data))] = random.randrange(256)
+        install(spark_home, {name: bytes(data) for name, data in damaged.items()})
+        spark._installed.cache_clear()
+        compiled._reasons.clear()
+        for query in (*QUERIES.values(), "SELECT", "SELECT CAST('1' AS VARCHAR2)"):
+            refusal_by_spark(query)
+        usable += spark_grammar() is not None
+        assert (spark_grammar() is None) == bool(compiled.grammar_warnings())
+    assert usable < 12
 
 
 LIKE_WORDS = (
@@ -103,7 +179,7 @@ LIKE_WORDS = (
 
 @pytest.mark.parametrize("text", LIKE_WORDS)
 def test_words_are_read_alike_whatever_was_read_before(text: str) -> None:
-    fresh, used = (spark_grammar.__wrapped__() for _ in range(2))
+    fresh, used = (spark._Installed().grammar for _ in range(2))
     assert fresh is not None
     assert used is not None
     for other in (*LIKE_WORDS, *QUERIES.values()):

@@ -70,6 +70,7 @@ from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
+from vde_dagster.sql.grammar.compiled import grammar_warnings
 
 if TYPE_CHECKING:
     from vde_dagster.base.failures import Problem
@@ -326,6 +327,7 @@ class Plans:
         about = (
             *config_warnings(workspace.settings),
             *workspace.project.warnings,
+            *grammar_warnings(),
             *(() if part else doubts(workspace)),
         )
         said = (*map(str, (*about, *warnings)), *damages(state, environment))

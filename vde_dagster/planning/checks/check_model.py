@@ -36,7 +36,7 @@ from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster.sql.alignment import counterpart
-from vde_dagster.sql.grammar.spark import Refusal, spark_grammar
+from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
 from vde_dagster.sql.outline import without_qualify
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
     """Return a query as Spark gets it, and where its grammar does not go on."""
-    grammar = spark_grammar()
     sent = without_qualify(substitute_time_variables(query, _VALUES))
-    return sent, None if grammar is None else grammar.refusal(sent)
+    return sent, refusal_by_spark(sent)
 
 
 def _message(sent: str, refusal: Refusal) -> str:

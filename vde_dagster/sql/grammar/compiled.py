@@ -29,6 +29,24 @@ def spark_jar() -> Path | None:
     return jars[0] if len(jars) == 1 else None
 
 
+_reasons: list[str] = []
+"""Why the grammar of the installed Spark is not used."""
+
+
+def note_unusable(reason: str) -> None:
+    """Note that this process checks queries without Spark's grammar."""
+    _reasons[:] = [reason]
+
+
+def grammar_warnings() -> tuple[str, ...]:
+    """Return the warning that queries were checked without Spark's grammar, if they were."""
+    return tuple(
+        f"the grammar of the installed Spark could not be read from {spark_jar()} ({reason}); "
+        "syntax that only Spark refuses is reported when a query runs"
+        for reason in _reasons
+    )
+
+
 _WIDTHS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4}
 _WIDTHS |= {18: 4, 19: 2, 20: 2}
 """Bytes of a constant's value, by its tag; that of text (1) says its own length."""
@@ -215,8 +233,9 @@ def read_network(text: str) -> Network:
     """
     numbers = _numbers(text)
     take = numbers.__next__
-    if take() != _VERSION:
-        raise UnknownFormat
+    version = take()
+    if version != _VERSION:
+        raise UnknownFormat(f"its network has version {version}, not {_VERSION}")
     lexer = take() == 0
     highest = take()
     rule_of: list[int] = []

@@ -21,6 +21,7 @@ from vde_dagster.sql.grammar.compiled import (
     Edge,
     Network,
     UnknownFormat,
+    note_unusable,
     read_network,
     spark_jar,
 )
@@ -138,19 +139,56 @@ class SparkGrammar:
                 yield self._spelling.get(number) or self._names[number].replace("_", " ")
 
 
-@lru_cache(maxsize=1)
-def spark_grammar() -> SparkGrammar | None:
-    """Read the grammar of the Spark that is installed; None where it cannot be read."""
-    jar = spark_jar()
-    if jar is None:
+def refusal_by_spark(text: str) -> Refusal | None:
+    """Return where the installed Spark refuses a query; None if nowhere, or without a grammar."""
+    installed = _installed()
+    if installed.grammar is None:
         return None
     try:
-        with zipfile.ZipFile(jar) as classes:
-            parser = ClassFile(classes.read(f"{_PACKAGE}SqlBaseParser.class"))
-            lexer = ClassFile(classes.read(f"{_PACKAGE}SqlBaseLexer.class"))
-        return SparkGrammar(parser, lexer)
-    except (OSError, KeyError, ValueError, IndexError, zipfile.BadZipFile, UnknownFormat):
+        return installed.grammar.refusal(text)
+    except Exception as error:  # Networks of other Sparks are data, whatever is wrong with them.
+        installed.fail(error)
         return None
+
+
+def spark_grammar() -> SparkGrammar | None:
+    """Return the grammar of the Spark that is installed; None where it cannot be read."""
+    return _installed().grammar
+
+
+class _Installed:
+    """The grammar of the installed Spark, unless it cannot be read or used."""
+
+    def __init__(self) -> None:
+        self.grammar: SparkGrammar | None = None
+        jar = spark_jar()
+        if jar is None:
+            return
+        try:
+            with zipfile.ZipFile(jar) as classes:
+                parser = ClassFile(classes.read(f"{_PACKAGE}SqlBaseParser.class"))
+                lexer = ClassFile(classes.read(f"{_PACKAGE}SqlBaseLexer.class"))
+            self.grammar = SparkGrammar(parser, lexer)
+            if not all(self.grammar.refusal(text) is None for text in _VALID):
+                raise UnknownFormat("it refuses valid queries")
+        except Exception as error:  # Classes of other Sparks are data, whatever is wrong with them.
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Stop the use of the grammar, for a reason that plans warn of."""
+        self.grammar = None
+        note_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
+
+
+_VALID = (
+    "SELECT a, count(*) AS n FROM t WHERE b > 1 GROUP BY a ORDER BY a LIMIT 5",
+    "WITH x AS (SELECT CAST(a AS ARRAY<INT>) AS a FROM t JOIN u USING (k)) SELECT * FROM x",
+)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> _Installed:
+    return _Installed()
 
 
 def _network_text(one: ClassFile) -> str:
