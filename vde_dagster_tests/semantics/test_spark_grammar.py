@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.grammar import compiled, spark
-from vde_dagster.sql.grammar.compiled import spark_jar
+from vde_dagster.sql.grammar.compiled import Edge, Network, UnknownFormat, spark_jar
 from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, refusal_by_spark, spark_grammar
 from vde_dagster_tests.semantics.corpus import QUERIES
 
@@ -168,6 +168,13 @@ def test_classes_with_damaged_bytes_never_stop_a_check(spark_home: Path) -> None
         usable += spark_grammar() is not None
         assert (spark_grammar() is None) == bool(compiled.grammar_warnings())
     assert usable < 12
+
+
+def test_a_network_with_a_loop_where_a_token_has_none_is_refused() -> None:
+    step = Edge(compiled.EPSILON, 1, 0, 0, 0, ())
+    loop = Network([[step], [step._replace(target=0)]], set(), [0, 0], [0], [1], 1)
+    with pytest.raises(UnknownFormat, match="loop"):
+        spark._spelled(loop)
 
 
 LIKE_WORDS = (

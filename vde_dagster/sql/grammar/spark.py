@@ -245,7 +245,7 @@ def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
 def _spelled(network: Network) -> dict[int, str]:
     found: dict[int, str] = {}
     for token, start in zip(network.token_types, network.starts, strict=True):
-        at, word = start, ""
+        at, word, passed = start, "", {start}
         while at not in network.stops:
             if len(network.edges[at]) != 1:
                 break
@@ -255,6 +255,9 @@ def _spelled(network: Network) -> dict[int, str]:
             elif edge.symbols or edge.kind == RULE:
                 break
             at = edge.target
+            if at in passed:
+                raise UnknownFormat("a token is a loop of states")
+            passed.add(at)
         else:
             found.setdefault(token, word)
     return found
