@@ -1,8 +1,9 @@
-"""For how long a stopped publisher holds up others: `python -m benchmarks.stalled_publishers`.
+"""For how long stopped processes hold up others: `python -m benchmarks.stalled_publishers`.
 
 A publisher on PostgreSQL is stopped (`SIGSTOP`) before and behind every side effect and statement
-that it passes, each time another one; printed are how many of them held a transaction, and for
-how long the server let the longest. The servers are the one that the development dependencies
+that it passes, and a sync into PostgreSQL before and behind every statement on its target, each
+time another one; printed are how many of them held a transaction, and for how long the server let
+the longest. The servers are the one that the development dependencies
 install, and those whose folders (with `bin` in them) the environment variable
 `VDE_POSTGRES_SERVERS` names, separated as in `PATH`.
 """
@@ -25,6 +26,8 @@ from vde_dagster_tests.state.stalls import (
     passed_points,
     seconds_held,
 )
+from vde_dagster_tests.sync.stalls import make_synced, passed_statements
+from vde_dagster_tests.sync.stalls import seconds_held as sync_held
 
 VARIABLE = "VDE_POSTGRES_SERVERS"
 
@@ -69,25 +72,72 @@ def sweep(server: PostgresServer, idle_seconds: float, stops: int, seed: str) ->
             elif seconds > 0.2:
                 held.append(seconds)
             server.drop_database(database)
-    longest = f", the longest for {max(held):.1f} s" if held else ""
-    print(
-        f"{server.version}: {tried} of {len(cases)} stops, {len(held)} in a transaction{longest} "
-        f"(limit {idle_seconds} s); {late} not ended",
-        flush=True,
-    )
+    _print_held(f"{server.version}, publishers", tried, len(cases), held, late, idle_seconds)
     return late
 
 
+def sweep_syncs(server: PostgresServer, idle_seconds: float, stops: int, seed: str) -> int:
+    """Stop syncs into one server; return how many it did not end in time.
+
+    Args:
+        server: The server.
+        idle_seconds: How long a transaction may be silent.
+        stops: The most stops to try, in an order that the seed decides.
+        seed: Decides it.
+    """
+    held: list[float] = []
+    late = tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        url = server.url(server.create_database())
+        kinds = passed_statements(make_synced(root / "steps", url), root / "statements")
+        counts: Counter[str] = Counter()
+        cases = []
+        for kind in kinds:
+            counts[kind] += 1
+            cases += [(kind, counts[kind], after) for after in (False, True)]
+        chosen = random.Random(seed).sample(cases, min(stops, len(cases)))
+        for number, stop in enumerate(chosen):
+            database = server.create_database()
+            url = server.url(database)
+            project = make_synced(root / str(number), url)
+            patience = 3 * idle_seconds + 5
+            try:
+                seconds = sync_held(project, url, stop, idle_seconds, patience)
+            except NotReachedError:
+                continue
+            tried += 1
+            if seconds is None:
+                late += 1
+                print(f"  NOT ENDED: {stop}", flush=True)
+            elif seconds > 0.2:
+                held.append(seconds)
+            server.drop_database(database)
+    _print_held(f"{server.version}, syncs", tried, len(cases), held, late, idle_seconds)
+    return late
+
+
+def _print_held(
+    name: str, tried: int, cases: int, held: list[float], late: int, idle_seconds: float
+) -> None:
+    longest = f", the longest for {max(held):.1f} s" if held else ""
+    print(
+        f"{name}: {tried} of {cases} stops, {len(held)} in a transaction{longest} "
+        f"(limit {idle_seconds} s); {late} not ended",
+        flush=True,
+    )
+
+
 def main(idle_seconds: float, stops: int, seed: str) -> int:
-    """Stop publishers of every server that is found, and print how long they held up others.
+    """Stop processes on every server that is found, and print how long they held up others.
 
     Args:
         idle_seconds: How long a transaction may be silent.
-        stops: The most stops for each server.
+        stops: The most stops of publishers and of syncs, for each server.
         seed: Decides which, and in which order.
 
     Returns:
-        How many stopped publishers no server ended.
+        How many stopped processes no server ended.
     """
     print(f"seed {seed}")
     others = [Path(one) for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
@@ -96,6 +146,7 @@ def main(idle_seconds: float, stops: int, seed: str) -> int:
         server = PostgresServer(folder)
         try:
             late += sweep(server, idle_seconds, stops, seed)
+            late += sweep_syncs(server, idle_seconds, stops, seed)
         finally:
             server.stop()
     return late

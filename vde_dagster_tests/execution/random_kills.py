@@ -13,7 +13,6 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import time
 import traceback
@@ -23,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import psycopg
 from sqlalchemy import text
 
 import vde_dagster.spark
@@ -42,10 +40,14 @@ from vde_dagster_tests.execution.workers import start
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import DuckEngine, open_duck
 from vde_dagster_tests.serve.shops import noon
+from vde_dagster_tests.state.released_states import (
+    RELEASED,
+    restore_in_postgres,
+    restore_in_sqlite,
+)
 from vde_dagster_tests.sync.world import FILES, in_postgres
 
 Engine = Literal["duck", "spark"]
-RELEASED = Path(__file__).parents[1] / "state" / "released"
 PATIENCE = 300.0
 
 
@@ -336,11 +338,16 @@ def check(world: World, log: Path, name: str) -> None:
         assert in_postgres(world.sink_url) == sorted(latest, key=repr)
 
 
-def migration(world: World, old: Callable[[], str]) -> bool:
-    """Kill the upgrade of a state; the next opening finishes it, and nothing is lost."""
+def migration(world: World, empty: str | None = None) -> bool:
+    """Kill the upgrade of a state; the next opening finishes it, and nothing is lost.
+
+    Args:
+        world: The trial's world.
+        empty: An empty database of a server to write the old state to; None for a file.
+    """
     world.number += 1
     log = world.root / f"{world.number}.jsonl"
-    url = old()
+    url = old_state(world, empty)
     process = start(migrate, url, log)
     while not log.with_suffix(".begun").exists():
         time.sleep(0.001)
@@ -361,22 +368,18 @@ def migration(world: World, old: Callable[[], str]) -> bool:
     return killed
 
 
-def old_file(world: World) -> str:
-    """Write a state file as an earlier version left it; return its URL."""
+def old_state(world: World, url: str | None) -> str:
+    """Write a state as an earlier version left it; return its URL.
+
+    Args:
+        world: The trial's world.
+        url: An empty database of a server; None for a file.
+    """
     path = world.root / f"old{world.number}.db"
-    with sqlite3.connect(path) as conn:
-        released = world.chance.choice(sorted(RELEASED.glob("*.sql"))[:-1])
-        conn.executescript(released.read_text())
-    return f"sqlite:///{path}"
-
-
-def old_server(world: World, copy: Callable[[], str]) -> str:
-    """Take the last upgrade back in a copy of the state on a server; return its URL."""
-    url = copy()
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute("ALTER TABLE vde_leases DROP COLUMN process")
-        conn.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0021'")
-    return url
+    released = world.chance.choice(RELEASED[:-1])
+    if url is None:
+        return restore_in_sqlite(released, path)
+    return restore_in_postgres(released, path, url)
 
 
 def approvals(world: World) -> bool:

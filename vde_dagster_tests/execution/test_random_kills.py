@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster_tests.execution.random_kills import World, migration, old_file, trial
+from vde_dagster_tests.execution.random_kills import World, migration, trial
 
 pytestmark = pytest.mark.proof
 
@@ -29,5 +29,5 @@ def test_a_killed_operation_is_repeated_at_once_and_loses_nothing(name: str, wor
 
 def test_a_killed_upgrade_is_finished_by_the_next_opening(world: World) -> None:
     for _ in range(3):
-        migration(world, lambda: old_file(world))
+        migration(world)
     assert world.number == 3

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psycopg
@@ -102,7 +103,11 @@ def seconds_held(
     """Stop a publisher, and return for how long its transaction stays open; 0.0 without one.
 
     Args:
+        project: The project of `make_project`.
+        url: The database of its state.
+        environment: The environment to publish.
         stop: The side effect's name, its passage, and whether to stop behind it.
+        idle_seconds: How long a transaction may be silent.
         patience: The most seconds to look; where it is still open then the result is None.
 
     Raises:
@@ -112,12 +117,29 @@ def seconds_held(
     marker = project / f"stopped-{environment}"
     stopping = Stopping(point, occurrence, marker, after=after)
     process = start(partial(publish, project, environment, stopping), idle_seconds)
+    return seconds_until_ended(process, marker, url, patience)
+
+
+def seconds_until_ended(
+    process: BaseProcess, marker: Path, url: str, patience: float
+) -> float | None:
+    """Return for how long a process's transaction stays open once it stopped; kill it then.
+
+    Args:
+        process: A process that makes the marker, and then stops.
+        marker: The file.
+        url: The database of the transaction.
+        patience: The most seconds to look; where it is still open then the result is None.
+
+    Raises:
+        NotReachedError: The process ended before it stopped.
+    """
     try:
         deadline = time.monotonic() + 60
         while not marker.exists():
             if not process.is_alive():
-                raise NotReachedError(point)
-            assert time.monotonic() < deadline, f"it did not come to {point}"
+                raise NotReachedError(marker.name)
+            assert time.monotonic() < deadline, f"it did not come to {marker.name}"
             time.sleep(0.02)
         began = time.monotonic()
         with psycopg.connect(url, autocommit=True) as conn:

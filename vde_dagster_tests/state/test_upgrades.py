@@ -46,9 +46,13 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster_tests.state.builders import T0, day, days, environment, snapshot
+from vde_dagster_tests.state.postgres_server import PostgresServer
+from vde_dagster_tests.state.released_states import (
+    RELEASED,
+    restore_in_postgres,
+    restore_in_sqlite,
+)
 from vde_dagster_tests.state.test_values_survive import several_plans
-
-RELEASED = sorted((Path(__file__).parent / "released").glob("*.sql"))
 
 
 def test_there_is_a_store_of_every_revision() -> None:
@@ -60,10 +64,21 @@ def test_there_is_a_store_of_every_revision() -> None:
 
 @pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.stem)
 def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_path: Path) -> None:
-    path = tmp_path / "vde.db"
-    with sqlite3.connect(path) as conn:
-        conn.executescript(released.read_text())
-    store = StateStore.open(f"sqlite:///{path}")
+    assert_upgraded(released, restore_in_sqlite(released, tmp_path / "vde.db"))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.stem)
+def test_released_store_on_a_server_is_upgraded_and_keeps_everything(
+    released: Path, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(postgres.create_database())
+    assert_upgraded(released, restore_in_postgres(released, tmp_path / "vde.db", url))
+
+
+def assert_upgraded(released: Path, url: str) -> None:
+    """Open a released store, and compare its values with those that were written."""
+    store = StateStore.open(url)
     with store.database.reading() as conn:
         found = conn.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
     assert found == SCHEMA_VERSION

@@ -20,9 +20,11 @@ from vde_dagster.lakehouse.rows.row_values import python_rows
 from vde_dagster.plugins.sync import syncs
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.sink import Batch, Step
+from vde_dagster.state.db import postgres as postgres_state
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.serve.duck_engine import open_duck
 from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.sync.stalls import make_synced, seconds_held
 from vde_dagster_tests.sync.world import Shop, in_postgres
 
 pytestmark = pytest.mark.server
@@ -311,3 +313,41 @@ def test_a_killed_process_is_waited_for(
     done = shop.sync()
     assert done.sent == 4
     assert in_postgres(url) == shop.shown()
+
+
+def test_a_sync_that_is_stopped_inside_a_batch_is_ended_in_time(tmp_path: Path, url: str) -> None:
+    project = make_synced(tmp_path, url)
+    held = seconds_held(project, url, ("batch of INSERT", 1, True), 3.0, patience=15.0)
+    assert held is not None, "the server waits for the rest of a batch"
+    assert 1.0 < held < 9.0
+
+
+@pytest.mark.parametrize("batch", [500, 1])
+def test_the_least_and_the_largest_values_come_in_batches(
+    shop: Shop, url: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A literal -32768::SMALLINT is out of range, and a message has a size."""
+    monkeypatch.setattr(postgres_state, "_MESSAGE_BYTES", batch)
+    limits = {"short": 2**15, "whole": 2**31, "long": 2**63}
+    types: dict[str, Any] = {"short": pa.int16(), "whole": pa.int32(), "long": pa.int64()}
+    types |= {"exact": pa.decimal128(38, 0), "double": pa.float64(), "real": pa.float32()}
+    schema = pa.schema([("customer", pa.int32()), *types.items()])
+    sent = [
+        {
+            "customer": sign,
+            **{name: sign * limit - (sign > 0) for name, limit in limits.items()},
+            "exact": Decimal(sign * (10**38 - 1)),
+            "double": sign * 1.7976931348623157e308,
+            "real": sign * 0.5,
+        }
+        for sign in (-1, 1)
+    ]
+    sent.append({**sent[0], "customer": -(2**31), "double": float("-inf"), "real": -0.0})
+    define(shop, url, table="edges")
+    with open_duck(shop.folder.root) as workspace:
+        (definition,) = read_syncs(workspace).values()
+        with definition.sink_for("prod").open(workspace, "latest/prod") as rows:
+            rows.begin(Step("latest", "prod", 0, 1, "mirror", ("customer",), schema))
+            assert rows.send(Batch("1", sent)) == 3
+            assert rows.send(Batch("2", sent)) == 0
+    assert repr(in_postgres(url, "edges")) == repr(sorted(sent, key=repr))

@@ -61,7 +61,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         effects = workspace.store.database.effects
         try:
-            from vde_dagster.state.db.postgres import LimitedCursor, transaction_limits
+            from vde_dagster.state.db.postgres import BatchCursor, transaction_limits
 
             limits = transaction_limits(IDLE_MS)
             engine = sa.create_engine(
@@ -70,7 +70,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 connect_args={
                     "connect_timeout": 10,
                     "prepare_threshold": None,
-                    "cursor_factory": partial(LimitedCursor, limits=limits),
+                    "cursor_factory": partial(BatchCursor, limits=limits),
                 },
                 json_serializer=lambda value: msgspec.json.encode(json_value(value)).decode(),
             )

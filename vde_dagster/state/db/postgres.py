@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 from psycopg.abc import Params, Query
+from psycopg.adapt import Dumper
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from sqlalchemy import URL, Engine, create_engine, event
@@ -25,6 +26,8 @@ from vde_dagster.state.db.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
 
 _BATCH = 500
 """The most statements in one message."""
+_MESSAGE_BYTES = 16 << 20
+"""Size at which a message is sent with fewer statements; the server's limit is 1 GiB."""
 _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
 """Probes of a connection without traffic: seconds until the first, between two, and how many."""
 
@@ -88,11 +91,35 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
     return ";".join(f"SET LOCAL {name} = {value}" for name, value in limits.items()).encode()
 
 
-class LimitedCursor(psycopg.Cursor[Any]):
-    """A cursor that begins transactions with limits, in one message.
+class _LiteralInt(Dumper):
+    """Writes integers with parentheses: in -32768::SMALLINT the cast goes before the sign."""
+
+    def dump(self, obj: int) -> bytes:
+        """Return an integer's digits."""
+        return str(int(obj)).encode()
+
+    def quote(self, obj: int) -> bytes:
+        """Return a literal, in parentheses where it is negative."""
+        return self.dump(obj) if obj >= 0 else b"(" + self.dump(obj) + b")"
+
+
+class _LiteralFloat(Dumper):
+    """Writes floats as texts with their type: -0.0 without one is a number without a sign."""
+
+    oid = psycopg.adapters.types["float8"].oid
+
+    def dump(self, obj: float) -> bytes:
+        """Return the shortest digits that are read as the same float."""
+        return repr(float(obj)).encode()
+
+
+class BatchCursor(psycopg.Cursor[Any]):
+    """A cursor that limits its transactions, and sends a batch as one message.
+
+    After a message the server waits for the next one, and counts for how long.
 
     Args:
-        limits: The statements that set them.
+        limits: The statements that limit a transaction, in the message that begins it.
     """
 
     def __init__(
@@ -105,7 +132,7 @@ class LimitedCursor(psycopg.Cursor[Any]):
         super().__init__(connection, row_factory=row_factory or connection.row_factory)
         self._limits = limits
 
-    def execute(self, query: Any, params: Params | None = None, **how: Any) -> LimitedCursor:
+    def execute(self, query: Any, params: Params | None = None, **how: Any) -> BatchCursor:
         """Run a statement, in a new transaction if there is none yet."""
         connection = self.connection
         if (
@@ -123,10 +150,6 @@ class LimitedCursor(psycopg.Cursor[Any]):
             result = connection.pgconn.exec_(begin.encode() + self._limits)
         if result.status != ExecStatus.COMMAND_OK:
             raise error_from_result(result, connection.info.encoding)
-
-
-class BatchCursor(LimitedCursor):
-    """A cursor that sends a batch as one message, after which the server waits for the next one."""
 
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
@@ -149,12 +172,16 @@ class BatchCursor(LimitedCursor):
     def _messages(self, query: Query, params_seq: Iterable[Params]) -> Iterator[bytes]:
         """Write the values into the statements, as literals of the connection's encoding."""
         writer = psycopg.ClientCursor(self.connection)
+        writer.adapters.register_dumper(int, _LiteralInt)
+        writer.adapters.register_dumper(float, _LiteralFloat)
         encoding = self.connection.info.encoding
         statements: list[bytes] = []
+        size = 0
         for parameters in params_seq:
             statements.append(writer.mogrify(query, parameters).encode(encoding))
-            if len(statements) == _BATCH:
+            size += len(statements[-1])
+            if len(statements) == _BATCH or size > _MESSAGE_BYTES:
                 yield b";".join(statements)
-                statements = []
+                statements, size = [], 0
         if statements:
             yield b";".join(statements)
