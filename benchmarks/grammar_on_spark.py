@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from vde_dagster.spark import SparkEngine
-from vde_dagster.sql.grammar.spark import spark_grammar
+from vde_dagster.sql.grammar.spark import _installed, spark_grammar
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.corpus import QUERIES
 from vde_dagster_tests.semantics.mutated_queries import mutated
@@ -47,7 +47,7 @@ def main() -> int:
     print(verdicts.figures())
     if options.show:
         print("\n".join([*verdicts.missed, *verdicts.wrong]))
-    spark_grammar.cache_clear()
+    _installed.cache_clear()
     began = time.process_time()
     grammar = spark_grammar()
     assert grammar is not None

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, context_config
@@ -118,6 +119,15 @@ def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation
     literal = [path.name for path in code if re.search(r"vde-dagster\[\w", path.read_text())]
     assert literal == ["installing.py"]  # Its example.
     assert "git+URL" not in pages
+
+
+def test_hooks_before_a_commit_are_the_checks_of_make() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    target = (ROOT / "Makefile").read_text().partition("\ncheck: ")[2].partition("\n\n")[0]
+    checks = [line.removeprefix("\t$(BIN)/") for line in target.splitlines()[1:]]
+    commands = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks]
+    files = [command.replace(" --force-exclude", " .") for command in commands]
+    assert files == checks
 
 
 def test_the_recipe_for_spark_has_the_package_and_the_extensions_that_views_need() -> None:
