@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import masking_output
@@ -26,12 +25,13 @@ from vde_dagster.cli.commands import (
     testing,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
+from vde_dagster.cli.help import SentenceGroup, grouped
 from vde_dagster.sql.trees import collect_rarely
 
 _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
-class _Commands(TyperGroup):
+class _Commands(SentenceGroup):
     """Commands, of which some have names of two words: `vde plan reject` beside `vde plan ENV`.
 
     Those of plug-ins are functions as a Typer application takes them.
@@ -50,6 +50,10 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands; for help."""
         return [*super().list_commands(ctx), *_PLUGINS.working()]
+
+    def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
+        """Return the commands by the task for which people look for one."""
+        return grouped(names)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         both = " ".join(args[:2])

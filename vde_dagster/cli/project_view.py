@@ -60,19 +60,12 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def show_info(console: Console, info: dict[str, Any]) -> None:
-    """Print what `project_info` collected."""
-    console.print(f"[bold]{info['project']['name']}[/]  {info['project']['root']}")
-    console.print(f"catalog    {info['catalog']}")
-    console.print(f"warehouse  {info['warehouse']}")
-    console.print(f"state      {info['state']}")
-    kinds = Counter(model["kind"] for model in info["models"])
-    console.print(
-        f"models     {len(info['models'])}: "
-        + ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    )
-    for environment in info["environments"]:
-        console.print(f"environment {environment['name']} at version {environment['version']}")
+def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
+    """Print what `project_info` collected: models, then the project they belong to.
+
+    Args:
+        plugins: Whether to print all plug-ins, or only those that cannot be imported.
+    """
     rows: list[tuple[str, ...]] = []
     for model in info["models"]:
         versions = [(one["version"], ", ".join(one["shown_by"])) for one in model["versions"]]
@@ -80,9 +73,24 @@ def show_info(console: Console, info: dict[str, Any]) -> None:
         rows.append((model["name"], model["kind"], model["file"], *first))
         rows += [("", "", "", *version) for version in more]
     console.print(simple_table(("model", "kind", "file", "version", "shown by"), rows))
-    if info["plugins"]:
-        keys = ("seam", "name", "distribution", "version", "error")
-        found = [tuple(one[key] or "" for key in keys) for one in info["plugins"]]
+    kinds = Counter(model["kind"] for model in info["models"])
+    console.print(
+        f"models     {len(info['models'])}: "
+        + ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    )
+    console.print(f"project    [bold]{info['project']['name']}[/]  {info['project']['root']}")
+    console.print(f"catalog    {info['catalog']}")
+    console.print(f"warehouse  {info['warehouse']}")
+    console.print(f"state      {info['state']}")
+    for environment in info["environments"]:
+        console.print(f"environment {environment['name']} at version {environment['version']}")
+    keys = ("seam", "name", "distribution", "version", "error")
+    found = [
+        tuple(one[key] or "" for key in keys)
+        for one in info["plugins"]
+        if plugins or one["error"] is not None
+    ]
+    if found:
         console.print(simple_table(("plug-ins of", *keys[1:]), found))
 
 

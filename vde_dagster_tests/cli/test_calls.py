@@ -114,7 +114,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert call([]) == 0
-    assert "Commands" in capsys.readouterr().out
+    assert "Environments:" in capsys.readouterr().out
 
 
 def test_the_package_gives_its_names_at_their_first_use() -> None:

@@ -358,9 +358,22 @@ def test_info_lists_every_plug_in_and_why_one_is_broken(
     assert "a seam that is not known" in by_name["no_such_seam", "anything"]["error"]
     own = [one for one in found if one["distribution"] == "vde-dagster"]
     assert not [one["error"] for one in own if one["error"]]
-    shown = vde("info", "--project", folder.root)
-    assert "vde-toy" in shown.out
-    assert "vde-broken" in shown.out
+    every = vde("info", "--project", folder.root, "--plugins").out
+    assert "vde-toy" in every
+    assert "vde-broken" in every
+    broken_ones = vde("info", "--project", folder.root).out
+    assert "vde-toy" not in broken_ones
+    assert "vde-broken" in broken_ones
+
+
+def test_info_of_a_sound_installation_ends_with_its_environments(
+    folder: ProjectFolder, vde: Vde
+) -> None:
+    folder.write("pyproject.toml", "")
+    folder.write("models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 1 AS id")
+    lines = [one.strip() for one in vde("info", "--project", folder.root).out.splitlines()]
+    words = [line.split()[0] for line in lines if line and line[0].isalpha()]
+    assert words == ["model", "raw.orders", "models", "project", "catalog", "warehouse", "state"]
 
 
 def test_a_project_that_uses_none_looks_for_none(folder: ProjectFolder) -> None:

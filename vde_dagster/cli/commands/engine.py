@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from vde_dagster.spark.session.settings import SessionSettings, WarmSettings
     from vde_dagster.spark.session.warm import WarmEngine
 
-engine = typer.Typer(help="Keep a Spark in the background, which commands and runs share.")
+engine = typer.Typer(
+    cls=SentenceGroup, help="Keep a Spark in the background, which commands and runs share."
+)
 
 
 @engine.command("start")

@@ -35,16 +35,22 @@ At = Annotated[
 ]
 
 
-@on_project
-def info(workspace: Workspace, output: Output) -> None:
-    """Describe the project: settings, models, environments.
+WithPlugins = Annotated[
+    bool,
+    typer.Option("--plugins", help="List all plug-ins, not only those that cannot be imported."),
+]
 
-    Example: vde info --json
+
+@on_project
+def info(workspace: Workspace, output: Output, plugins: WithPlugins = False) -> None:
+    """Describe the project: models, settings, environments.
+
+    Example: vde info --plugins
     """
     from vde_dagster.cli.project_view import project_info, show_info
 
     found = project_info(workspace)
-    output.result(found, lambda console: show_info(console, found))
+    output.result(found, lambda console: show_info(console, found, plugins=plugins))
 
 
 @asking("start", "end")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import DryRun, on_project
 from vde_dagster.cli.output import Output, simple_table
 
@@ -121,7 +122,7 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
     )
 
 
-state = typer.Typer(help="Move the state and the catalog between databases.")
+state = typer.Typer(cls=SentenceGroup, help="Move the state and the catalog between databases.")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file, gzipped JSON lines.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file when it exists.")]

@@ -11,6 +11,7 @@ import typer
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
+from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
 from vde_dagster.cli.output import Output, simple_table
 
@@ -172,7 +173,7 @@ def _stopped(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-token = typer.Typer(help="Say who may read environments from `vde serve`.")
+token = typer.Typer(cls=SentenceGroup, help="Say who may read environments from `vde serve`.")
 
 Expires = Annotated[
     str | None,

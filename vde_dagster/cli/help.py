@@ -1,0 +1,67 @@
+"""The commands of `vde --help`, grouped by the task for which people look for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from typer.core import TyperGroup
+
+PANELS = {
+    "Work": (
+        *("init", "plan", "diff", "apply", "run", "evaluate", "test", "lint", "format", "render"),
+        *("ui", "lsp"),
+    ),
+    "Environments": ("environments", "history", "rollback", "freeze", "drop", "query", "show"),
+    "Inspect": (
+        *("info", "dag", "lineage", "changes", "table-diff", "audit", "check-intervals"),
+        *("table-name", "metrics", "cost", "log"),
+    ),
+    "Operate": (
+        *("janitor", "fsck", "sync", "clean", "engine", "state", "export", "serve"),
+        *("create-external-models",),
+    ),
+    "Team": ("plan reject", "plan sign", "keys", "ci", "roles", "token", "notify"),
+    "Exports": ("schema", "describe", "docs"),
+}
+"""Titles, with commands in their order; a first word stands for all commands that begin with it."""
+OTHERS = "Plug-ins"
+"""The title of commands from other distributions."""
+_WHOLE_SENTENCE = 1_000
+"""The length (characters) to which the first sentence of a command's help is cut."""
+
+
+class SentenceGroup(TyperGroup):
+    """A group whose help has the whole first sentence of each command."""
+
+    def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
+        """Return titles with the names of commands below them."""
+        return [("Commands", names)]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by title."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        visible = [name for name, command in found.items() if command and not command.hidden]
+        for title, names in self.panels(visible):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, found[name].get_short_help_str(_WHOLE_SENTENCE)) for name in names]
+                )
+
+
+def grouped(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each title that has commands, with their names.
+
+    >>> dict(grouped(["plan", "ci run", "plan reject", "mine"]))
+    {'Work': ['plan'], 'Team': ['plan reject', 'ci run'], 'Plug-ins': ['mine']}
+    """
+    places = {
+        word: (panel, place) for panel, words in PANELS.items() for place, word in enumerate(words)
+    }
+    found: dict[str, list[tuple[int, str]]] = {panel: [] for panel in (*PANELS, OTHERS)}
+    for name in names:
+        panel, place = places.get(name) or places.get(name.partition(" ")[0]) or (OTHERS, 0)
+        found[panel].append((place, name))
+    for panel, commands in found.items():
+        if commands:
+            yield panel, [name for _, name in sorted(commands)]
