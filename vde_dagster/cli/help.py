@@ -40,13 +40,15 @@ class SentenceGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by title."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        visible = [name for name, command in found.items() if command and not command.hidden]
-        for title, names in self.panels(visible):
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        sentences = {
+            name: command.get_short_help_str(_WHOLE_SENTENCE)
+            for name, command in commands.items()
+            if command is not None and not command.hidden
+        }
+        for title, names in self.panels([*sentences]):
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, found[name].get_short_help_str(_WHOLE_SENTENCE)) for name in names]
-                )
+                formatter.write_dl([(name, sentences[name]) for name in names])
 
 
 def grouped(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
