@@ -1,6 +1,6 @@
-"""The main job of a project, through the Dagster jobs that the UI launches, with progress.
+"""Main job of a project (`make run`): the Dagster jobs of the UI, with progress.
 
-Whether there is anything to do is decided first, without Dagster and without a JVM.
+Whether there is work is decided first, without Dagster and without a JVM.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def run_main_job(
     """Plan and apply a project to an environment through its Dagster jobs.
 
     Args:
-        console: For progress (stderr); what was published, and a query's rows, go to stdout.
-        yes: Whether what is published may break.
+        console: Console for progress (stderr); the result and sample rows go to stdout.
+        yes: Whether published columns may break.
 
     Returns:
-        The exit code: 0 done or nothing to do, 1 failed at work, 2 a mistake in the project.
+        Exit code: 0 success or nothing to do, 1 failed work, 2 an error in the project.
     """
     from rich.console import Console as Out
 
@@ -48,7 +48,7 @@ def run_main_job(
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.workspace import Workspace
 
-    # A pipe has no width; a CI log is read like a wide terminal.
+    # A pipe has no width; treat a CI log like a wide terminal.
     out = Out(highlight=False, width=None if sys.stdout.isatty() else 120)
     try:
         with Workspace.open(project_root) as workspace:
@@ -69,9 +69,9 @@ def run_main_job(
                 return 0
             if not yes and (breaks := workspace.plans.breaks_to_accept(plan)):
                 raise UsageError(
-                    f"{environment} was left as it is, this breaks what is published: "
+                    f"{environment} was not changed, because this breaks published columns: "
                     f"{describe_breaks(breaks)}",
-                    hint=f"read it: vde plan {environment}; then run this again with --yes",
+                    hint=f"review it: vde plan {environment}; then run this again with --yes",
                 )
             published = apply_in_dagster(workspace, plan, console)
             out.print(
@@ -89,7 +89,7 @@ def run_main_job(
 
 
 def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Environment:
-    """Run `vde_plan_job` and `vde_apply_job` for a stored plan, in this process.
+    """Run `vde_plan_job` and `vde_apply_job` for a stored plan in this process.
 
     The workspace's Spark session stays open afterwards.
     """
@@ -103,7 +103,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     definitions = vde_definitions(workspace.root)
-    names = Names.of(workspace.settings)
+    names = Names.from_settings(workspace.settings)
     location = only_location(workspace.root)
     progress = ApplyProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
@@ -137,7 +137,7 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
         instance.run_storage.replace_job_origin(result.dagster_run, origin)
     if result.success:
         return
-    text = "see its log in Dagster"
+    text = "see the run's log in Dagster"
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
@@ -147,7 +147,7 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
 
 
 def _origin(job: Any, location: Any) -> Any:
-    """Return whose job a run is: Dagster's Overview and its page of a job show no others."""
+    """Return the job's origin; Dagster's Overview and job pages show only runs that have it."""
     from vde_dagster.orchestration.dagster_private import (
         SINGLETON_REPOSITORY_NAME,
         RemoteJobOrigin,
@@ -159,7 +159,7 @@ def _origin(job: Any, location: Any) -> Any:
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
-    """Query one of the published views: the narrowest model that no other one reads."""
+    """Query a published view: the narrowest model without downstream models."""
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(
         (
@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=run_main_job.__doc__)
     parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project's folder")
     parser.add_argument("--environment", default="prod", help="the environment's name")
-    parser.add_argument("--yes", action="store_true", help="also where it breaks what is published")
+    parser.add_argument("--yes", action="store_true", help="apply even if published columns break")
     given = parser.parse_args(arguments)
     return run_main_job(given.project, given.environment, Console(stderr=True), yes=given.yes)
 

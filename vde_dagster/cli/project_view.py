@@ -1,4 +1,4 @@
-"""A project for people and as JSON: what it has, and the graph of its models."""
+"""Project information as text and JSON: its contents, and the graph of its models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
-    """Collect what `vde info --json` prints, from the files and the state store; writes nothing."""
+    """Collect the output of `vde info --json` from the files and the state store; writes
+    nothing.
+    """
     from importlib.metadata import version
 
     from vde_dagster.base.plugins import installed
@@ -95,16 +97,16 @@ def show_info(console: Console, info: dict[str, Any], *, plugins: bool) -> None:
 
 
 def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
-    from vde_dagster.orchestration.models.live import live_models, snapshots_of, versions_in
+    from vde_dagster.orchestration.models.live import live_models, load_live_models, load_snapshots
 
     try:
         snapshots = workspace.snapshots()
-    except ProjectError:  # a plan says what is wrong; what environments show is there all the same
+    except ProjectError:  # planning reports the error; environments are listed anyway
         snapshots = {}
     if _has_state(workspace):
         environments = workspace.store.environments.all()
-        stored = snapshots_of(workspace.store, environments)
-        live = versions_in(workspace.store, snapshots, environments, stored)
+        stored = load_snapshots(workspace.store, environments)
+        live = load_live_models(workspace.store, snapshots, environments, stored)
     else:
         live = live_models(snapshots, (), {}, {})
     return {
@@ -124,7 +126,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
-    """Return the documented JSON form: models in topological order, with their neighbours."""
+    """Return the documented JSON form: models in topological order, with their neighbors."""
     below = children(models)
     return {
         "models": [
@@ -141,9 +143,9 @@ def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
 
 
 def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
-    """Return a tree for each model that reads none of the others, with its readers below it.
+    """Return a tree for each model without parents in `among`, with its readers below it.
 
-    A model that stands elsewhere in the trees already has its readers there, and `…` here.
+    A model that appeared earlier in the trees has its readers there, and `…` here.
     """
     texts = {name: f"{name}  {models[name].kind.name}" for name in models}
     edges = {
@@ -164,14 +166,14 @@ def trees(
     """Yield the lines of trees; the edges of a node are followed once.
 
     Args:
-        tops: Nodes, with their texts.
-        edges: The nodes below each, with their texts.
+        tops: Root nodes, with their texts.
+        edges: Nodes below each node, with their texts.
     """
     followed: set[Node] = set()
     for top, text in tops:
         yield text
         followed.add(top)
-        # A stack, as a chain of nodes may be longer than Python's.
+        # An explicit stack, because a chain may exceed Python's recursion limit.
         stack = [(list(edges.get(top, ()))[::-1], "")]
         while stack:
             waiting, indent = stack[-1]

@@ -1,6 +1,6 @@
-"""Dagster as the front door: assets, plans, environments, jobs, the sensor, the schedules.
+"""Dagster integration: assets, plans, environments, jobs, sensors and schedules.
 
-Nothing here is imported before it is used: `import vde_dagster.orchestration` costs nothing.
+Submodules load on first use, so `import vde_dagster.orchestration` is cheap.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The code location as a Dagster component: a `defs.yaml`, and its scaffolder.
+"""Dagster component that loads a project as a code location, and its scaffolder.
 
-Dagster reads the fields' annotations as objects, so they are not postponed here.
+Dagster evaluates the fields' annotations, so they are not postponed here.
 """
 
 import os
@@ -36,11 +36,11 @@ def load(context: dg.ComponentLoadContext) -> VdeProjectComponent:
 
 
 class ScaffoldParams(BaseModel):
-    """The options of `dg scaffold defs vde_dagster.orchestration.VdeProjectComponent`."""
+    """Options of `dg scaffold defs vde_dagster.orchestration.VdeProjectComponent`."""
 
-    project: str = Field(description="The folder of a project with models; `vde init` makes one.")
+    project: str = Field(description="Folder of a project with models; `vde init` creates one.")
 
-    # Dagster reads the options before it makes a folder, so a refusal leaves nothing behind.
+    # Dagster validates the options before it creates a folder: a refusal leaves nothing behind.
     @field_validator("project")
     @classmethod
     def _has_models(cls, value: str) -> str:
@@ -49,11 +49,11 @@ class ScaffoldParams(BaseModel):
 
 
 class VdeProjectScaffolder(dg.Scaffolder[ScaffoldParams]):
-    """Writes the file of a component that is one project."""
+    """Scaffolder that writes the file of a component for one project."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParams]:
-        """Return the options."""
+        """Return the class of the options."""
         return ScaffoldParams
 
     def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
@@ -75,7 +75,7 @@ def _scope(model: LiveModel) -> Mapping[str, Any]:
 @dg.scaffold_with(VdeProjectScaffolder)
 @dataclass
 class VdeProjectComponent(dg.Component, dg.Resolvable):
-    """Models, plans, environments, jobs, the sensor and the schedules of one project.
+    """Models, plans, environments, jobs, sensors and schedules of one project.
 
     ```yaml
     type: vde_dagster.orchestration.VdeProjectComponent
@@ -100,18 +100,18 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
     in_process: Annotated[
         bool,
         dg.Resolver.default(
-            description="Run every job in one process, so that one Spark session serves it; "
-            "off when other definitions choose the executor.",
+            description="Run every job in one process, so that all its steps share one Spark "
+            "session. Turn it off when other definitions set the executor.",
         ),
     ] = True
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build everything from the project's files and its state."""
-        here = Path(context.path)  # the folder of a defs.yaml, a component.py itself
+        here = Path(context.path)  # a folder for defs.yaml, a file for component.py
         root = ((here.parent if here.is_file() else here) / self.project).resolve()
         if not root.is_dir():
             raise UsageError(
-                f"there is no folder {root}",
+                f"the component's project folder {root} does not exist",
                 hint="set `project` in defs.yaml, relative to its own folder",
             )
         settings = read_settings(root)
@@ -123,18 +123,19 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
 
 
 _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDictionary()
-"""By tree of components, known by its tracker: which component and project has a prefix."""
+"""Component and project of each prefix, per component tree (keyed by its tracker)."""
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
-    """Refuse two projects of the same names, before Dagster trips over the first of them."""
+    """Refuse two projects with the same names, before Dagster fails on the first duplicate."""
     prefix, own = settings.dagster.prefix, Path(context.path)
     taken = _PREFIXES.setdefault(context.component_tree.state_tracker, {})
     component, project = taken.setdefault(prefix, (own, settings.root))
     if component != own:
         raise UsageError(
-            f"{project} and {settings.root} would have the same names in this code location",
-            hint='write prefix = "a_name" under [tool.vde.dagster] in the pyproject.toml of one',
+            f"{project} and {settings.root} would define the same names in this code location",
+            hint='set prefix = "a_name" under [tool.vde.dagster] in the pyproject.toml of one '
+            "project",
         )
 
 
@@ -144,5 +145,5 @@ class _Translated(VdeTranslator):
         self._translation = translation
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Return what the file says, on top of the usual."""
+        """Apply the component's `translation` to the default spec."""
         return self._translation(super().get_asset_spec(model), model)

@@ -1,4 +1,4 @@
-"""The typed configuration of jobs, as the launchpad shows it."""
+"""Typed run configuration of the jobs, shown as forms in the launchpad."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_
 _CONCURRENCY: Any = Field(
     default=None,
     ge=1,
-    description="Models and batches worked on at once; the project's setting when empty.",
+    description="Maximum number of models and batches to process in parallel; the project's "
+    "setting "
+    "when empty.",
 )
 _SKIP_TESTS: Any = Field(
     default=False,
     description="Publish without running the unit tests of the models that changed.",
 )
-_ENVIRONMENT = "The environment to bring to the project's state; it need not exist yet."
+_ENVIRONMENT = "Environment to update to the project's files; created if it does not exist."
 
 
 def _plan(verb: str) -> Any:
-    said = (
-        f"The plan's id, to {verb} it with other assets beside it; not needed where its partition "
-        "is materialised by itself."
+    description = (
+        f"Id of the plan. Required only to {verb} it in a run that also materializes other "
+        "assets or partitions."
     )
-    return Field(default=None, description=said)
+    return Field(default=None, description=description)
 
 
 class _Target(dg.Config):
     environment: str = Field(default="prod", description=_ENVIRONMENT)
     create: bool = Field(
         default=False,
-        description="Make a new environment, although its name is one letter from that of another.",
+        description="Create the environment even if its name differs from an existing one by one "
+        "letter.",
     )
 
 
@@ -47,57 +50,59 @@ def _field(option: Asked) -> Any:
     return option.type, Field(default=option.type(), description=option.help, **least)
 
 
-_ASKED = {option.name: option for option in asked_of_plans()}
+_PLAN_FIELDS = {option.name: option for option in asked_of_plans()}
 if TYPE_CHECKING:
-    _Asked = _Target
+    _PlanForm = _Target
 else:
-    _Asked = create_model(
-        "_Asked",
+    _PlanForm = create_model(
+        "_PlanForm",
         __base__=_Target,
-        **{name: _field(option) for name, option in _ASKED.items() if not option.of_run},
+        **{name: _field(option) for name, option in _PLAN_FIELDS.items() if not option.of_run},
     )
 
 
-class PlanConfig(_Asked):
-    """What to plan."""
+class PlanConfig(_PlanForm):
+    """Options of a new plan."""
 
     def options(self) -> PlanOptions:
-        """Return what the form says of the plan; raises as `PlanOptions.read` does."""
-        typed = {name: getattr(self, name) for name in _ASKED if hasattr(self, name)}
+        """Return the plan options that the form sets; raises as `PlanOptions.read` does."""
+        typed = {name: getattr(self, name) for name in _PLAN_FIELDS if hasattr(self, name)}
         return PlanOptions.read(typed, datetime.now(timezone.utc), "the config's {}".format)
 
 
 class ApplyConfig(dg.Config):
-    """How to apply a plan."""
+    """Options for applying a plan."""
 
     plan: str | None = _plan("approve")
     concurrency: int | None = _CONCURRENCY
     who: str | None = Field(
         default=None,
         description="Your name for the environment's history, marked as not verified. Ignored "
-        "where the run has a tag `user`, and for schedules and sensors.",
+        "if the run has a `user` tag, and for schedules and sensors.",
     )
     skip_tests: bool = _SKIP_TESTS
 
 
 class RejectConfig(dg.Config):
-    """Why a plan is rejected."""
+    """Options for rejecting a plan."""
 
     plan: str | None = _plan("reject")
-    reason: str = Field(default="", description="What the author of the change should know.")
+    reason: str = Field(
+        default="", description="Reason for the rejection, shown to the change's author."
+    )
     who: str | None = Field(
         default=None,
-        description="Your name, marked as not verified. Ignored where the run has a tag `user`.",
+        description="Your name, marked as not verified. Ignored if the run has a `user` tag.",
     )
 
 
 class PlanAndApplyConfig(PlanConfig):
-    """What to plan and how to apply it."""
+    """Options of a new plan and for applying it."""
 
     environment: str = Field(description=_ENVIRONMENT)
     accept_breaks: bool = Field(
         default=False,
-        description="Apply it although columns that are published go or change their type, in "
+        description="Apply the plan even if published columns are removed or change their type, in "
         "production and in environments that the setting `protected` lists.",
     )
 
@@ -106,61 +111,67 @@ class PlanAndApplyConfig(PlanConfig):
 
 
 class FillConfig(dg.Config):
-    """How the chosen partitions of a model are filled."""
+    """Options for filling the selected partitions of a model."""
 
     only_missing: bool = Field(
         default=False,
-        description="Leave partitions alone that are filled already; otherwise they are computed "
-        "again, and so are those that were made of them.",
+        description="Skip partitions that are already filled. If off, they are recomputed, "
+        "and so are the partitions downstream that were computed from them.",
     )
 
 
 class RunConfig(dg.Config):
-    """A scheduled run of an environment."""
+    """Options for a scheduled run of an environment."""
 
     environment: str = Field(
-        default="prod", description="The environment whose due intervals are computed."
+        default="prod", description="Environment whose due intervals are computed."
     )
-    full: bool = Field(default=False, description=_ASKED["full"].help)
+    full: bool = Field(default=False, description=_PLAN_FIELDS["full"].help)
     concurrency: int | None = _CONCURRENCY
 
 
 class RollbackConfig(dg.Config):
-    """Which version to go back to."""
+    """Options for a rollback."""
 
     environment: str = Field(default="prod", description="The environment to roll back.")
     version: int = Field(
         ge=1,
-        description="The version to publish again. The partition of vde/environment lists them.",
+        description="Version to publish again. The partition of vde/environment lists all "
+        "versions.",
     )
     definitions_only: bool = Field(
-        default=False, description="Leave the data as they are, and show only its definitions."
+        default=False,
+        description="Restore only the version's definitions and keep the current data.",
     )
 
 
 class FreezeConfig(dg.Config):
-    """Which version to freeze, and how long it is kept."""
+    """Options for freezing a version of an environment."""
 
     version: str = Field(
-        description="What to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
+        description="Version to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
     )
-    name: str = Field(description="The new environment's name, such as close_2026_11.")
+    name: str = Field(description="Name of the new environment, such as close_2026_11.")
     keep: str | None = Field(
         default=None,
-        description="For how long, such as 400d, 12h or 8w; until it is dropped when empty.",
+        description="Time to keep it, such as 400d, 12h or 8w. If empty, it is kept until you "
+        "drop it.",
     )
 
 
 class DropConfig(dg.Config):
-    """Which environment to drop."""
+    """Options for dropping an environment."""
 
     environment: str = Field(
-        description="The environment to drop; its views go at once or with the next clean-up, "
-        "its own tables after the grace time. Production is refused."
+        description="The environment to drop; its views are removed at once or by the next "
+        "cleanup, "
+        "its unshared tables after the grace period. Production cannot be dropped."
     )
 
 
 class JanitorConfig(dg.Config):
-    """How to clean up."""
+    """Options for cleaning up."""
 
-    dry_run: bool = Field(default=False, description="Only report what would be dropped.")
+    dry_run: bool = Field(
+        default=False, description="Report what would be dropped without dropping it."
+    )

@@ -1,4 +1,4 @@
-"""A whole code location from a project, in one line of the user's own `definitions.py`."""
+"""Definitions of a project's code location, built in one line of the user's `definitions.py`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 _MAKERS: Seam[Callable[[AssetCatalog, Settings], Iterable[Any]]] = Seam("assets")
-"""Assets that plug-ins have in a project's code location."""
+"""Entry points of plug-ins that add assets to a project's code location."""
 _SENSORS: Seam[Callable[[Settings], Iterable[dg.SensorDefinition]]] = Seam("sensors")
-"""Sensors that they have there."""
+"""Entry points of plug-ins that add sensors to a project's code location."""
 
 
 def vde_definitions(
@@ -54,23 +54,23 @@ def vde_definitions(
     notify: Callable[[Notification], None] | None = None,
     executor: dg.ExecutorDefinition | None = EXECUTOR,
 ) -> dg.Definitions:
-    """Build the assets, jobs, sensor and schedules of a project.
+    """Build the assets, jobs, sensors and schedules of a project.
 
     Example:
         `defs = vde_definitions(Path(__file__).parent)`
 
     Args:
-        translator: Customises how models look; see `VdeTranslator`.
-        assets: Your own assets that write tables which models read, or read models: they take
-            the place of the external tables of the same key.
+        translator: Customizes how models look; see `VdeTranslator`.
+        assets: Your own assets upstream or downstream of models; they replace external tables with
+            the same asset key.
         spark: Your own resource of dagster-pyspark: models run in its JVM. Its session needs the
             project's catalog, see `spark_config`. By default your assets get the project's
-            session; either way it is the resource `pyspark`, after the prefix if there is one.
+            session. In both cases the resource key is `pyspark`, after the prefix if there is one.
         executor: Runs everything in one process by default, so that one Spark session serves a
-            whole run; None leaves the choice to definitions that this is merged with.
+            whole run. Pass None to leave the choice to definitions that this is merged with.
 
     Raises:
-        ProjectError: The project's settings are wrong. Mistakes in model files do not raise.
+        ProjectError: The project's settings are invalid. Errors in model files do not raise.
     """
     mask_logs()
     root = Path(project_root).resolve()
@@ -104,7 +104,9 @@ def vde_definitions(
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
-    """Return the resource; importing it, and PySpark with it, takes half a second of every load."""
+    """Return the resource without importing PySpark, which would slow every load by half a
+    second.
+    """
 
     @dg.resource(
         config_schema={},
@@ -134,7 +136,7 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
     for name, spec in model_specs(catalog, virtual_views=settings.dagster.virtual_views).items():
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)
-            # A model that is never materialised has no step that its checks could belong to.
+            # A model that is never materialized has no step to run its checks.
             checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
             if checks is not None:
                 yield checks

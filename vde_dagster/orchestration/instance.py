@@ -1,4 +1,4 @@
-"""The Dagster instance of a project: its home, its code locations, and its webserver."""
+"""Dagster instance of a project: its home, its code locations, and its webserver."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HOME_VARIABLE = "DAGSTER_HOME"
 PROJECT_VARIABLE = "VDE_PROJECT"
 HOME_FOLDER = ".dagster_home"
 INSTANCE_CONFIG = Path(__file__).parent / "dagster.yaml"
-"""The configuration of instances whose project has none of its own."""
+"""Default configuration, for projects without a `dagster.yaml`."""
 
 
 def dagster_home(root: Path) -> Path:
     """Return the project's Dagster home: `DAGSTER_HOME`, or `.dagster_home` of the project.
 
-    A new one gets the project's `dagster.yaml`, or the package's for one machine. The project's is
-    copied again when it changed, unless `DAGSTER_HOME` names the folder.
+    A new home gets a copy of the project's `dagster.yaml`, or of the package's for one machine. The
+    project's file is copied again when it changes, unless `DAGSTER_HOME` names the folder.
     """
     given = os.environ.get(HOME_VARIABLE)
     home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER
@@ -58,16 +58,16 @@ _OWN_LOCATION = "vde_dagster.orchestration.location"
 
 
 def workspace_file(root: Path) -> Path | None:
-    """Return the workspace file for a project, written into Dagster's home where it has none.
+    """Return the workspace file of a project, written to Dagster's home if the project has none.
 
-    None where the project's `pyproject.toml` says what its code locations are.
+    Returns None if the project's `pyproject.toml` lists its code locations.
 
     Raises:
-        UsageError: There is no such folder, or it has no models.
+        UsageError: The folder does not exist, or it has no models.
     """
     if (root / _OWN).is_file():
         return root / _OWN
-    text = made_for(root)
+    text = workspace_text(root)
     if text is None:
         return None
     written = dagster_home(root) / WRITTEN
@@ -75,8 +75,8 @@ def workspace_file(root: Path) -> Path | None:
     return written
 
 
-def made_for(root: Path) -> str | None:
-    """Return the text of a workspace file with a project as its one code location, or None."""
+def workspace_text(root: Path) -> str | None:
+    """Return the text of a workspace file with a project as its only code location, or None."""
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None
@@ -87,12 +87,12 @@ def made_for(root: Path) -> str | None:
         target = {"python_file": {"relative_path": str(definitions), **location}}
     else:
         target = {"python_module": {"module_name": _OWN_LOCATION, **location}}
-    # YAML reads JSON.
+    # JSON is valid YAML.
     return f"# Written by `vde ui`.\n{json.dumps({'load_from': [target]}, indent=2)}\n"
 
 
 def only_location(root: Path) -> CodeLocationOrigin | None:
-    """Return where Dagster loads a project from, or None where that is not one place."""
+    """Return the single origin that Dagster loads a project from, or None if there are several."""
     from vde_dagster.orchestration.dagster_private import location_origins
 
     file = workspace_file(root)
@@ -101,14 +101,14 @@ def only_location(root: Path) -> CodeLocationOrigin | None:
 
 
 def require_models(root: Path) -> Project:
-    """Load a project that has models, be they wrong.
+    """Load a project that has models, even invalid models.
 
     Raises:
         UsageError: The folder does not exist, or has no models.
     """
     if not root.is_dir():
-        hint = "give a project's folder with --project, or make a project with `vde init`"
-        raise UsageError(f"there is no folder {root}", hint=hint)
+        hint = "pass the project's folder with --project, or create a project: vde init"
+        raise UsageError(f"the folder {root} does not exist", hint=hint)
     project = load_project(root, strict=False)
     if not project.models and not project.problems:
         raise no_models(project.settings)
@@ -118,7 +118,7 @@ def require_models(root: Path) -> Project:
 URL_VARIABLE = "VDE_DAGSTER_URL"
 DEFAULT_URL = "http://127.0.0.1:3000"
 SECONDS = 30.0
-"""How long it may take; Dagster gives a tick of a sensor a minute."""
+"""Timeout of a reload; Dagster gives a sensor's tick 60 seconds."""
 
 _MUTATION = """
 mutation Reload($name: String!) {
@@ -133,12 +133,12 @@ mutation Reload($name: String!) {
 """
 
 
-def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dict[str, Any]:
-    """Return the answer of a webserver to a question in GraphQL.
+def query_webserver(url: str, query: str, seconds: float, **variables: str) -> dict[str, Any]:
+    """Return a webserver's response to a GraphQL query.
 
     Raises:
-        OSError: Nobody answers.
-        ValueError: It is no answer.
+        OSError: The webserver does not respond.
+        ValueError: The response is not valid JSON.
     """
     body = json.dumps({"query": query, "variables": variables}).encode()
     request = urllib.request.Request(f"{url}/graphql", body, {"Content-Type": "application/json"})
@@ -148,18 +148,18 @@ def ask_webserver(url: str, query: str, seconds: float, **variables: str) -> dic
 
 
 def reload_location(location: str) -> str | None:
-    """Ask the webserver to load a code location again; return what went wrong and what to do."""
+    """Ask the webserver to reload a code location; return the problem with its remedy, or None."""
     url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     try:
-        answer = ask_webserver(url, _MUTATION, SECONDS, name=location)
+        answer = query_webserver(url, _MUTATION, SECONDS, name=location)
         problem = _problem(answer["reloadRepositoryLocation"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"no answer from a webserver at {url} ({error}); {URL_VARIABLE} names another"
+        problem = f"no webserver responds at {url} ({error}); set {URL_VARIABLE} to its URL"
     if problem is None:
         return None
     return (
-        f"Dagster still shows the project as it was, since it did not load the code location "
-        f"'{location}' again: {problem}. Press Reload in its row of Deployment, Code locations."
+        f"Dagster shows an old state of the project, because it did not reload the code location "
+        f"'{location}': {problem}. Press Reload in its row of Deployment, Code locations."
     )
 
 

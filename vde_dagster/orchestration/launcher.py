@@ -1,11 +1,11 @@
-"""Runs of Dagster in copies of a process that has imported all that they need.
+"""Launcher whose runs are copies of a process with all imports done.
 
-Dagster's own launcher starts a Python for each run, which imports Dagster, this package and Spark's
-client for three seconds before its first step. Where the project has a warm engine, a run is a copy
-of its ready process (`vde_dagster.spark.ready`), which executes what Dagster's launchers for
-containers execute: `dagster api execute_run`. Everywhere else Dagster's own launcher launches.
+Dagster's own launcher starts a Python process for each run, which imports Dagster, this package and
+Spark's client for three seconds before its first step. If the project has a warm engine, a run is a
+fork of its ready process (`vde_dagster.spark.ready`) and executes `dagster api execute_run`, as
+Dagster's launchers for containers do. Otherwise Dagster's own launcher starts the run.
 
-In `dagster.yaml`:
+Configuration in `dagster.yaml`:
 
     run_launcher:
       module: vde_dagster.orchestration.launcher
@@ -44,7 +44,7 @@ from vde_dagster.spark.ready.keep import keep_ready
 from vde_dagster.spark.ready.protocol import receive
 
 PROCESS_TAG = "vde/process"
-"""A run, its process, and when that began, in the machine's own ticks since its start."""
+"""Tag with a run, its process, and the process's start time in clock ticks since boot."""
 _ENDED = "The run's process ended unexpectedly."
 _MODULES = (
     "alembic.command",
@@ -65,14 +65,14 @@ _MODULES = (
     "vde_dagster.orchestration.pages.preview",
     "vde_dagster.spark.engine",
 )
-"""What a run imports; whatever is not here, each run imports by itself."""
+"""Modules that the ready process imports in advance."""
 
 
 class WarmRunLauncher(DefaultRunLauncher):
-    """Launches runs as copies of the ready process of a project, where it has one.
+    """Launches runs as copies of a project's ready process, if there is one.
 
     Args:
-        project: The project's folder; without one, that of `VDE_PROJECT`, or the working directory.
+        project: Folder of the project; defaults to `VDE_PROJECT`, or to the working directory.
     """
 
     def __init__(
@@ -83,23 +83,23 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
-        """Return what `config` may say."""
+        """Return the schema of `config`."""
         return {"project": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
     ) -> WarmRunLauncher:
-        """Make the launcher that an instance's configuration describes."""
+        """Create the launcher from an instance's configuration."""
         return cls(inst_data, **config_value)
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Begin a run."""
+        """Launch a run."""
         if not self._launched(context.dagster_run):
             super().launch_run(context)
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt a run, as its own launcher does."""
+        """Interrupt a run, as Dagster's own launcher does."""
         run = self._instance.get_run_by_id(run_id)
         pid = None if run is None else _process(run)
         if run is None or run.is_finished or pid is None:
@@ -111,11 +111,13 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Whether the daemon may ask for the health of runs."""
+        """Whether the daemon may check the health of runs."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Say whether a run's process lives; those of Dagster's launcher are watched by it."""
+        """Check whether a run's process lives; Dagster's launcher checks the runs that it
+        started.
+        """
         is_ours = run.tags.get(PROCESS_TAG, "").startswith(run.run_id)
         if is_ours and _process(run) is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
@@ -124,7 +126,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def _launched(self, run: dg.DagsterRun) -> bool:
         origin = run.job_code_origin
         if origin is None or origin.repository_origin.executable_path != sys.executable:
-            return False  # Another Python has other modules.
+            return False  # Another Python has different modules.
         words = run_arguments(run, self._instance)
         with open(os.devnull, "rb") as nothing:
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
@@ -142,7 +144,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def _attend(self, connection: socket.socket, run_id: str) -> None:
-        """Hold a run's connection until it ends, and say it where the run could not."""
+        """Keep a run's connection open until the run ends, and report an end without an event."""
         with connection, suppress(OSError, EOFError):
             receive(connection)
         with suppress(Exception):  # The instance may have been closed before this thread ends.
@@ -153,19 +155,19 @@ class WarmRunLauncher(DefaultRunLauncher):
     def _keep_ready(self) -> None:
         from vde_dagster.project.loading.loader import read_settings
 
-        with suppress(VdeError, OSError):  # The run itself says what is wrong.
+        with suppress(VdeError, OSError):  # The run reports the error itself.
             keep_ready(read_settings(self._root), (__name__, *_MODULES))
 
 
 def _process(run: dg.DagsterRun) -> int | None:
-    """Return a run's process, unless it ended or another launcher has it."""
+    """Return a run's process; None if it ended or another launcher started it."""
     owner, pid, began = [*run.tags.get(PROCESS_TAG, "").split(" "), "", ""][:3]
-    # Whoever runs a run again copies its tags.
+    # A re-execution copies the run's tags.
     return int(pid) if owner == run.run_id and began and _began(int(pid)) == began else None
 
 
 def _began(pid: int) -> str:
-    """Return when a process began; see proc(5)."""
+    """Return a process's start time; see proc(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
@@ -173,5 +175,5 @@ def _began(pid: int) -> str:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Be `dagster`, with its arguments; return its exit code."""
+    """Run the `dagster` command with arguments; return its exit code."""
     return run_command(arguments)

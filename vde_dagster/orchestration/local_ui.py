@@ -1,6 +1,6 @@
-"""Dagster on one project on this machine: what `vde ui` starts, and stops again as a whole.
+"""Local Dagster on one project, which `vde ui` starts and stops with all its processes.
 
-`dagster dev` and what it starts, a run's Spark included, are one process group.
+`dagster dev` and its child processes, including a run's Spark, are one process group.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from vde_dagster.orchestration.instance import (
     HOME_VARIABLE,
     PROJECT_VARIABLE,
     URL_VARIABLE,
-    ask_webserver,
     dagster_home,
+    query_webserver,
     workspace_file,
 )
 
@@ -41,7 +41,7 @@ _LOCATIONS = """
 
 @dataclass(frozen=True)
 class LocalUi:
-    """A running Dagster, whose process leads a group."""
+    """Running Dagster whose process leads a group."""
 
     url: str
     home: Path
@@ -49,15 +49,15 @@ class LocalUi:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Wait until it ends by itself, which is an ExecutionError."""
+        """Wait until Dagster ends on its own, which raises ExecutionError."""
         self.process.wait()
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-        said = lines[-1] if lines else "it said nothing"
-        raise ExecutionError(f"Dagster ended: {said}", hint=f"see {self.log}")
+        last = lines[-1] if lines else "no output"
+        raise ExecutionError(f"Dagster ended: {last}", hint=f"see {self.log}")
 
     def load_errors(self) -> dict[str, str]:
-        """Return the code locations that could not be loaded, each with the first cause."""
-        answer = ask_webserver(self.url, _LOCATIONS, 60)
+        """Return the code locations that failed to load, each with its root cause."""
+        answer = query_webserver(self.url, _LOCATIONS, 60)
         entries = answer["workspaceOrError"]["locationEntries"]
         found = {entry["name"]: (entry["locationOrLoadError"] or {}) for entry in entries}
         return {
@@ -69,17 +69,17 @@ class LocalUi:
 
 @contextmanager
 def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
-    """Run Dagster on a project; it answers when the block begins and is gone when it ended.
+    """Run Dagster on a project while the block runs; the webserver responds from the start.
 
     Raises:
         UsageError: There is no project, the webserver is not installed, the port is taken, or
-            Dagster runs on this home already. Nothing was started.
+            Dagster already runs with this home. Nothing was started.
         ExecutionError: Dagster does not start.
     """
     root = root.resolve()
     if find_spec("dagster_webserver") is None:
         raise UsageError(
-            "Dagster's pages need the package dagster-webserver, which is not installed",
+            "the Dagster UI requires the package dagster-webserver, which is not installed",
             hint="pip install dagster-webserver",
         )
     workspace = workspace_file(root)
@@ -120,14 +120,14 @@ def _check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise UsageError(
-                f"{host}:{port} cannot be used: {error.strerror}",
-                hint=f"give another port: vde ui --port {port + 1}",
+                f"the address {host}:{port} is not available: {error.strerror}",
+                hint=f"choose another port: vde ui --port {port + 1}",
             ) from error
 
 
 @contextmanager
 def _alone(home: Path, url: str) -> Iterator[None]:
-    """Hold the home's lock: two `dagster dev` on one home disturb each other silently."""
+    """Hold the home's lock, because two `dagster dev` processes on one home interfere silently."""
     import fcntl
 
     with (home / _LOCK).open("a+") as lock:
@@ -136,8 +136,8 @@ def _alone(home: Path, url: str) -> Iterator[None]:
         except OSError as error:
             lock.seek(0)
             raise UsageError(
-                f"Dagster runs on {home} already: {lock.read().strip()}",
-                hint="open that page, or stop the other one first",
+                f"Dagster already runs with the home {home}: {lock.read().strip()}",
+                hint="open that page, or stop the other process first",
             ) from error
         lock.truncate(0)
         lock.write(url)
@@ -154,12 +154,12 @@ def _wait_until_it_answers(ui: LocalUi) -> None:
             return
         time.sleep(0.2)
     raise ExecutionError(
-        f"Dagster did not answer at {ui.url} within {_START_SECONDS:.0f} s", hint=f"see {ui.log}"
+        f"Dagster did not respond at {ui.url} within {_START_SECONDS:.0f} s", hint=f"see {ui.log}"
     )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End `dagster dev`, then what is left of its group; another Ctrl-C shortens the wait."""
+    """Stop `dagster dev`, then the rest of its group; another Ctrl-C shortens the wait."""
     with suppress(KeyboardInterrupt):
         process.send_signal(SIGINT)
         with suppress(subprocess.TimeoutExpired):

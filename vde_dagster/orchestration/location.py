@@ -1,4 +1,4 @@
-"""The code location that the repository's `workspace.yaml` names.
+"""Code location of the repository's `workspace.yaml`.
 
 The project is the folder in the environment variable `VDE_PROJECT`, or the working directory.
 """

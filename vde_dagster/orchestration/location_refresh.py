@@ -1,7 +1,7 @@
-"""A code location loaded again once its project has changed.
+"""Reload of a code location after its project has changed.
 
-What decides the models and versions that a location lists is hashed, and the hash of its load kept
-in Dagster's own database: runs and ticks of the sensor ask for a new load when it differs.
+The hash of a location's models and versions is stored in Dagster's database at each load. Runs and
+ticks of the sensor request a reload if the hash differs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from vde_dagster.orchestration.names import Names
 from vde_dagster.project.loading.loader import project_hash
 
 ATTEMPTS = 3
-"""How often a load is asked for before it is left to the person who was told."""
+"""Maximum number of reload requests before the reload is left to the user, who was warned."""
 
 Log = logging.Logger | dg.DagsterLogManager
 
 
 def refresh_after(context: Any, workspace: Workspace) -> None:
-    """Load the location of a step's run again if what it shows is past.
+    """Reload the location of a step's run if it shows an old state.
 
-    A run that no location launched, such as the main job's, has no page that could be wrong.
+    A run without a location, such as that of `make run`, has no page to reload.
     """
     origin = context.run.remote_job_origin
     if origin is not None:
@@ -38,12 +38,12 @@ def refresh_after(context: Any, workspace: Workspace) -> None:
 def refresh(
     instance: dg.DagsterInstance, log: Log, location: str, workspace: Workspace
 ) -> str | None:
-    """Load a location again if it shows a past state of its project; return a logged warning."""
-    key = f"vde/shown/{location}/{Names.of(workspace.settings).prefix}"
+    """Reload a location if it shows an old state of its project; return the logged warning."""
+    key = f"vde/shown/{location}/{Names.from_settings(workspace.settings).prefix}"
     kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
     known, _, failures = kept.partition(" ")
     now = _shape(workspace, instance)
-    if now is None:  # the settings are wrong, which whoever asked is told anyway
+    if now is None:  # invalid settings: the caller reports the error
         return None
     tried = int(failures or 0) if now == known else 0
     if now == known and (not tried or tried >= ATTEMPTS):
@@ -51,24 +51,24 @@ def refresh(
     problem = reload_location(location)
     done = now if problem is None else f"{now} {tried + 1}"
     if problem is None and _shape(workspace, instance) != now:
-        done = ""  # changed while it was loaded: what it shows nobody knows, the next look asks
+        done = ""  # changed during the reload: the loaded state is uncertain, so ask again
     instance.daemon_cursor_storage.set_cursor_values({key: done})
-    if problem is None or not kept:  # of a Dagster that just began the webserver may not be up
+    if problem is None or not kept:  # when Dagster has just started, the webserver may not be up
         return None
     log.warning(problem)
     return problem
 
 
 def _shape(workspace: Workspace, instance: dg.DagsterInstance) -> str | None:
-    plans = Names.of(workspace.settings).plans
+    plans = Names.from_settings(workspace.settings).plans
     try:
-        return shape_of(workspace, instance.get_dynamic_partitions(str(plans.name)))
+        return location_hash(workspace, instance.get_dynamic_partitions(str(plans.name)))
     except VdeError:
         return None
 
 
-def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
-    """Hash what decides which models, versions and waiting plans a location shows."""
+def location_hash(workspace: Workspace, plans: Sequence[str] = ()) -> str:
+    """Hash the models, versions and waiting plans that a location shows."""
     store = workspace.store
     expired = set(store.environments.expired())
     heads = [

@@ -1,6 +1,6 @@
-"""Reports, rows and links as Markdown, to be read like a good pull request.
+"""Reports, rows and links as Markdown, in the style of a good pull request.
 
-Metadata has 800 pixels of a screen of 1,400: columns are as wide as their longest word.
+Metadata is 800 pixels wide on a screen of 1,400: columns are as wide as their longest word.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vde_dagster.reports.markdown import (
 )
 
 MAX_INLINE = 950
-"""Characters of Markdown that Dagster's page shows in place; longer ones become a link."""
+"""Maximum length of Markdown that Dagster shows inline; longer texts become a link."""
 MOST_BREAKS = 5
 
 
 def report_markdown(report: Report, names: Names) -> str:
-    """Write a report: what breaks, warnings, work, then why, and what follows of it."""
+    """Format a report: breaking changes, warnings, work, then reasons and effects."""
     parts = [_title(report, names)]
     if report.breaks:
         parts.append(section_markdown(report.breaks))
@@ -37,20 +37,20 @@ def report_markdown(report: Report, names: Names) -> str:
         warnings = tuple(Row((Cell(warning),)) for warning in report.warnings)
         parts.append(section_markdown(Section(report.warnings_title, rows=warnings)))
     parts += map(section_markdown, report.work)
-    if told := [row for section in report.work for row in section.rows if row_markdown(row)]:
-        parts += ["### Why", *map(row_markdown, told[:MAX_ROWS]), *more_rows(len(told))]
+    if explained := [row for section in report.work for row in section.rows if row_markdown(row)]:
+        parts += ["### Why", *map(row_markdown, explained[:MAX_ROWS]), *more_rows(len(explained))]
     return "\n\n".join([*parts, *map(section_markdown, report.rest)])
 
 
 def short_markdown(report: Report, names: Names) -> str:
-    """Write a report so shortly that Dagster's page shows it at once, with the work that fits."""
+    """Format a report within the length that Dagster shows inline, with the work that fits."""
     parts = [_title(report, names)]
     if report.breaks:
         parts.append(section_markdown(report.breaks, MOST_BREAKS))
-    told = [(report.warnings_title, len(report.warnings))] if report.warnings else []
+    counts = [(report.warnings_title, len(report.warnings))] if report.warnings else []
     others = [section.heading for section in report.rest]
-    said = [*(f"{title}: {number}" for title, number in told), *report.short, *others]
-    parts.append("\n".join(f"- {literal(text)}" for text in said))
+    facts = [*(f"{title}: {number}" for title, number in counts), *report.short, *others]
+    parts.append("\n".join(f"- {literal(text)}" for text in facts))
     title = "\n\n".join(filter(None, parts))
     lines = "\n\n".join(map(section_markdown, report.work)).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
@@ -59,7 +59,7 @@ def short_markdown(report: Report, names: Names) -> str:
 
 
 def change_texts(report: Report) -> list[str]:
-    """Return what is said of each row whose text somebody edited."""
+    """Return the explanation of each row whose definition was edited."""
     return [row_markdown(row) for section in report.work for row in section.rows if row.diff]
 
 
@@ -73,12 +73,12 @@ def _title(report: Report, names: Names) -> str:
     )
     return (
         f"{title}\n\nPlan `{report.id}`, {report.facts}. "
-        f"Approve it by materialising {approve}, reject it by {reject}."
+        f"To approve it, materialize {approve}; to reject it, {reject}."
     )
 
 
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
-    """Write the rows of a section without its title; plans are links to their pages."""
+    """Format the rows of a section without its title; plans become links to their pages."""
     rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
     return "\n".join([plain_table(section.columns, rows), *more_rows(len(section.rows), most)])
 
@@ -92,7 +92,7 @@ def _linked(cell: Cell, names: Names) -> str:
 
 
 def partition_link(key: dg.AssetKey, partition: str, text: str) -> str:
-    """Return a Markdown link to a partition of an asset, on whichever address Dagster is opened."""
+    """Return a Markdown link to a partition of an asset, relative to Dagster's address."""
     prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")
     path = "/".join(quote(part, safe="") for part in key.path)
     return f"[{text}]({prefix}/assets/{path}?view=partitions&partition={quote(partition)})"

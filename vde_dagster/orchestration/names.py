@@ -1,4 +1,4 @@
-"""Names that Dagster shows and that other modules agree on."""
+"""Names that Dagster shows and that several modules share."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
-"""The dimension of versions; it sorts before `time`, which decides the page's first column."""
+"""Dimension of versions; it sorts before `time`, so it is the page's first column."""
 TIME = "time"
 
 POOL = "vde_spark"
-"""The same for every project: it is a machine that has room for one Spark session."""
+"""Shared by all projects, because a machine has room for one Spark session."""
 BREAKING_CHECK = "no_breaking_changes"
 QUERIES_CHECK = "queries_analyse"
 TESTS_CHECK = "unit_tests_pass"
 
 PUBLISHED = "published"
-"""Label on the page of a plan that was published: by whom, and when."""
+"""Metadata label on a published plan's page, with its publisher and time."""
 EVALUATION = "vde/evaluation"
-"""What an event of a plan, a check or an observation tells, by which it is known again."""
+"""Metadata key that identifies the evaluation in an event of a plan, check or observation."""
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"
@@ -34,22 +34,22 @@ PROJECT_TAG = "vde/project"
 
 
 OWN_SCHEMAS = frozenset({"vde", "exposure", "metric", "sync"})
-"""First parts of the keys of assets that are not models."""
+"""First key parts of assets that are not models."""
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_TAG = 63
 
 
 def safe_name(text: str) -> str:
-    """Return a text with every character that Dagster's names do not allow replaced by `_`."""
+    """Replace every character that Dagster's names do not allow by `_`."""
     return _INVALID.sub("_", text)
 
 
 def dagster_name(*parts: str) -> str:
     """Return a name that Dagster accepts; two different paths never share a name.
 
-    The parts are joined by `__`. A short hash of them follows where a character was replaced, or
-    where another path would be joined to the same name (`a__b.c` and `a.b__c`).
+    The parts are joined by `__`. A short hash of them follows if a character was replaced, or if
+    another path would be joined to the same name (`a__b.c` and `a.b__c`).
     """
     name = "__".join(map(safe_name, parts))
     is_ambiguous = len(parts) > 1 and any("__" in f"_{part}_" for part in parts)
@@ -59,7 +59,7 @@ def dagster_name(*parts: str) -> str:
 
 
 def dagster_tag(tag: str) -> str:
-    """Return a key of a tag that Dagster accepts; two different tags never share a key."""
+    """Return a tag key that Dagster accepts; two different tags never share a key."""
     key = _INVALID_TAG.sub("_", tag)
     if key == tag and 0 < len(tag) <= _LONGEST_TAG:
         return tag
@@ -67,10 +67,10 @@ def dagster_tag(tag: str) -> str:
 
 
 def dagster_owners(owners: Iterable[str | None]) -> list[str]:
-    """Return owners as Dagster accepts them: addresses, and teams for all other texts.
+    """Return owners in the form that Dagster accepts: addresses, and teams for all other texts.
 
-    `Data <data@example.com>` is the address in it, and a text with several addresses is each of
-    them. Dagster accepts ASCII addresses under a top-level domain of two to seven letters.
+    `Data <data@example.com>` yields its address, and a text with several addresses yields each.
+    Dagster accepts ASCII addresses under a top-level domain of two to seven letters.
     """
     found: dict[str, None] = {}
     for owner in owners:
@@ -88,56 +88,56 @@ def dagster_owners(owners: Iterable[str | None]) -> list[str]:
 
 
 _ADDRESS = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
-"""The addresses that `dagster._core.utils.is_valid_email` accepts."""
+"""Addresses that `dagster._core.utils.is_valid_email` accepts."""
 
 
-def known_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata without what is None."""
+def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove metadata entries whose value is None."""
     return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one project's assets, partitions, jobs, sensors, schedules and resources.
+    """Names of one project's assets, partitions, jobs, sensors, schedules and resources.
 
     Asset keys, ops and resources are unique in a code location, partitions and run tags in a whole
-    Dagster instance: the setting `dagster.prefix` tells projects apart that share one.
+    Dagster instance: the setting `dagster.prefix` distinguishes projects that share an instance.
     """
 
     prefix: str = ""
 
     @classmethod
-    def of(cls, settings: Settings) -> Names:
-        """Return the names that a project's settings ask for."""
+    def from_settings(cls, settings: Settings) -> Names:
+        """Return the names for a project's settings."""
         return cls(settings.dagster.prefix)
 
-    def of_asset(self, *path: str) -> dg.AssetKey:
+    def asset_key(self, *path: str) -> dg.AssetKey:
         """Return an asset key of the project, such as `schema / model`."""
         return dg.AssetKey([self.prefix, *path] if self.prefix else [*path])
 
     def named(self, name: str) -> str:
-        """Return the project's own form of a name of a job, op, sensor, group or resource."""
+        """Return a name of a job, op, sensor, group or resource with the project's prefix."""
         return f"{self.prefix}_{name}" if self.prefix else name
 
     @property
     def plan_key(self) -> dg.AssetKey:
         """The asset of plans."""
-        return self.of_asset("vde", "plan")
+        return self.asset_key("vde", "plan")
 
     @property
     def apply_key(self) -> dg.AssetKey:
         """The asset of approvals."""
-        return self.of_asset("vde", "apply")
+        return self.asset_key("vde", "apply")
 
     @property
     def reject_key(self) -> dg.AssetKey:
         """The asset of rejections."""
-        return self.of_asset("vde", "reject")
+        return self.asset_key("vde", "reject")
 
     @property
     def environment_key(self) -> dg.AssetKey:
         """The asset of environments."""
-        return self.of_asset("vde", "environment")
+        return self.asset_key("vde", "environment")
 
     @property
     def plans(self) -> dg.DynamicPartitionsDefinition:
@@ -146,7 +146,7 @@ class Names:
 
     @property
     def rejections(self) -> dg.DynamicPartitionsDefinition:
-        """The plans that can be rejected, and those that were, by their ids."""
+        """Plans that can be rejected or were rejected, by their ids."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_rejections"))
 
     @property
@@ -171,4 +171,4 @@ class Names:
 
 
 SHORT = Names()
-"""The names of a project that stands alone."""
+"""Names without a prefix, for a project with its own Dagster instance."""

@@ -1,6 +1,6 @@
-"""The project's Spark session for users' own assets, as a resource of dagster-pyspark."""
+"""Resource of dagster-pyspark with the project's Spark session, for users' own assets."""
 
-# Dagster reads the annotations of its resources, so they are not postponed here.
+# Dagster evaluates the annotations of resources, so they are not postponed here.
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,22 @@ from vde_dagster.orchestration.resource import WorkspaceResource
 
 
 class VdePySparkResource(LazyPySparkResource):
-    """A session beside those that models run in: same JVM, same Iceberg catalog, started late.
+    """Separate Spark session in the models' JVM, with the same Iceberg catalog, started on first
+    use.
 
-    What an asset sets in it (configuration, temporary views, the current catalog) is seen by
-    other assets of the run and by no model.
+    Settings that an asset makes in it (configuration, temporary views, the current catalog) affect
+    other assets of the run, but no model.
     """
 
     spark_config: dict[str, Any] = Field(
         default_factory=dict,
-        description="Left empty: the project's settings say how Spark is configured.",
+        description="Leave empty: the project's settings configure Spark.",
     )
     vde: WorkspaceResource
 
     @property
     def spark_session(self) -> Any:
-        """The session; the first use in a run starts Spark."""
+        """The session; its first use in a run starts Spark."""
         from vde_dagster.spark import SparkEngine
 
         engine = self.vde.get().engine()
@@ -36,15 +37,16 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The Spark context, of which a process has one and Spark Connect none."""
+        """The Spark context; a process has one, and Spark Connect does not have any."""
         from vde_dagster.spark.session.connect import is_remote
 
         session = self.spark_session
         if is_remote(session):
             raise UsageError(
-                "a session of Spark Connect has no SparkContext, so no RDDs",
-                hint="use spark_session and DataFrames, or a spark.master that is no sc://… with "
-                "warm = false under [tool.vde.spark]",
+                "a Spark Connect session has no SparkContext and no RDDs",
+                hint="use spark_session and DataFrames; or set spark.master to an address other "
+                "than "
+                "sc://… and warm = false under [tool.vde.spark]",
             )
         return session.sparkContext
 
@@ -52,7 +54,7 @@ class VdePySparkResource(LazyPySparkResource):
 def spark_config(project_root: str | Path) -> dict[str, str]:
     """Return the configuration of a Spark session that a project can join.
 
-    For a resource of your own: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
+    For your own resource: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
     """
     from vde_dagster.project.loading.loader import read_settings
     from vde_dagster.spark import SessionSettings

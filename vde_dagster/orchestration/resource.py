@@ -1,6 +1,6 @@
-"""The workspace as a Dagster resource: opened once a run, starting Spark only when needed."""
+"""Workspace as a Dagster resource: opened once per run; Spark starts only when needed."""
 
-# Dagster reads the annotations of its resources, so they are not postponed here.
+# Dagster evaluates the annotations of resources, so they are not postponed here.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.records import origin_of
+from vde_dagster.orchestration.events.records import run_origin
 
 _NOT_GIVEN: Any = None
 _LENT: dict[Path, Workspace] = {}
@@ -18,7 +18,7 @@ _LENT: dict[Path, Workspace] = {}
 
 @contextmanager
 def lend(workspace: Workspace) -> Iterator[None]:
-    """Let runs in this process use an open workspace, whose Spark session goes on after them."""
+    """Let runs in this process use an open workspace, whose Spark session stays open after them."""
     _LENT[workspace.root] = workspace
     try:
         yield
@@ -27,25 +27,25 @@ def lend(workspace: Workspace) -> Iterator[None]:
 
 
 class WorkspaceResource(dg.ConfigurableResource[Any]):
-    """Gives steps the project's workspace."""
+    """Resource that gives steps the project's workspace."""
 
-    project_root: str = Field(description="The project's folder, absolute.")
+    project_root: str = Field(description="Absolute path of the project's folder.")
     spark: dg.ResourceDependency[Any] = Field(
         default=_NOT_GIVEN,
-        description="A resource of dagster-pyspark whose session is joined; by default Spark is "
-        "started as the project's settings say.",
+        description="Resource of dagster-pyspark whose session is used; by default the project's "
+        "settings start Spark.",
     )
     _workspace: Any = PrivateAttr(default=None)
     _own: bool = PrivateAttr(default=False)
     _origin: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Note whose work this is: what a run does it tells Dagster itself."""
+        """Record the run as the origin of its work: the run writes its own events."""
         if context.run_id is not None and context.instance is not None:
-            self._origin = origin_of(context.instance, context.run_id)
+            self._origin = run_origin(context.instance, context.run_id)
 
     def get(self) -> Workspace:
-        """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
+        """Return the workspace; a run's first call opens it. No JVM starts yet."""
         if self._workspace is None:
             root, spark = Path(self.project_root).resolve(), self.spark
             join = None if spark is None else lambda: spark.spark_session
@@ -57,7 +57,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close what this run opened."""
+        """Close the workspace if this run opened it."""
         if self._workspace is not None:
             self._workspace.work_for("")
         if self._workspace is not None and self._own:
@@ -66,18 +66,18 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
 
 
 def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDefinition:
-    """Return the resource that is a `WorkspaceResource` in runs.
+    """Return the resource definition that yields a `WorkspaceResource` in runs.
 
-    The fields of a `ConfigurableResource` would stand in every form of the launchpad.
+    The fields of a `ConfigurableResource` would appear in every form of the launchpad.
 
     Args:
-        spark: The key of a resource of dagster-pyspark whose session is joined.
+        spark: Key of a resource of dagster-pyspark whose session is used.
     """
 
     @dg.resource(
         config_schema={},
         required_resource_keys={spark} if spark else set(),
-        description="The project: its files, its state, and Spark when that is needed.",
+        description="The project: its files, its state, and Spark when needed.",
     )
     def vde(context: dg.InitResourceContext) -> Iterator[WorkspaceResource]:
         joined = {"spark": getattr(context.resources, spark)} if spark else {}

@@ -17,7 +17,7 @@ import yaml
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration import local_ui
-from vde_dagster.orchestration.instance import made_for, workspace_file
+from vde_dagster.orchestration.instance import workspace_file, workspace_text
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.orchestration.servers import REPOSITORY, Dagster, free_port, wait_for
 from vde_dagster_tests.projects import ProjectFolder
@@ -132,7 +132,7 @@ def _lives(process: int) -> bool:
 
 
 def load_from(root: Path) -> dict[str, dict[str, str]]:
-    text = made_for(root)
+    text = workspace_text(root)
     assert text is not None
     (target,) = yaml.safe_load(text)["load_from"]
     assert isinstance(target, dict)
@@ -171,7 +171,7 @@ def test_what_the_project_says_of_its_code_locations_holds(
     file: str, text: str, template: ProjectFolder
 ) -> None:
     template.write(file, text)
-    assert made_for(template.root) is None
+    assert workspace_text(template.root) is None
 
 
 def test_a_workspace_file_of_the_project_is_the_one(
@@ -197,7 +197,7 @@ def test_a_folder_without_models_is_refused_and_left_as_it_is(tmp_path: Path, vd
 def test_a_missing_folder_is_refused(tmp_path: Path, vde: Vde) -> None:
     ended = vde("ui", "--project", tmp_path / "nowhere", "--json")
     assert ended.code == 2
-    assert "there is no folder" in ended.json["error"]["message"]
+    assert "nowhere does not exist" in ended.json["error"]["message"]
 
 
 def test_a_taken_port_is_named_with_what_to_do(template: ProjectFolder, vde: Vde) -> None:
@@ -207,7 +207,7 @@ def test_a_taken_port_is_named_with_what_to_do(template: ProjectFolder, vde: Vde
         port = other.getsockname()[1]
         ended = vde("ui", "--project", template.root, "--port", port)
     assert ended.code == 2
-    assert f"127.0.0.1:{port} cannot be used: Address already in use" in ended.err
+    assert f"the address 127.0.0.1:{port} is not available: Address already in use" in ended.err
     assert f"vde ui --port {port + 1}" in ended.err
 
 

@@ -17,7 +17,7 @@ from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.orchestration.events.fills import Filled, ServedModel, filled_event
-from vde_dagster.orchestration.events.provenance import ProjectionContext, inputs_of
+from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -150,7 +150,7 @@ def fill_by_itself(
         assert snapshot is not None
         assert table is not None
         served = ServedModel(snapshot, table, combination, ("prod",))
-        inputs = inputs_of(context, combination, snapshot, None)
+        inputs = input_tags(context, combination, snapshot, None)
         event = filled_event(context, served, filled, inputs)
     instance.report_runless_asset_event(event)
 

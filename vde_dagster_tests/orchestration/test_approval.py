@@ -21,7 +21,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import Launcher
-from vde_dagster.orchestration.events.consumer import tell_instance
+from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.plans import forget_past, require_proposed
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
@@ -160,8 +160,8 @@ def test_a_backfill_of_several_plans_approves_none_and_says_how(
     shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
 ) -> None:
     result = materialize(shop, instance, plan.id, SHORT.apply_key, tags={"dagster/backfill": "abc"})
-    assert "several plans were chosen at once" in refusal(result)
-    assert "choose one plan in the partitions of vde/apply" in refusal(result)
+    assert "nothing was done: the run selects several plans" in refusal(result)
+    assert "select one plan in the partitions of vde/apply" in refusal(result)
     assert (version(shop), status(shop, plan)) == (1, "planned")
 
 
@@ -188,7 +188,7 @@ def test_another_plans_id_in_the_config_approves_nothing(
 ) -> None:
     config = {"vde__apply": {"config": {"plan": "prod-other"}}}
     result = materialize(shop, instance, plan.id, SHORT.apply_key, config=config)
-    assert "the config's plan is prod-other" in refusal(result)
+    assert "the config names plan prod-other" in refusal(result)
     assert version(shop) == 1
 
 
@@ -250,7 +250,7 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     (plan_id,) = requested(first)
     with Workspace.open(shop.root) as workspace:
         workspace.plans.reject(plan_id, "not now", who="ben")
-        news = tell_instance(shop.root, instance, None, VdeTranslator(shop.root), LOG)
+        news = forward_outbox(shop.root, instance, None, VdeTranslator(shop.root), LOG)
     second = tick(shop, instance, first.cursor)
     assert requested(second) == []
     assert plan_id not in instance.get_dynamic_partitions(str(SHORT.plans.name))
@@ -258,7 +258,7 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     (event,) = rejections(instance)
     assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
     assert isinstance(evaluate(shop.root, second.cursor, instance), dg.SkipReason)
-    tell_instance(shop.root, instance, str(news), VdeTranslator(shop.root), LOG)
+    forward_outbox(shop.root, instance, str(news), VdeTranslator(shop.root), LOG)
     assert len(rejections(instance)) == 1
 
 
@@ -267,7 +267,7 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
     shop: ProjectFolder, instance: dg.DagsterInstance, looked: str
 ) -> None:
     def news(cursor: str | None) -> str | dg.SkipReason:
-        return tell_instance(shop.root, instance, cursor, VdeTranslator(shop.root), LOG)
+        return forward_outbox(shop.root, instance, cursor, VdeTranslator(shop.root), LOG)
 
     cursor = news(None) if looked == "before the plan" else None
     with Workspace.open(shop.root) as workspace:
@@ -330,7 +330,7 @@ def test_a_mistyped_environment_is_refused_until_it_is_said_to_be_meant(
 ) -> None:
     config: dict[str, object] = {"environment": "prdo"}
     said = refusal(run_job(shop, instance, job, config, op=op, raise_on_error=False))
-    assert "there is no environment 'prdo': did you mean 'prod'?" in said
+    assert "environment 'prdo' does not exist; did you mean 'prod'?" in said
     assert "create: true" in said
     assert run_job(shop, instance, job, {**config, "create": True}, op=op).success
 
@@ -368,7 +368,7 @@ def test_a_column_of_production_goes_in_one_click_only_with_accept_breaks(
 ) -> None:
     shop.edit(TOP, "revenue, customer, rank", "customer, rank")
     said = refusal(plan_and_apply(shop, instance, environment="prod"))
-    assert "was not applied, it breaks what is published: marts.top.revenue goes" in said
+    assert "was not applied because it breaks published columns: marts.top.revenue goes" in said
     assert "accept_breaks: true" in said
     assert version(shop) == 1
     assert plan_and_apply(shop, instance, environment="prod", accept_breaks=True).success
@@ -386,7 +386,7 @@ def test_a_column_of_another_environment_goes_unasked_unless_it_is_protected(
     result = plan_and_apply(shop, instance, environment="dev")
     assert result.success is not protected
     if protected:
-        assert "breaks what is published: marts.top.revenue goes" in refusal(result)
+        assert "breaks published columns: marts.top.revenue goes" in refusal(result)
 
 
 def test_the_main_job_asks_before_production_loses_a_column(
@@ -420,7 +420,7 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
     instance.add_dynamic_partitions(str(SHORT.plans.name), [made.id])
     config = {"vde__apply": {"config": {"who": "ben"}}}
     assert materialize(shop, instance, made.id, SHORT.apply_key, config=config).success
-    assert "No plan waits" in str(vde_definitions(shop.root).get_assets_def(SHORT.apply_key).specs)
+    assert "No plan awaits" in str(vde_definitions(shop.root).get_assets_def(SHORT.apply_key).specs)
     # The page of the plan says by whom and when it was published.
     (page,) = instance.fetch_materializations(SHORT.plan_key, limit=5).records
     assert page.asset_materialization is not None
@@ -438,7 +438,7 @@ def test_what_waits_is_listed_with_its_age_and_what_it_computes(shop: ProjectFol
     for minutes, age in ((1, "UTC; "), (36, ", 36 minutes old"), (150, ", 2 hours old")):
         read_at = plan.created_at + timedelta(minutes=minutes)
         text = waiting_plans(replace(catalog, live=replace(catalog.live, read_at=read_at)))
-        assert "**1 plan waits for an approval:**" in text
+        assert "**1 plan awaits approval:**" in text
         assert age in text
         assert "computes 1 model" in text
 
@@ -456,9 +456,9 @@ def test_who_launches_a_run_stands_in_the_environments_history(
 
 
 def test_what_the_sensor_applies_by_itself_is_the_authors_work(plan: Plan) -> None:
-    found = Launcher.of_run({"dagster/sensor_name": "vde_code_changes"}, "ben", plan)
+    found = Launcher.from_run({"dagster/sensor_name": "vde_code_changes"}, "ben", plan)
     assert found == Launcher("anna", verified=False, is_person=False)
-    assert Launcher.of_run({}, None, plan) == Launcher(None, verified=False, is_person=True)
+    assert Launcher.from_run({}, None, plan) == Launcher(None, verified=False, is_person=True)
 
 
 AUTOMATIONS = (
@@ -469,8 +469,8 @@ AUTOMATIONS = (
 @pytest.mark.parametrize("tag", AUTOMATIONS)
 def test_an_automation_is_no_person_whatever_its_run_says(plan: Plan, tag: str) -> None:
     tags = {f"dagster/{tag}": "x", "user": "carla@firm"}
-    assert not Launcher.of_run(tags, "ben", plan).is_person
-    assert Launcher.of_run(tags, "ben", plan).name in (None, "anna")
+    assert not Launcher.from_run(tags, "ben", plan).is_person
+    assert Launcher.from_run(tags, "ben", plan).name in (None, "anna")
 
 
 ASKED = """
@@ -535,10 +535,10 @@ def test_a_plan_that_claims_the_files_of_now_and_has_others_is_not_approved(
         claimed = Proposal(files and workspace.project.files_hash, "anna")
         workspace.store.plans.save(replace(made, proposal=claimed))
         forged = workspace.store.plans.load(made.id)
-        with pytest.raises(ConflictError, match=r"other definitions than the files: marts\.top"):
+        with pytest.raises(ConflictError, match=r"differs from the project files in marts\.top"):
             require_proposed(workspace, forged)
         without = {name: one for name, one in made.entries.items() if name.name != "top"}
-        with pytest.raises(ConflictError, match=r"other definitions than the files: marts\.top"):
+        with pytest.raises(ConflictError, match=r"differs from the project files in marts\.top"):
             require_proposed(workspace, replace(forged, entries=without))
         require_proposed(workspace, workspace.plan("prod", author="anna"))
 
@@ -560,9 +560,9 @@ def test_a_models_page_shows_what_is_published_first_and_the_pending_edit_as_a_d
     shop.edit(TOP, "AS place", "AS position")
     specs = {s.key: s for s in vde_definitions(shop.root).resolve_all_asset_specs()}
     text = str(specs[dg.AssetKey(["marts", "top"])].description)
-    published, edit = text.split("**The file says something else, which is not published:**")
+    published, edit = text.split("**The file has changes that are not published:**")
     assert "SELECT customer, revenue, rank()" in published
-    assert re.search(r"Snapshot `[0-9a-f]+` is shown by prod\.", published)
+    assert re.search(r"Snapshot `[0-9a-f]+` is published in prod\.", published)
     assert edit.startswith(" column place is renamed to position.")
     assert "-SELECT customer, revenue, rank()" in edit.replace("-    SELECT", "-SELECT")
     assert "+SELECT revenue, customer, rank()" in edit.replace("+    SELECT", "+SELECT")

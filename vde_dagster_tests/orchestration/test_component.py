@@ -83,7 +83,7 @@ def test_a_wrong_folder_is_one_clear_message(
         load(tmp_path, monkeypatch, project="nowhere")
     cause = raised.value.__cause__
     assert isinstance(cause, UsageError)
-    assert "there is no folder" in cause.message
+    assert "does not exist" in cause.message
     assert "set `project` in defs.yaml" in (cause.hint or "")
 
 

@@ -12,7 +12,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.markdown import report_markdown
 from vde_dagster.orchestration.names import BREAKING_CHECK, SHORT
-from vde_dagster.orchestration.pages.plan_page import asset_readers, breaking_check
+from vde_dagster.orchestration.pages.plan_page import breaking_check, readers_in_location
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import publish_shop
 from vde_dagster_tests.orchestration.conftest import load_catalog
@@ -128,7 +128,7 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
     with Workspace.open(shop.root) as workspace:
         plan = workspace.plan("prod")
     repository = vde_definitions(shop.root, assets=[letters]).get_repository_def()
-    readers = asset_readers(repository, load_catalog(shop), plan)
+    readers = readers_in_location(repository, load_catalog(shop), plan)
     said = "is renamed to turnover; read by marts.top (revenue, place), asset office/letters\n"
     text = report_markdown(plan_report(plan, {}, readers=readers), SHORT)
     assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"

@@ -75,11 +75,11 @@ def test_what_looks_like_a_mistake_is_a_list_of_the_plan_and_counted_in_its_summ
     assert plan.warnings
     report = plan_report(plan)
     text, short = report_markdown(report, SHORT), short_markdown(report, SHORT)
-    listed = text.split("### Looks like a mistake\n\n")[1].split("\n\n")[0].splitlines()
+    listed = text.split("### Likely mistakes\n\n")[1].split("\n\n")[0].splitlines()
     assert len(listed) == len(plan.warnings)
     assert listed[0].startswith("- models/last.sql:2:16: db.last: a comparison with NULL")
     assert listed[0].endswith("Hint: write … IS NULL")
-    assert f"- Looks like a mistake: {len(listed)}" in short.splitlines()
+    assert f"- Likely mistakes: {len(listed)}" in short.splitlines()
     clean = plan_report(replace(plan, warnings=()))
     assert "mistake" not in report_markdown(clean, SHORT)
     assert "mistake" not in short_markdown(clean, SHORT)
@@ -106,10 +106,10 @@ def test_what_breaks_is_a_list_of_its_own_in_the_summary(built: ProjectFolder) -
         "\n\n"
     )
     assert parts[1].startswith("Plan `")
-    assert parts[2] == "### Breaks what is published"
+    assert parts[2] == "### Breaking changes"
     assert parts[3].startswith("- ")
     assert "place" in parts[3]
-    assert parts[4].startswith("- Looks like a mistake: 1\n")
+    assert parts[4].startswith("- Likely mistakes: 1\n")
     assert parts[5].startswith("### Computes")
 
 

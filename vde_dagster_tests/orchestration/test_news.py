@@ -17,8 +17,8 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events import consumer
-from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, tell_instance
-from vde_dagster.orchestration.events.records import origin_of
+from vde_dagster.orchestration.events.consumer import OutboxCursor, OutboxForwarder, forward_outbox
+from vde_dagster.orchestration.events.records import run_origin
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
 from vde_dagster.orchestration.models.live import load_live
@@ -70,7 +70,7 @@ def tick(
 ) -> str | None:
     """Let the sensor look; return the new cursor, or None when nothing was new."""
     log = logging.getLogger("vde")
-    found = tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+    found = forward_outbox(folder.root, instance, cursor, VdeTranslator(folder.root), log)
     return found if isinstance(found, str) else None
 
 
@@ -264,7 +264,7 @@ def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
     cursor = must(tick(folder, instance))
     run = dg.DagsterRun(job_name="vde_apply_job", status=dg.DagsterRunStatus.STARTED)
     instance.add_run(run)
-    outside.work_for(origin_of(instance, run.run_id))
+    outside.work_for(run_origin(instance, run.run_id))
     plan = outside.plan("prod")
     instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     outside.apply(plan)
@@ -319,7 +319,7 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     assert reds(instance, "db/daily", [found.partition, "x"]) == {found.partition}
     (run,) = instance.get_runs()
     told = [entry.message for entry in instance.all_logs(run.run_id)]
-    assert any(said.startswith("applied elsewhere: applying it failed: ") for said in told)
+    assert any(said.startswith("applied outside this instance: applying it") for said in told)
     assert tick(folder, instance, cursor) is None
     assert len(instance.get_runs()) == 1
 
@@ -411,8 +411,8 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
         injector = FaultInjector(fault or Fault(), in_process=True)
         outside.store.database.effects = injector
         try:
-            teller = Teller(outside, instance, looks, logging.getLogger("vde"))
-            teller.tell_since(begin)
+            teller = OutboxForwarder(outside, instance, looks, logging.getLogger("vde"))
+            teller.forward_since(begin)
         except ProcessKilled:
             assert injector.fired
         finally:
@@ -443,11 +443,13 @@ def test_work_that_goes_beyond_a_ticks_time_is_gone_on_with(
     looks, cursor, ticks = VdeTranslator(folder.root), OutboxCursor(start.store, start.newest), 0
     while cursor.number < newest:
         log = logging.getLogger("vde")
-        cursor = Teller(outside, instance, looks, log, 0.0).tell_since(cursor)
+        cursor = OutboxForwarder(outside, instance, looks, log, 0.0).forward_since(cursor)
         ticks += 1
     assert ticks > 3
     with dg.DagsterInstance.ephemeral() as other:
-        Teller(outside, other, looks, log).tell_since(OutboxCursor(start.store, start.newest))
+        OutboxForwarder(outside, other, looks, log).forward_since(
+            OutboxCursor(start.store, start.newest)
+        )
         assert seen(other) == seen(instance)
 
 
@@ -498,5 +500,7 @@ def test_a_cursor_that_does_not_fit_means_to_compare_everything(
     old = {"nothing": None, "text": "abc"}.get(lost, json.dumps(values))
     again = must(tick(folder, instance, old))
     assert partitions_of(instance, "vde/environment") == {"prod", "dev"}
-    assert OutboxCursor.parse(again).number == outside.store.outbox.number().newest  # type: ignore[union-attr]
+    found = OutboxCursor.parse(again)
+    assert found is not None
+    assert found.number == outside.store.outbox.number().newest
     assert tick(folder, instance, again) is None

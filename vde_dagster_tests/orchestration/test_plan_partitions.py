@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import tell_instance
+from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate
-from vde_dagster.orchestration.location_refresh import shape_of
+from vde_dagster.orchestration.location_refresh import location_hash
 from vde_dagster.orchestration.models.live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
@@ -199,7 +199,7 @@ def test_a_plan_that_was_only_looked_at_waits_for_no_approval(
     instance.add_dynamic_partitions(str(SHORT.plans.name), [looked.id])
     with lend(workspace):
         job = run_job(folder, instance, "vde_apply_job", partition=looked.id, raise_on_error=False)
-    assert f"the plan {looked.id} was not made to be approved" in refusal(job)
+    assert f"plan {looked.id} was not proposed for approval" in refusal(job)
     assert forget_past(workspace, instance) == [looked.id]
 
 
@@ -208,7 +208,7 @@ def test_the_news_show_plans_of_the_command_line_that_were_proposed(
 ) -> None:
     def look(cursor: str | None) -> str:
         log = logging.getLogger("vde")
-        return str(tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log))
+        return str(forward_outbox(folder.root, instance, cursor, VdeTranslator(folder.root), log))
 
     cursor = look(None)
     workspace.plan("prod")
@@ -224,7 +224,7 @@ def test_a_plan_of_files_that_have_moved_on_is_refused_before_anybody_has_looked
     (plan_id,) = shown(instance)
     folder.edit(TOP, "max", "min")
     job = run_job(folder, instance, "vde_apply_job", partition=plan_id, raise_on_error=False)
-    assert f"the plan {plan_id} was made of other files than those of now" in refusal(job)
+    assert f"plan {plan_id} is outdated: project files changed after it was created" in refusal(job)
     assert workspace.store.environments.get("prod") is None
 
 
@@ -327,7 +327,10 @@ def test_a_plans_checks_wait_for_the_apply_and_say_so_where_it_does_not_end(
     found = list(plan_page.checks_by_spark(workspace, plan, SHORT.plan_key, queries=True))
     assert ran == ([False, False] if ends else [])
     assert [one.passed for one in found] == [ends, ends]
-    assert all(ends or "not asked beside an apply" in str(one.description) for one in found)
+    assert all(
+        ends or "Not checked, because a plan is being applied" in str(one.description)
+        for one in found
+    )
 
 
 def test_an_environment_that_is_dropped_leaves_the_page_at_once(
@@ -349,9 +352,9 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
     workspace.apply(workspace.plan("dev"))
     sync(workspace, instance)
     cursor = tick(folder.root, instance)
-    before = shape_of(workspace)
+    before = location_hash(workspace)
     workspace.environments.drop("dev")
-    assert shape_of(workspace) != before
+    assert location_hash(workspace) != before
     assert list(load_live(workspace, datetime.now(timezone.utc)).environments) == ["prod"]
     evaluate(folder.root, cursor, instance)
     assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]

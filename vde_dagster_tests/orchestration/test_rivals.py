@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.jobs.sensors import FORGOTTEN, rival_of
+from vde_dagster.orchestration.jobs.sensors import FORGOTTEN, find_name_conflict
 from vde_dagster_tests.orchestration.test_shown import FILES, tick
 from vde_dagster_tests.projects import ProjectFolder, copied_project
 
@@ -61,8 +61,8 @@ def test_a_prefix_settles_it(
     other.write("pyproject.toml", '[tool.vde.dagster]\nprefix = "sales"\n')
     with Workspace.open(other.root) as rival:
         for _ in range(2):
-            assert rival_of(instance, "a", workspace, NOW) is None
-            assert rival_of(instance, "b", rival, NOW) is None
+            assert find_name_conflict(instance, "a", workspace, NOW) is None
+            assert find_name_conflict(instance, "b", rival, NOW) is None
 
 
 def test_two_projects_of_one_prefix_are_told_too(
@@ -71,42 +71,42 @@ def test_two_projects_of_one_prefix_are_told_too(
     for folder in (one, other):
         folder.write("pyproject.toml", '[tool.vde.dagster]\nprefix = "sales"\n')
     with Workspace.open(one.root) as first, Workspace.open(other.root) as second:
-        assert rival_of(instance, "a", first, NOW) is None
-        assert "the prefix 'sales'" in str(rival_of(instance, "b", second, NOW))
+        assert find_name_conflict(instance, "a", first, NOW) is None
+        assert "the prefix 'sales'" in str(find_name_conflict(instance, "b", second, NOW))
 
 
 def test_locations_that_show_one_state_are_no_rivals(
     one: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
-    assert rival_of(instance, "a", workspace, NOW) is None
+    assert find_name_conflict(instance, "a", workspace, NOW) is None
     copied_project(one.root, tmp_path / "copy")
     with Workspace.open(tmp_path / "copy") as copy:
-        assert rival_of(instance, "b", copy, NOW) is None
+        assert find_name_conflict(instance, "b", copy, NOW) is None
 
 
 def test_a_location_that_shows_another_state_now_is_not_its_own_rival(
     workspace: Workspace, rival: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    assert rival_of(instance, "a", workspace, NOW) is None
-    assert rival_of(instance, "a", rival, NOW) is None
-    assert rival_of(instance, "a", rival, NOW + FORGOTTEN) is None
+    assert find_name_conflict(instance, "a", workspace, NOW) is None
+    assert find_name_conflict(instance, "a", rival, NOW) is None
+    assert find_name_conflict(instance, "a", rival, NOW + FORGOTTEN) is None
 
 
 def test_a_location_that_says_nothing_any_more_is_forgotten(
     workspace: Workspace, rival: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    assert rival_of(instance, "a", workspace, NOW) is None
+    assert find_name_conflict(instance, "a", workspace, NOW) is None
     just = NOW + FORGOTTEN - timedelta(seconds=1)
-    assert rival_of(instance, "b", rival, just) is not None
-    assert rival_of(instance, "b", rival, NOW + FORGOTTEN) is None
+    assert find_name_conflict(instance, "b", rival, just) is not None
+    assert find_name_conflict(instance, "b", rival, NOW + FORGOTTEN) is None
 
 
 def test_what_a_location_said_long_ago_is_said_again(
     workspace: Workspace, rival: Workspace, instance: dg.DagsterInstance
 ) -> None:
     for minute in range(40):
-        rival_of(instance, "a", workspace, NOW + timedelta(minutes=minute))
-    assert rival_of(instance, "b", rival, NOW + timedelta(minutes=41)) is not None
+        find_name_conflict(instance, "a", workspace, NOW + timedelta(minutes=minute))
+    assert find_name_conflict(instance, "b", rival, NOW + timedelta(minutes=41)) is not None
 
 
 @pytest.mark.parametrize("kept", ["", "nonsense", "[]"])
@@ -114,5 +114,5 @@ def test_what_cannot_be_read_is_written_anew(
     workspace: Workspace, rival: Workspace, instance: dg.DagsterInstance, kept: str
 ) -> None:
     instance.daemon_cursor_storage.set_cursor_values({"vde/named/": kept})
-    assert rival_of(instance, "a", workspace, NOW) is None
-    assert rival_of(instance, "b", rival, NOW) is not None
+    assert find_name_conflict(instance, "a", workspace, NOW) is None
+    assert find_name_conflict(instance, "b", rival, NOW) is not None

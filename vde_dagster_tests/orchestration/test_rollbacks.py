@@ -12,7 +12,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events import consumer
-from vde_dagster.orchestration.events.consumer import OutboxCursor, Teller, tell_instance
+from vde_dagster.orchestration.events.consumer import OutboxCursor, OutboxForwarder, forward_outbox
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.resource import lend
@@ -82,7 +82,7 @@ class Told:
     def tick(self) -> bool:
         """Let the sensor look; say whether something was new."""
         looks = VdeTranslator(self.folder.root)
-        found = tell_instance(self.folder.root, self.instance, self.cursor, looks, LOG)
+        found = forward_outbox(self.folder.root, self.instance, self.cursor, looks, LOG)
         if not isinstance(found, str):
             return False
         self.cursor = found
@@ -228,7 +228,9 @@ def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_nex
         injector = FaultInjector(fault or Fault(), in_process=True)
         outside.store.database.effects = injector
         try:
-            Teller(outside, instance, looks, LOG).tell_since(OutboxCursor(start.store, since))
+            OutboxForwarder(outside, instance, looks, LOG).forward_since(
+                OutboxCursor(start.store, since)
+            )
         except ProcessKilled:
             assert injector.fired
         finally:

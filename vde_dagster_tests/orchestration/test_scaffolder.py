@@ -63,7 +63,7 @@ def test_what_it_writes_is_the_projects_code_location(
 
 @pytest.mark.parametrize(
     ("project", "said"),
-    [("..", "there are no models in"), ("../nowhere", "there is no folder")],
+    [("..", "there are no models in"), ("../nowhere", "nowhere does not exist")],
 )
 def test_a_folder_without_models_is_refused_and_nothing_is_written(
     project: str, said: str, defs: Path

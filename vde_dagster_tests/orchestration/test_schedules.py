@@ -47,7 +47,7 @@ def test_a_tick_without_its_environment_is_skipped_and_says_what_to_do(
 ) -> None:
     said = tick(built, "vde_run_prod")
     assert isinstance(said, str)
-    assert "there is no environment 'prod' yet" in said
+    assert "environment 'prod' does not exist yet" in said
     assert "`vde apply prod`" in said
     assert "vde_plan_and_apply" in said
 
@@ -67,4 +67,4 @@ def test_a_tick_where_nothing_is_due_is_skipped_and_fills_no_page(built: Project
     with open_fake(built.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         workspace.apply(workspace.plans.due("prod"))
-    assert tick(built, "vde_run_prod") == "nothing is due in prod"
+    assert tick(built, "vde_run_prod") == "no intervals are due in prod"

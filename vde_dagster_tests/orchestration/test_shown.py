@@ -184,7 +184,7 @@ def test_a_load_that_fails_says_what_to_press_and_is_tried_a_few_times(
         said.append(found.skip_message)
     told = [text for text in said if "Press Reload" in text]
     assert len(told) == ATTEMPTS - 1, "at the first the webserver may not be up yet"
-    assert "'sales_team' again: ValueError: wrong." in told[0]
+    assert "'sales_team': ValueError: wrong." in told[0]
     assert "Code locations" in told[0]
     assert len(webserver.asked) == ATTEMPTS
 

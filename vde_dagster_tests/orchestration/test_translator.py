@@ -26,7 +26,7 @@ def test_key_group_kinds_owner_and_tags(days: ProjectFolder) -> None:
 
 def test_the_description_holds_the_text_and_the_fenced_source(days: ProjectFolder) -> None:
     text = spec_of(days, "marts.customers").description or ""
-    assert text.startswith("*No environment shows it yet.*\n\nOne row per customer\n")
+    assert text.startswith("*No environment contains it yet.*\n\nOne row per customer\n")
     assert "```sql\nMODEL (name marts.customers" in text
 
 

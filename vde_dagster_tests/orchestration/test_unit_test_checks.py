@@ -17,7 +17,7 @@ from vde_dagster.execution.unit_testing.test_report import MAX_ROWS, ToldTest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.checks import unit_test_names
-from vde_dagster.orchestration.events.consumer import tell_instance
+from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
@@ -60,7 +60,7 @@ def tell_all(
 ) -> str | dg.SkipReason:
     """Let the sensor look."""
     log = logging.getLogger("vde")
-    return tell_instance(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+    return forward_outbox(folder.root, instance, cursor, VdeTranslator(folder.root), log)
 
 
 def tick(folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""`vde janitor`, `clean`, `fsck`, `sync`, `export`, and the commands of `vde state`."""
+"""Commands of maintenance: `vde janitor`, `clean`, `fsck`, `sync`, `export`, and `vde state`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
     """Drop expired environments and unused tables.
 
-    A table is unused when no kept version of any environment shows it. Example:
-    vde janitor --dry-run
+    A table is unused if no kept version of any environment contains it. Example: vde janitor
+    --dry-run
     """
     from vde_dagster.cli.report_view import show_table
     from vde_dagster.reports.environments import janitor_section
@@ -34,9 +34,9 @@ def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> No
 
 @on_project
 def clean(workspace: Workspace, output: Output) -> None:
-    """Delete what is only remembered to be faster: .vde/cache.
+    """Delete the cache in .vde/cache.
 
-    State, tables and reports of failures stay. Example: vde clean --project shop
+    State, tables and failure reports stay. Example: vde clean --project shop
     """
     from vde_dagster.base.texts import count, size
     from vde_dagster.project.loading.cache import clean_caches
@@ -50,15 +50,15 @@ def clean(workspace: Workspace, output: Output) -> None:
 
 
 Deep = Annotated[
-    bool, typer.Option("--deep", help="Read the footers of data files, too; takes longer.")
+    bool, typer.Option("--deep", help="Also read the footers of data files; takes longer.")
 ]
 
 
 @on_project
 def fsck(workspace: Workspace, output: Output, deep: Deep = False) -> None:
-    """Look for missing and damaged files, lost views and tables, and say what to do.
+    """Check for missing and damaged files, lost views and tables, and suggest repairs.
 
-    Repairs nothing. The exit code is 1 when something is damaged. Example: vde fsck --deep
+    Repairs nothing. The exit code is 1 if something is damaged. Example: vde fsck --deep
     """
     findings = workspace.maintenance.fsck(deep=deep)
     rows = [(f.problem.replace("_", " "), f.subject, f.detail, f.advice) for f in findings]
@@ -66,7 +66,7 @@ def fsck(workspace: Workspace, output: Output, deep: Deep = False) -> None:
         {"findings": [finding.to_json() for finding in findings]},
         simple_table(("problem", "subject", "detail", "what to do"), rows)
         if findings
-        else "every pointer leads to its files, which are whole",
+        else "no problems: all referenced files exist and are complete",
     )
     if any(finding.is_damage for finding in findings):
         raise typer.Exit(1)
@@ -76,62 +76,62 @@ def fsck(workspace: Workspace, output: Output, deep: Deep = False) -> None:
 def sync(workspace: Workspace, output: Output) -> None:
     """Repair Dagster's record of the state store.
 
-    Dagster's sensor follows the state by itself; this compares everything. It works on the Dagster
-    instance in DAGSTER_HOME, or in the project's .dagster_home, and does nothing the second time.
+    Dagster's sensor follows the state automatically; this command compares everything. It uses the
+    Dagster instance in DAGSTER_HOME, or in the project's .dagster_home, and is idempotent.
 
     Example: vde sync
     """
-    from vde_dagster.orchestration.events.consumer import telling
+    from vde_dagster.orchestration.events.consumer import forwarding_lease
     from vde_dagster.orchestration.events.sync import sync as sync_instance
     from vde_dagster.orchestration.instance import open_instance
 
     with (
         open_instance(workspace.root) as instance,
-        telling(workspace.store, instance, wait_seconds=60),
+        forwarding_lease(workspace.store, instance, wait_seconds=60),
     ):
         report = sync_instance(workspace, instance)
     output.result(
         {name: number for name, number in asdict(report).items() if name != "complete"},
         f"written to Dagster: {report.materializations} materializations, "
         f"{report.environments} versions of environments, {report.checks} checks, "
-        f"{report.plans} pages of plans; {report.wiped} partitions shown as missing again"
+        f"{report.plans} plan pages; {report.wiped} partitions marked as missing"
         if not report.is_empty
         else "Dagster is up to date",
     )
 
 
 ExporterName = Annotated[
-    str, typer.Argument(metavar="EXPORTER", help="A plug-in; `vde info` lists those installed.")
+    str, typer.Argument(metavar="EXPORTER", help="A plug-in; `vde info` lists them.")
 ]
 
 
 @on_project
 def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None:
-    """Give an exporter, a plug-in, what the state has recorded since its last call.
+    """Send an exporter plug-in the records of the state since its last call.
 
-    Each call goes on where the last one ended. Example: vde export openlineage
+    Each call continues at the exporter's last record. Example: vde export openlineage
     """
     from vde_dagster.execution.maintenance import export as export_news
 
     done = export_news(workspace, exporter)
     if done.forgotten:
-        output.note(f"{done.forgotten} records were forgotten before '{exporter}' came for them")
+        output.note(f"{done.forgotten} records had expired before '{exporter}' read them")
     output.result(
         {"exporter": exporter, "news": done.records, "last": done.last, "missed": done.forgotten},
-        f"{exporter} took {done.records} records, up to number {done.last}",
+        f"{exporter} received {done.records} records, up to number {done.last}",
     )
 
 
 state = typer.Typer(cls=SentenceGroup, help="Move the state and the catalog between databases.")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The file, gzipped JSON lines.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file when it exists.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The file (gzipped JSON lines).")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 @state.command("export")
 @on_project
 def export_state(workspace: Workspace, output: Output, file: File, force: Force = False) -> None:
-    """Write state and catalog to one file; tables' data files stay where they are.
+    """Write state and catalog to a file; the tables' data files stay in place.
 
     Example: vde state export state.jsonl.gz
     """
@@ -142,7 +142,7 @@ def export_state(workspace: Workspace, output: Output, file: File, force: Force 
 @state.command("import")
 @on_project
 def import_state(workspace: Workspace, output: Output, file: File) -> None:
-    """Read a file of `export` into the project's state database, which must be empty.
+    """Load a file of `export` into the project's state database, which must be empty.
 
     Example: vde state import state.jsonl.gz
     """
@@ -155,18 +155,17 @@ def import_state(workspace: Workspace, output: Output, file: File) -> None:
 @state.command("use-warehouse")
 @on_project
 def use_warehouse(workspace: Workspace, output: Output) -> None:
-    """Let new tables lie in the warehouse of the settings from now on.
+    """Use the warehouse of the settings for new tables.
 
-    The state records its warehouse, and every command that changes something refuses another one.
-    Tables that exist stay where they are. Example: vde state use-warehouse
+    The state records its warehouse, and every command that changes something refuses another
+    warehouse. Existing tables stay in place. Example: vde state use-warehouse
     """
     store = workspace.store
     store.rights.require("publish", "change the warehouse")
     before, now = store.project.use_warehouse()
     output.result(
         {"before": before, "now": now},
-        f"the warehouse is {now}"
-        + (f", in place of {before}" if before not in (None, now) else ""),
+        f"the warehouse is {now}" + (f", previously {before}" if before not in (None, now) else ""),
     )
 
 

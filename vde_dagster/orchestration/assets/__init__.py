@@ -1,1 +1,1 @@
-"""The assets: one per model, and those by which plans are seen and approved."""
+"""Assets: one per model, and the control assets for viewing and approving plans."""

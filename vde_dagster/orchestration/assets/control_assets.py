@@ -1,4 +1,4 @@
-"""The assets by which work is seen and driven: plans, approvals, rejections, environments."""
+"""Control assets: plans, approvals, rejections and environments."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator
@@ -29,58 +29,62 @@ from vde_dagster.orchestration.names import (
 )
 from vde_dagster.orchestration.pages.plan_page import (
     checks_by_spark,
-    readers_of,
+    find_readers,
     rejection_metadata,
     waiting_plans,
 )
 
-_PLAN_TEXT = """What a change of the project will do, one partition a plan.
+_PLAN_TEXT = """Effects of a project change; each partition is one plan.
 
-The sensor makes a plan when a model file changes; the job `vde_new_plan` makes one for any
-environment. Read it here, then approve it by materialising the same partition of `vde/apply`, or
-reject it by that of `vde/reject`."""
+The sensor creates a plan when a model file changes; the job `vde_new_plan` creates one for any
+environment. Review the plan here. To approve it, materialize its partition of `vde/apply`; to
+reject it, materialize its partition of `vde/reject`."""
 
-_APPLY_TEXT = """Approved plans: materialise a plan's partition to compute, audit and publish it.
+_APPLY_TEXT = """Approved plans: materialize a plan's partition to compute, audit and publish it.
 
-Missing: awaits approval. Failed: materialise it again, it goes on where it stopped. A plan that
-can no longer be approved, because it was rejected, or its environment or the files moved on,
-disappears. Choose one plan by itself: materialised with other assets, none is approved."""
+A missing partition awaits approval. A failed partition resumes where it stopped when you
+materialize it again. A plan disappears when it can no longer be approved: it was rejected, or its
+environment or the files changed. Select one plan and no other assets: a run that materializes
+other assets too approves nothing."""
 
-_REJECT_TEXT = """Rejected plans: materialise a plan's partition by itself, and nobody can apply it.
+_REJECT_TEXT = """Rejected plans: materialize one plan's partition to prevent its application.
 
-The config takes a reason. The asset's events are the record: who rejected which plan, when, why.
-A plan that waits is missing here, one that was rejected filled; what was published disappears. A
-plan is not made again for the files of one that was rejected."""
+The config takes a reason. The events of this asset record who rejected which plan, when and why.
+Waiting plans are missing partitions, rejected plans are filled, published plans disappear. The
+sensor creates no new plan for the files of a rejected plan."""
 
-_ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
+_ENVIRONMENT_TEXT = """Tables that each environment serves; each partition is one environment.
 
-Every publication and rollback adds an event with the view → table map, and with what each version
-changed, definitions and data. The job `vde_rollback` takes a version from it."""
+Every publication and rollback adds an event with the view → table map and with the definitions
+and data that each version changed. Pass one of these versions to the job `vde_rollback`."""
 
 
 _LISTED = 50
-"""How many environments the asset's description links to."""
+"""Maximum number of environments that the asset's description links to."""
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset that shows stored plans, and mistakes in files of no known model."""
+    """Return the asset of stored plans, whose description lists errors in files of unknown
+    models.
+    """
     text = "\n\n".join(
         [
             waiting_plans(catalog),
             _PLAN_TEXT,
-            *(f"**A file is wrong now:** {error}" for error in catalog.live.errors),
+            *(f"**A file has an error:** {error}" for error in catalog.live.errors),
         ]
     )
     names = catalog.names
     checks = {
-        BREAKING_CHECK: "Warns when columns go or change their type, and when existing rows or "
-        "values change.",
-        TESTS_CHECK: "Fails when a unit test of what the plan changes does: an apply would publish "
-        "nothing.",
+        BREAKING_CHECK: "Warns when columns are removed or change their type, and when existing "
+        "rows "
+        "or values change.",
+        TESTS_CHECK: "Fails when a unit test of a changed model fails: applying the plan would "
+        "publish nothing.",
     }
     if check_queries:
-        said = "Fails when Spark cannot run a query or an audit that the plan changes."
-        checks[QUERIES_CHECK] = said
+        description = "Fails when Spark cannot run a query or an audit that the plan changes."
+        checks[QUERIES_CHECK] = description
 
     @dg.asset(
         key=names.plan_key,
@@ -88,29 +92,29 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         group_name=names.group,
         description=text,
         check_specs=[
-            dg.AssetCheckSpec(name, asset=names.plan_key, description=said)
-            for name, said in checks.items()
+            dg.AssetCheckSpec(name, asset=names.plan_key, description=description)
+            for name, description in checks.items()
         ],
         required_resource_keys={names.resource},
     )
     def vde__plan(context: dg.AssetExecutionContext) -> Iterator[Any]:
         with as_failure():
-            told = ProjectionContext.of_step(context, catalog)
-            plan = told.store.plans.load(context.partition_key)
-            breaking, page = page_events(told, plan, readers_of(context, catalog, plan))
+            projection = ProjectionContext.from_step(context, catalog)
+            plan = projection.store.plans.load(context.partition_key)
+            breaking, page = page_events(projection, plan, find_readers(context, catalog, plan))
             yield dg.MaterializeResult(
                 metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
             )
-            refresh_after(context, told.workspace)
+            refresh_after(context, projection.workspace)
             key = names.plan_key
-            for check in checks_by_spark(told.workspace, plan, key, queries=check_queries):
+            for check in checks_by_spark(projection.workspace, plan, key, queries=check_queries):
                 yield check_result(check)
 
     return vde__plan
 
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset whose materialisation applies a plan."""
+    """Return the asset whose materialization applies a plan."""
     names = catalog.names
 
     @dg.asset(
@@ -127,12 +131,12 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         if not decides(context, config.plan):
             return
         with as_failure():
-            told = ProjectionContext.of_step(context, catalog)
-            plan = told.store.plans.load(context.partition_key)
-            require_proposed(told.workspace, plan)
-            launcher = Launcher.of_run(context.run.tags, config.who, plan)
+            projection = ProjectionContext.from_step(context, catalog)
+            plan = projection.store.plans.load(context.partition_key)
+            require_proposed(projection.workspace, plan)
+            launcher = Launcher.from_run(context.run.tags, config.who, plan)
             _log_launcher(context, launcher, config.who)
-            yield from Work(context, told).apply(
+            yield from Work(context, projection).apply(
                 plan,
                 concurrency=config.concurrency,
                 who=launcher.name,
@@ -140,20 +144,20 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 verified=launcher.verified,
                 skip_tests=config.skip_tests,
             )
-            forget_past(told.workspace, context.instance)
-            refresh_after(context, told.workspace)
+            forget_past(projection.workspace, context.instance)
+            refresh_after(context, projection.workspace)
 
     return vde__apply
 
 
 def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset whose materialisation rejects a plan."""
+    """Return the asset whose materialization rejects a plan."""
     names = catalog.names
 
     @dg.asset(
         key=names.reject_key,
         partitions_def=names.rejections,
-        # A rejected plan has no partition of `vde/plan`, so by identity no backfill would begin.
+        # A rejected plan has no partition in `vde/plan`: an identity mapping would block backfills.
         deps=[dg.AssetDep(names.plan_key, partition_mapping=dg.AllPartitionMapping())],
         group_name=names.group,
         description=_REJECT_TEXT,
@@ -164,8 +168,8 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         if not decides(context, config.plan):
             return
         with as_failure():
-            workspace = ProjectionContext.of_step(context, catalog).workspace
-            launcher = Launcher.of_run(context.run.tags, config.who)
+            workspace = ProjectionContext.from_step(context, catalog).workspace
+            launcher = Launcher.from_run(context.run.tags, config.who)
             _log_launcher(context, launcher, config.who)
             record = workspace.plans.reject(
                 context.partition_key,
@@ -174,22 +178,24 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 verified=launcher.verified,
             )
             yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
-            # This very run works on it, so that it would be left for later.
+            # This run works on the plan, so the projector would skip the partition as busy.
             Reporter(workspace, context.instance).delete(names.plans, record.id)
 
     return vde__reject
 
 
 def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: str | None) -> None:
-    """Log by whom a plan is decided, and whether Dagster vouches for that."""
+    """Log the user who decided the plan, and whether Dagster verified the name."""
     if not launcher.is_person:
-        context.log.info("launched by a schedule or a sensor, which is not an approval")
+        context.log.info("launched by a schedule or a sensor: not an approval by a person")
     elif launcher.verified:
         context.log.info(f"decided by {launcher.name}, the user of this run")
     else:
         context.log.warning(f"decided by {launcher.name or 'the system user'}: not verified")
     if typed and typed != launcher.name:
-        context.log.warning(f"the config's `who` ({typed}) is ignored")
+        context.log.warning(
+            f"`who` ({typed}) in the config is ignored: the run has a verified user"
+        )
 
 
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
@@ -201,7 +207,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
         if environment.frozen is not None:
             what = f"frozen {environment.frozen}"
         elif environment.held:
-            what += f", {count(len(environment.held), 'table')} as before"
+            what += f", {count(len(environment.held), 'table')} kept at an earlier commit"
         lines.append(f"- {partition_link(key, name, name)}: {what}")
     shown = dict.fromkeys(name for one in live.environments.values() for name in one.entries)
     return dg.AssetSpec(
@@ -218,7 +224,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """Return an evaluation as the result of a step."""
+    """Convert an evaluation to the result of a step."""
     return dg.AssetCheckResult(
         asset_key=evaluation.asset_key,
         check_name=evaluation.check_name,
@@ -230,17 +236,18 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Say whether a step's run is a decision about the plan of its partition.
+    """Check whether a step's run decides about the plan of its partition.
 
-    It is when the plan's id stands in its config, or when the plan was chosen by itself: this
-    asset, one partition, nothing else. What a bulk materialisation brings along is left alone.
+    A run decides when its config names the plan's id, or when it materializes one partition of this
+    asset and nothing else. A bulk materialization decides nothing about the plans it includes.
     """
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:
             raise dg.Failure(
-                f"the config's plan is {plan_id}, the partition {', '.join(chosen)}: "
-                "nothing was done",
+                f"nothing was done: the config names plan {plan_id}, but the run materializes "
+                "partition "
+                f"{', '.join(chosen)}",
                 allow_retries=False,
             )
         return True
@@ -252,13 +259,15 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
         backfill = context.instance.get_backfill(backfill_id)
         beside = set(backfill.asset_selection or ()) - {context.asset_key} if backfill else beside
     shown = context.asset_key.to_user_string()
-    how = f"choose one plan in the partitions of {shown}, or give its id as `plan` in the config"
+    how = f"select one plan in the partitions of {shown}, or set `plan` in the config to its id"
     if not beside:
         raise dg.Failure(
-            f"several plans were chosen at once, nothing was done for {', '.join(chosen)}: {how}",
+            f"nothing was done: the run selects several plans ({', '.join(chosen)}). To decide, "
+            f"{how}",
             allow_retries=False,
         )
     context.log.warning(
-        f"{shown} was materialised with other assets, which decides about no plan: {how}"
+        f"{shown} was materialized together with other assets, so nothing was decided. To decide, "
+        f"{how}"
     )
     return False

@@ -1,6 +1,8 @@
-"""One asset per model, filled from its page, a backfill or the lineage; and checks alone."""
+"""Assets of models, filled from the asset page, a backfill or the lineage; and checks without
+assets.
+"""
 
-# Dagster reads the annotations of its functions, so they are not postponed here.
+# Dagster evaluates the annotations of functions, so they are not postponed here.
 import warnings
 from collections.abc import Iterator, Set
 from datetime import datetime, timezone
@@ -22,7 +24,7 @@ from vde_dagster.orchestration.events.checks import (
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
     data_version,
-    inputs_of,
+    input_tags,
     provenance_tags,
 )
 from vde_dagster.orchestration.models.catalog import (
@@ -74,16 +76,16 @@ def model_specs(
         )
         if virtual_views and model.snapshot.is_virtual:
             with warnings.catch_warnings():
-                # Virtual assets are a preview in Dagster; who asks for them was told so.
+                # Virtual assets are a preview feature of Dagster, which the setting's docs mention.
                 warnings.simplefilter("ignore")
                 out[name] = out[name].replace_attributes(is_virtual=True)
     return out
 
 
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
-    """Return a model's asset, which can be materialised where there is data to fill.
+    """Return a model's asset; its materialization fills the model's partitions.
 
-    Dagster's decorators would read a signature for each of a thousand models, which takes seconds.
+    Dagster's decorators would inspect a signature per model: seconds for a thousand models.
     """
     if spec.partitions_def is None:
         return spec
@@ -95,20 +97,20 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
         chosen = {key.name for key in context.selected_asset_check_keys}
         with as_failure():
-            told = ProjectionContext.of_step(context, catalog)
+            projection = ProjectionContext.from_step(context, catalog)
             if spec.key not in context.selected_asset_keys:
-                yield from execute_checks(told, name, chosen)
+                yield from execute_checks(projection, name, chosen)
                 return
             config = FillConfig(**context.op_execution_context.op_config)
-            yield from fill_model(context, config, told, name)
-        # What blocks was audited before the publication: what comes after need not wait for it.
+            yield from fill_model(context, config, projection, name)
+        # Blocking audits ran before the publication, so downstream assets need not wait for checks.
         yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
     operation = dg.OpDefinition(
         compute_fn=compute,
         name=_operation(spec.key),
         ins=dict.fromkeys(inputs, _IN),
-        # Audits run with the fills that they check, unit tests with plans, and either by itself.
+        # Audits run with the fills that they check, unit tests with plans; both also run alone.
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
         config_schema=_CONFIG,
         required_resource_keys={catalog.names.resource},
@@ -126,7 +128,9 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return the name of an asset's op; a key of one part may be a keyword of Dagster (`type`)."""
+    """Return the name of an asset's op; a one-part key may be a reserved word of Dagster
+    (`type`).
+    """
     name = dagster_name(*key.path)
     return name if len(key.path) > 1 else f"__{name}"
 
@@ -141,21 +145,21 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext,
     config: FillConfig,
-    told: ProjectionContext,
+    projection: ProjectionContext,
     name: ModelName,
 ) -> Iterator[Any]:
-    """Fill the partitions that a run asks for.
+    """Fill the partitions that a run selects.
 
-    The work is that of the version's stored definition, whatever the files say now, and the
-    event carries the version's own code version: Dagster would write the working copy's.
+    The fill uses the version's stored definition, even when the files have changed since. Its event
+    carries that version's code version: Dagster would write the code version of the working copy.
     """
-    catalog = told.catalog
+    catalog = projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
     wanted = requested(partitions, context.partition_keys)
     if len(wanted) != 1:
         raise dg.Failure(
-            f"a run fills one version of {name}, this one asks for {', '.join(wanted)}",
+            f"a run fills one version of {name}, but this run selects {', '.join(wanted)}",
             allow_retries=False,
         )
     key, intervals = next(iter(wanted.items()))
@@ -165,25 +169,25 @@ def fill_model(
             f"no environment shows version {key} of {name}: apply the plan that introduces it",
             allow_retries=False,
         )
-    combination = told.combination(catalog.live.environments[version.environments[0]])
-    pointer = told.newest_record() if version.table else None
+    combination = projection.combination(catalog.live.environments[version.environments[0]])
+    pointer = projection.newest_record() if version.table else None
     snapshot = combination.served[name][0]
     commit = None
     facts: dict[str, Any] = {"vde/version": key}
     if version.table is None:
-        context.log.info(f"{name} is a view: its parents' rows show at once")
+        context.log.info(f"{name} is a view: it needs no fill")
     else:
         _check_parents(catalog, combination, name, intervals)
-        work = Work(context, told, skip=catalog.key(name))
+        work = Work(context, projection, skip=catalog.key(name))
         restate = not config.only_missing
         yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
-        _check_filled(told.store, version, intervals)
-        said = ("vde/iceberg_snapshot_id", "vde/preview")
-        for event in work.left_out:  # the newest comes last
-            facts |= {fact: event.metadata[fact] for fact in said if fact in event.metadata}
-        if said[0] in facts:
-            commit = int(str(facts[said[0]].value))
-    inputs = inputs_of(told, combination, snapshot, pointer)
+        _check_filled(projection.store, version, intervals)
+        copied = ("vde/iceberg_snapshot_id", "vde/preview")
+        for event in work.left_out:  # oldest first
+            facts |= {fact: event.metadata[fact] for fact in copied if fact in event.metadata}
+        if copied[0] in facts:
+            commit = int(str(facts[copied[0]].value))
+    inputs = input_tags(projection, combination, snapshot, pointer)
     tags = provenance_tags(key, data_version(key, commit), inputs)
     yield dg.MaterializeResult(metadata=facts, tags={**tags, VERSION_TAG: key})
 
@@ -191,7 +195,7 @@ def fill_model(
 def _check_parents(
     catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
-    """Refuse ranges for which a parent holds no data yet: they would be recorded and stay wrong."""
+    """Refuse ranges that a parent has not filled yet: the fill would record incomplete rows."""
     for parent in combination.served[name][0].parents:
         known, table = combination.served[parent]
         if not known.is_incremental or table is None:
@@ -202,29 +206,30 @@ def _check_parents(
         left = needed - table.available
         if left:
             raise dg.Failure(
-                f"{name} reads {parent}, which holds no data for {spans(left)} yet: fill it first",
+                f"{name} cannot be filled: its parent {parent} has no data for {spans(left)} yet. "
+                f"Materialize {parent} first",
                 allow_retries=False,
             )
 
 
 def _check_filled(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> None:
-    """Fail rather than show partitions as filled whose parents' data is not there yet."""
+    """Fail if a requested range stayed empty because it is not due or its parents lack data."""
     assert version.table is not None
     table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
     if left:
         raise dg.Failure(
-            f"{version.snapshot.name}: {', '.join(left[:5])} cannot be filled yet: "
-            "its parents' data is missing there, or it is not due",
+            f"{version.snapshot.name} cannot be filled for {', '.join(left[:5])} yet: "
+            "data of its parents is missing, or the range is not due",
             allow_retries=False,
         )
 
 
 def execute_checks(
-    told: ProjectionContext, name: ModelName, chosen: Set[str]
+    projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Run a model's checks of the chosen names, and yield what they found."""
-    for evaluation in (*_audits(told, name, chosen), *_unit_tests(told, name, chosen)):
+    """Run a model's checks of the chosen names, and yield their results."""
+    for evaluation in (*_audits(projection, name, chosen), *_unit_tests(projection, name, chosen)):
         yield check_result(evaluation)
 
 
@@ -234,22 +239,22 @@ def audit_checks(
     """Yield the check of each audit of a model."""
     names = check_names(model.audits)
     for audit in model.audits:
-        said = "rows that fail it stop the publication" if audit.blocking else "warns"
+        effect = "failing rows block the publication" if audit.blocking else "warns"
         yield dg.AssetCheckSpec(
             names[audit.label],
             asset=asset,
             additional_deps=[catalog.key(one) for one in audit.reads if one != model.name],
             blocking=audit.blocking,
-            description=f"`{audit.label}`: {said}",
+            description=f"`{audit.label}`: {effect}",
         )
 
 
 def checks_alone(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model that is never materialised.
+    """Return the checks of a model that is never materialized.
 
-    Unit tests are those of any model, audits those of what has no table of its own to fill.
+    Unit tests belong to any model; audits here belong only to models without a table.
     """
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
@@ -268,40 +273,40 @@ def checks_alone(
     def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
         with as_failure():
-            yield from execute_checks(ProjectionContext.of_step(context, catalog), name, chosen)
+            yield from execute_checks(ProjectionContext.from_step(context, catalog), name, chosen)
 
     return steps
 
 
 def _audits(
-    told: ProjectionContext, name: ModelName, chosen: Set[str]
+    projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Audit what the environment shows whose status the checks have: production, if it can."""
-    live = told.catalog.live.environments.values()
+    """Audit the model in production, or in the first environment that has it."""
+    live = projection.catalog.live.environments.values()
     found = sorted((one.name for one in live if name in one.entries), key=production_first)
-    environment = told.store.environments.get(found[0]) if found else None
+    environment = projection.store.environments.get(found[0]) if found else None
     if environment is None or name not in environment.entries:
-        told.log.warning(f"no environment shows {name}: there is nothing to audit")
+        projection.log.warning(f"nothing to audit: no environment contains {name}")
         return
-    snapshot = told.combination(environment).definition(name)
+    snapshot = projection.combination(environment).definition(name)
     checks = check_names(snapshot.model.audits) if snapshot is not None else {}
     labels = {label for label, check in checks.items() if check in chosen}
     if labels:
-        audit = told.workspace.environments.audit
+        audit = projection.workspace.environments.audit
         report = audit(environment.name, select=[str(name)], labels=labels)
-        for event in AuditEvents(told).alone(report.run.id, environment):
+        for event in AuditEvents(projection).audited_alone(report.run.id, environment):
             if isinstance(event, dg.AssetCheckEvaluation):
                 yield event
 
 
 def _unit_tests(
-    told: ProjectionContext, name: ModelName, chosen: Set[str]
+    projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     from vde_dagster.execution.unit_testing.run_test import run_test
 
     if not any(check.startswith("test_") for check in chosen):
-        return  # an audit of what is published asks no file
-    workspace = told.workspace
+        return  # audits of published tables read no project files
+    workspace = projection.workspace
     tests = [test for test in workspace.project.tests if test.model == name]
     snapshots = workspace.snapshots() if tests else {}
     known = unit_test_names(snapshots[name].model, tests) if tests else {}
@@ -310,4 +315,4 @@ def _unit_tests(
             test = with_variables(test, workspace.root, workspace.project.models)
             result = run_test(test, snapshots, workspace.engine())
             ended = ToldTest.of(snapshots[name], result)
-            yield unit_test_evaluation(told.catalog, ended, snapshots[name])
+            yield unit_test_evaluation(projection.catalog, ended, snapshots[name])

@@ -1,14 +1,14 @@
-"""Events in Dagster: records of the state's outbox, one projector, and its three callers.
+"""Events in Dagster, projected from the records of the state's outbox.
 
-Whoever changes the state writes records to its outbox in the same transaction: plans, rejections,
+Every change of the state writes records to its outbox in the same transaction: plans, rejections,
 failures, fills, publications (applies, rollbacks, frozen environments), audits and unit tests.
-`projector` makes of each what Dagster stores: events (`fills`, `publication`, `checks`,
-`plans`), partitions that come or go, partitions that turn red.
+`projector` turns each record into events (`fills`, `publication`, `checks`, `plans`), partitions to
+add or delete, and partitions to mark as failed. It has three callers:
 
-- A run tells what it has recorded itself, as it goes on and into its own step (`applying`).
-- The sensor is a consumer with a cursor, beside exporters (`consumer`): it tells the records of
-  everybody else, and of runs that did not end well, each unless Dagster has it (`records`).
+- A run writes the events of its own records, in its own step, while it works (`applying`).
+- The sensor is a consumer with a cursor, like exporters (`consumer`). It writes the records of
+  other processes and of runs that did not succeed, unless Dagster has them already (`records`).
 - `vde sync`, and a sensor without a cursor, compare everything (`sync`).
 
-Every event says of what it was made (`provenance`), by which staleness is exact.
+Every event lists its inputs (`provenance`), which makes Dagster's staleness exact.
 """

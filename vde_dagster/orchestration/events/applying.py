@@ -1,10 +1,10 @@
-"""Work of a run, told from inside it: applies, fills, rollbacks, each in its run's own events.
+"""Work of a run, such as an apply, a fill or a rollback, with its events written by the run itself.
 
-The run reads from the state's outbox what is recorded of its work, and hands the projector's events
-to its step, so that its page shows them.
+The run reads the outbox records of its own work and yields the projector's events in its step, so
+that the run's page shows them.
 
-Dagster's log and its interrupts belong to the main thread; Spark must be started off it, since
-PySpark replaces the SIGINT handler of whichever process starts it from its main thread.
+Dagster's log and its interrupts belong to the main thread; Spark must start in another thread,
+because PySpark replaces the SIGINT handler of a process that starts it from the main thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.names import known_facts
+from vde_dagster.orchestration.names import without_nones
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
@@ -72,7 +72,7 @@ from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 RECORDED = (IntervalFilled, Published)
-"""Behind which the outbox may hold something new."""
+"""Apply events after which the outbox may hold new records."""
 
 
 _AUTOMATION = (
@@ -83,10 +83,10 @@ _AUTOMATION = (
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """The person or the automation that launched a run.
+    """Person or automation that launched a run.
 
     Args:
-        name: The name for the history; None for the system user.
+        name: Name for the history; None for the system user.
         verified: Whether Dagster vouches for the name, by the run's tag `user`.
         is_person: Whether a person launched the run, so that it can approve.
     """
@@ -96,14 +96,14 @@ class Launcher:
     is_person: bool
 
     @classmethod
-    def of_run(
+    def from_run(
         cls, tags: Mapping[str, str], typed: str | None = None, plan: Plan | None = None
     ) -> Launcher:
         """Identify the launcher of a run by its tags.
 
         Args:
-            typed: The name in the form's config, which anybody can type.
-            plan: The plan to apply: what an automation applies is its author's work.
+            typed: Name in the form's config, which anyone can type.
+            plan: Plan to apply; if a sensor launched the run, its author counts as the launcher.
         """
         if any(tag in tags for tag in _AUTOMATION):
             proposal = plan.proposal if plan is not None and SENSOR_NAME_TAG in tags else None
@@ -121,58 +121,60 @@ class Work:
     """Work of the execution layer in a step of a run.
 
     Args:
-        skip: An asset whose materialisations the step itself yields.
+        skip: Asset whose materializations the step itself yields.
     """
 
     context: StepContext
-    told: ProjectionContext
+    projection: ProjectionContext
     skip: dg.AssetKey | None = None
 
     def __post_init__(self) -> None:
-        self.workspace, self.names = self.told.workspace, self.told.names
+        self.workspace, self.names = self.projection.workspace, self.projection.names
         store = self.workspace.store
-        self.projector = Projector(self.told, store.database.clock.now())
-        self.reporter = Reporter(self.workspace, self.told.instance)
+        self.projector = Projector(self.projection, store.database.clock.now())
+        self.reporter = Reporter(self.workspace, self.projection.instance)
         self.left_out: list[dg.AssetMaterialization] = []
         self._number = store.outbox.number().newest
-        # The run before a retry may have been killed a moment ago; its lease ends by itself.
+        # The run before a retry may have been killed just now: wait until its lease expires.
         is_retry = self.context.run.parent_run_id is not None
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events as the work goes on.
+        """Apply a plan, yielding Dagster's events during the work.
 
         Args:
-            options: As `Workspace.apply` has them: `concurrency`, `who`, `skip_tests`.
+            options: Options of `Workspace.apply`: `concurrency`, `who`, `skip_tests`.
         """
         result = yield from self._stream(lambda: plan, plan.id, **options)
-        if not result.published:  # it was before, by a run that may have died behind it
-            approved = applied_event(self.told, plan, result.environment)
+        if not result.published:  # an earlier run published it and may have died before its event
+            approved = applied_event(self.projection, plan, result.environment)
             yield from passing_events(self.reporter.effects, [approved])
 
     def fill(
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
     ) -> Iterator[AssetEvent]:
-        """Fill ranges of a version, yielding the same events."""
+        """Fill ranges of a version, yielding Dagster's events during the work."""
         backfill = self.workspace.plans.backfill
         yield from self._stream(lambda: backfill(snapshot_id, intervals, restate=restate))
 
-    def tell(self) -> Iterator[AssetEvent]:
-        """Yield what Dagster is to store of what the run has recorded since the last time."""
+    def new_events(self) -> Iterator[AssetEvent]:
+        """Yield the events of records that the run has written since the last call."""
         store = self.workspace.store
         newest = store.outbox.number().newest
         for record in store.outbox.by(store.database.origin, self._number, newest):
-            for told in self.projector.project(record, is_own=True):
-                if isinstance(told, FailedWork):
-                    self.reporter.turn_red(self.context.run, told.partitions)
-                elif isinstance(told, NewPartition | ForgottenAsset):
-                    self.reporter.report(told)
-                elif not isinstance(told, dg.AssetMaterialization):
-                    yield from passing_events(self.reporter.effects, [told])
-                elif told.asset_key == self.skip:
-                    self.left_out.append(told)
+            for projected in self.projector.project(record, is_own=True):
+                if isinstance(projected, FailedWork):
+                    self.reporter.turn_red(self.context.run, projected.partitions)
+                elif isinstance(projected, NewPartition | ForgottenAsset):
+                    self.reporter.report(projected)
+                elif not isinstance(projected, dg.AssetMaterialization):
+                    yield from passing_events(self.reporter.effects, [projected])
+                elif projected.asset_key == self.skip:
+                    self.left_out.append(projected)
                 else:
-                    yield from passing_events(self.reporter.effects, self.reporter.untold(told))
+                    yield from passing_events(
+                        self.reporter.effects, self.reporter.missing_events(projected)
+                    )
             self._number = record.number
 
     def _stream(
@@ -194,7 +196,7 @@ class Work:
                     watcher(event)
                 if isinstance(event, ApplyStarted):
                     plan_id = event.plan.id
-                    # From now on the versions that the plan builds are listed.
+                    # The location now lists the versions that the plan builds.
                     refresh_after(self.context, self.workspace)
                 elif isinstance(event, ModelStarted) and plan_id is not None:
                     self.projector.begin(plan_id, event.table.id)
@@ -203,16 +205,16 @@ class Work:
                     self.projector.preview = view_preview(self.workspace, self.context.log, name)
                 log_event(self.context.log, event)
                 if isinstance(event, RECORDED):
-                    yield from self.tell()
+                    yield from self.new_events()
         except VdeError:
-            yield from self.tell()
+            yield from self.new_events()
             raise
-        yield from self.tell()
+        yield from self.new_events()
         return result.result()
 
 
 def log_event(log: dg.DagsterLogManager, event: Event) -> None:
-    """Say an event of an apply in a run's log."""
+    """Log an event of an apply in a run's log."""
     match event:
         case ApplyStarted(plan=plan):
             log.info(
@@ -268,12 +270,12 @@ STOP_SECONDS = 120.0
 def stream_events(
     work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
 ) -> Iterator[Event]:
-    """Run work in a thread; yield its events in the calling thread, and raise what it raised.
+    """Run work in a thread; yield its events in the calling thread, and raise its error there.
 
     Args:
         work: Called in a thread with a function that takes events.
-        cancel: Called in this thread when it is interrupted, until the work has ended.
-        result: Gets what the work returns.
+        cancel: Called in this thread after an interrupt, repeatedly until the work has ended.
+        result: Receives the return value of `work`.
     """
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
@@ -300,7 +302,7 @@ def stream_events(
                 yield event
     finally:
         if not finished:
-            # It may not yet have begun what is to be cancelled, so it is asked again and again.
+            # The work may not have begun yet, so `cancel` is called repeatedly.
             deadline = time.monotonic() + STOP_SECONDS
             while thread.is_alive() and time.monotonic() < deadline:
                 cancel()
@@ -313,7 +315,7 @@ _WATCHERS: list[Callable[[Event], None]] = []
 
 @contextmanager
 def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
-    """Call a function with every event of the applies that this process does meanwhile."""
+    """Call a function with every event of the applies in this process while the block runs."""
     _WATCHERS.append(watcher)
     try:
         yield
@@ -322,12 +324,14 @@ def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
 
 
 _FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
-"""What fails the same way when it is tried again, and whose message says it all."""
+"""Errors that fail again on a retry and whose messages need no traceback."""
 
 
 @contextmanager
 def as_failure() -> Iterator[None]:
-    """Turn an error that the user can act on into a failure that says what to do."""
+    """Convert an error that the user can act on to a failure whose description includes the
+    hint.
+    """
     try:
         yield
     except VdeError as error:
@@ -338,10 +342,10 @@ def as_failure() -> Iterator[None]:
             "vde/hint": error.hint or None,
             "vde/location": error.location and str(error.location),
         }
-        # As on the command line, what to do next has a line of its own.
+        # The hint has its own line, as on the command line.
         text = error.text("\nhint: ")
         cause = None if final else error
-        raise dg.Failure(text, metadata=known_facts(facts), allow_retries=not final) from cause
+        raise dg.Failure(text, metadata=without_nones(facts), allow_retries=not final) from cause
 
 
 def _failure_metadata(error: ExecutionError) -> dict[str, Any]:

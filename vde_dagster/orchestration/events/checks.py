@@ -1,12 +1,12 @@
-"""Audits and unit tests as asset checks of what is published, and as observations of the rest.
+"""Audits and unit tests: asset checks for published versions, observations for other versions.
 
-Dagster keeps one status of a check per asset, the latest. So a check is evaluated once a
-publication, over all rows that the model then shows, and when something is audited again. Failing
-rows of a day stay failing when the next day passes.
+Dagster keeps one status of a check per asset, the latest. So a check is evaluated once per
+publication, over all rows that the model then contains, and after every later audit. Failing rows
+of one day keep the check failing when the next day passes.
 
-The status is that of the published model: production's, or of a model that production does not
-have, what was published last. What another environment shows, and what a plan found that was not
-published, is an observation of the version's partition.
+The status belongs to the published model: production's version or, for a model that production does
+not have, the version published last. Audits of other environments, and of plans that were not
+published, are observations of the version's partition.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     EVALUATION,
     PLAN_TAG,
-    known_facts,
     safe_name,
+    without_nones,
 )
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.intervals.interval import IntervalSet
@@ -51,19 +51,19 @@ from vde_dagster.state.plans.audits import AuditRecord
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20
 MOST_REJECTED = 100
-"""How many of a model's partitions a failed plan turns red, the newest of them."""
+"""Maximum number of partitions that a failed plan marks as failed per model, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A version of a model, what was audited of it now, and on whose behalf.
+    """Version of a model with its new audit results and the environment that they belong to.
 
     Args:
-        table: Its table, or None for a view.
-        records: The results that are new; those of its other rows are looked up.
-        environment: The environment that shows it, or was to show it.
-        version: The environment's version, or None when it was not published.
-        id: Of the publication, of the run of audits, or of the plan that was not published.
+        table: Table of the version, or None for a view.
+        records: New results; results of the other rows are read from the state.
+        environment: Environment that contains the version, or was to contain it.
+        version: The environment's version, or None if it was not published.
+        id: Id of the publication, of the run of audits, or of the unpublished plan.
     """
 
     snapshot: Snapshot
@@ -82,7 +82,7 @@ class Audited:
 
 @dataclass(frozen=True)
 class AuditEvents:
-    """Makes the events of audits."""
+    """Events of audits."""
 
     context: ProjectionContext
 
@@ -91,29 +91,33 @@ class AuditEvents:
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._shown(environment):
             if audited.records or audited.snapshot.name in moved:
-                yield from self._of(audited)
+                yield from self._version_events(audited)
 
-    def standing(self, environment: Environment) -> Events:
-        """Yield the checks of an environment's models that do not say what the state says."""
+    def outdated_checks(self, environment: Environment) -> Events:
+        """Yield the checks of an environment's models whose recorded status differs from the
+        state.
+        """
         for audited in filter(self._decides, self._shown(environment)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
-                if event is not None and not self._is_said(event):
+                if event is not None and not self._is_recorded(event):
                     yield event
 
-    def alone(self, run_id: str, environment: Environment) -> Events:
-        """Yield what audits of an environment found that ran by themselves."""
+    def audited_alone(self, run_id: str, environment: Environment) -> Events:
+        """Yield the results of audits of an environment that ran without a plan."""
         for audited in self._shown(environment, run_id):
             if audited.records:
-                yield from self._of(audited, only_new=True)
+                yield from self._version_events(audited, only_new=True)
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield which rows audits found in a plan that failed: nothing of it is published."""
+        """Yield the failing rows of audits in a failed plan, as observations: nothing was
+        published.
+        """
         for audited in self._failed(plan):
             yield self._observation(audited)
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions in which blocking audits found rows, in a plan failed by them."""
+        """Yield the partitions with rows that failed blocking audits, and so the plan."""
         for audited in self._failed(plan):
             model = audited.snapshot.model
             blocking = {audit.label for audit in model.audits if audit.blocking}
@@ -123,7 +127,9 @@ class AuditEvents:
                 yield self.context.catalog.key(model.name), keys
 
     def _shown(self, environment: Environment, run_id: str | None = None) -> Iterator[Audited]:
-        """Yield an environment's audited models, with what its plan, or a run of audits, found."""
+        """Yield an environment's audited models, with the results of its plan or of a run of
+        audits.
+        """
         found = self._by_model(run_id or environment.plan_id)
         for name, (snapshot, table) in self.context.combination(environment).served.items():
             if snapshot.model.audits:
@@ -143,14 +149,14 @@ class AuditEvents:
             failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
             if failed and model.snapshot_id is not None:
                 snapshot = plan.snapshots[model.snapshot_id]
-                # A plan that is tried again audits again: the newest result tells the attempts.
+                # A retried plan audits again: the newest result identifies the attempt.
                 attempt = f"{plan.id} {failed[-1].number}"
                 yield Audited(
                     snapshot, model.table, failed, plan.environment, None, attempt, plan.id
                 )
 
-    def _is_said(self, event: dg.AssetCheckEvaluation) -> bool:
-        """Say whether the latest evaluation of a check is of the same version and results."""
+    def _is_recorded(self, event: dg.AssetCheckEvaluation) -> bool:
+        """Check whether the latest evaluation of a check has the same version and results."""
         storage = self.context.instance.event_log_storage
         for record in storage.get_asset_check_execution_history(event.asset_check_key, limit=1):
             known = record.evaluation
@@ -159,8 +165,8 @@ class AuditEvents:
                 return all(known.metadata.get(name) == event.metadata.get(name) for name in same)
         return False
 
-    def _of(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield the checks of a version that an environment shows, or what is to be seen of it."""
+    def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
+        """Yield the checks of a version if it decides their status, otherwise an observation."""
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
@@ -177,18 +183,18 @@ class AuditEvents:
         return found
 
     def _decides(self, audited: Audited) -> bool:
-        """Say whether a version is the one whose status the asset's checks show."""
+        """Check whether a version decides the status of the asset's checks."""
         if audited.environment == PRODUCTION:
             return True
         shown = self.context.store.environments.entry(PRODUCTION, audited.snapshot.name)
         if shown is None:
             return True
-        # What another environment audits of a table that production shows is true of both.
+        # Results of another environment's audit of production's table hold for both.
         same = audited.table is not None and shown.table_id == audited.table.id
         return same and bool(audited.records)
 
     def _evaluation(self, audited: Audited, audit: Audit) -> dg.AssetCheckEvaluation | None:
-        """Return what an audit says of all rows of a version; None when it never ran."""
+        """Return an audit's result over all rows of a version; None if the audit never ran."""
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
         if audited.table is not None:
@@ -218,7 +224,7 @@ class AuditEvents:
             asset_key=self.context.catalog.key(audited.snapshot.name),
             check_name=check_names(audited.snapshot.model.audits)[audit.label],
             passed=not rows,
-            metadata=known_facts(facts),
+            metadata=without_nones(facts),
             severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
             description=f"{rows:,} rows fail in {_ranges(failed)}" if rows else None,
             target_materialization_data=self._target(audited, own),
@@ -246,20 +252,20 @@ class AuditEvents:
             "vde/plan": audited.plan_id,
         }
         tags = {ENVIRONMENT_TAG: audited.environment, PLAN_TAG: audited.plan_id}
-        said = f"{len(failed)} audits found rows" if failed else "audits passed"
+        outcome = f"{len(failed)} audits found failing rows" if failed else "audits passed"
         where = "" if audited.version is not None else ", so nothing was published"
         return dg.AssetObservation(
             asset_key=self.context.catalog.key(audited.snapshot.name),
             partition=next(reversed(self._keys(audited, audited.records)), None),
-            description=f"{audited.environment}: {said}{where}",
-            metadata=known_facts(facts),
-            tags=known_facts(tags),
+            description=f"{audited.environment}: {outcome}{where}",
+            metadata=without_nones(facts),
+            tags=without_nones(tags),
         )
 
     def _place(self, audited: Audited, records: Sequence[AuditRecord]) -> dict[str, Any]:
         keys = self._keys(audited, records)
         more = f" … {keys[-1]} ({len(keys):,} partitions)" if len(keys) > 1 else ""
-        return known_facts(
+        return without_nones(
             {
                 "vde/version": audited.key,
                 "vde/environment": audited.environment,
@@ -292,7 +298,7 @@ def _ranges(records: Sequence[AuditRecord]) -> str:
 
 
 def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
-    """Return which rows fail and, where they are of several ranges, in which."""
+    """Return the failing rows, with the range of each group if there are several ranges."""
     if not failed:
         return {}
     facts: dict[str, Any] = {}
@@ -313,7 +319,7 @@ def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
 
 
 BY_ITSELF = "working copy"
-"""Stands for the environment of a test that ran by itself: it is of the files."""
+"""Environment of a test that ran without a plan: the project's files."""
 
 
 def unit_test_checks(
@@ -326,13 +332,15 @@ def unit_test_checks(
         yield dg.AssetCheckSpec(
             names[_place(test)],
             asset=asset,
-            description=f"Unit test `{test.name}`{said}. It runs with a plan that changes the "
-            "model; when it fails nothing is computed or published.",
+            description=f"Unit test `{test.name}`{said}. It runs with every plan that changes the "
+            "model. If it fails, nothing is computed or published.",
         )
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the checks' names of a model's unit tests by name and file; none is an audit's."""
+    """Return the check names of a model's unit tests by name and file; none equals an audit's
+    name.
+    """
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:
@@ -346,87 +354,87 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 
 
 def unit_test_event(
-    context: ProjectionContext, told: ToldTest, snapshot: Snapshot
+    context: ProjectionContext, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
     """Return the event of the end of a unit test that ran with a plan.
 
-    Dagster keeps one status of a check, that of the published model. So what a plan has not
-    published, or not to production, is an observation where production shows the model.
+    Dagster keeps one status of a check, which belongs to the published model. So if production has
+    the model, results of unpublished plans and of other environments are observations.
     """
-    evaluation = unit_test_evaluation(context.catalog, told, snapshot)
-    if decides(context.store, told):
+    evaluation = unit_test_evaluation(context.catalog, test, snapshot)
+    if decides(context.store, test):
         return evaluation
-    ended = "passed" if told.passed else f"failed ({told.summary}), so nothing was published"
-    tags = {ENVIRONMENT_TAG: told.environment, PLAN_TAG: told.plan}
+    ended = "passed" if test.passed else f"failed ({test.summary}), so nothing was published"
+    tags = {ENVIRONMENT_TAG: test.environment, PLAN_TAG: test.plan}
     return dg.AssetObservation(
         asset_key=evaluation.asset_key,
-        description=f"{told.environment}: unit test {told.test} {ended}",
+        description=f"{test.environment}: unit test {test.test} {ended}",
         metadata=evaluation.metadata,
-        tags=known_facts(tags),
+        tags=without_nones(tags),
     )
 
 
-def decides(store: StateStore, told: ToldTest) -> bool:
-    """Say whether the check shows how a test ended: not what only a plan knows that failed."""
-    shown = store.environments.entry(PRODUCTION, told.model)
+def decides(store: StateStore, test: ToldTest) -> bool:
+    """Check whether a test result decides the check's status, rather than only a plan's."""
+    shown = store.environments.entry(PRODUCTION, test.model)
     if shown is None:
         return True
-    ours = told.environment == PRODUCTION or shown.snapshot_id == told.snapshot
-    return told.passed and ours
+    ours = test.environment == PRODUCTION or shown.snapshot_id == test.snapshot
+    return test.passed and ours
 
 
 def unit_test_evaluation(
-    catalog: AssetCatalog, told: ToldTest, snapshot: Snapshot
+    catalog: AssetCatalog, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of a unit test, with the rows that differ."""
-    own = UnitTest(told.test, told.model, SourceLocation(Path(told.file)), (), None)
+    own = UnitTest(test.test, test.model, SourceLocation(Path(test.file)), (), None)
     known = catalog.live.tests.get(snapshot.name, ())
-    # The code location may have been loaded before the test was written.
+    # The test may be newer than the loaded code location.
     tests = known if _place(own) in map(_place, known) else (*known, own)
     remembered = "passed before; neither it nor the model changed since"
-    metadata = known_facts(
+    metadata = without_nones(
         {
-            "vde/test": told.test,
-            "vde/file": told.place,
+            "vde/test": test.test,
+            "vde/file": test.place,
             "vde/version": snapshot.table_version,
-            "vde/environment": told.environment or BY_ITSELF,
-            "vde/missing_rows": sum(found.missing_rows for found in told.differences),
-            "vde/unexpected_rows": sum(found.unexpected_rows for found in told.differences),
-            EVALUATION: told.id,
-            "vde/plan": told.plan,
-            "vde/remembered": remembered if told.remembered else None,
-            "vde/error": told.error,
+            "vde/environment": test.environment or BY_ITSELF,
+            "vde/missing_rows": sum(found.missing_rows for found in test.differences),
+            "vde/unexpected_rows": sum(found.unexpected_rows for found in test.differences),
+            EVALUATION: test.id,
+            "vde/plan": test.plan,
+            "vde/remembered": remembered if test.remembered else None,
+            "vde/error": test.error,
         }
     )
-    for found in told.differences:
+    for found in test.differences:
         what = "rows" if found.part == "query" else f"rows_of_{safe_name(found.part)}"
         metadata[f"vde/{what}"] = dg.MetadataValue.md(_difference(found))
     return dg.AssetCheckEvaluation(
         asset_key=catalog.key(snapshot.name),
         check_name=unit_test_names(snapshot.model, tests)[_place(own)],
-        passed=told.passed,
+        passed=test.passed,
         metadata=metadata,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=told.summary,
+        description=test.summary,
     )
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
-    """Yield how each unit test ended last, by what its check shows and by what it does not."""
+    """Yield the latest result of each unit test, for its check and for its observations."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
     for record in context.store.outbox.of_kind("test") if declared else ():
-        told = ToldTest.from_json(record.subject)
-        if told.plan not in busy and (told.model, told.test, told.file) in declared:
-            key = (told.model, told.test, told.file, decides(context.store, told))
+        test = ToldTest.from_json(record.subject)
+        if test.plan not in busy and (test.model, test.test, test.file) in declared:
+            key = (test.model, test.test, test.file, decides(context.store, test))
             latest.pop(key, None)
-            latest[key] = told
+            latest[key] = test
     yield from latest.values()
 
 
 def _difference(found: ToldDifference) -> str:
-    """Write both kinds of rows under one header; a first column says which is which."""
+    """Format both kinds of differing rows in one table; the first column names the kind."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

@@ -1,8 +1,9 @@
-"""Dagster as a consumer of the state's outbox: what it is told, by whom, and how far that went.
+"""Dagster as a consumer of the state's outbox: the sensor's cursor and its forwarding of records.
 
-Runs of this Dagster instance tell their work themselves; their records are looked through only when
-they did not end well, as a process may have died between a commit and its event. Whatever is told
-is looked for first, so telling twice is harmless: the cursor moves after the events are written.
+Runs of this Dagster instance write the events of their own work. The sensor reads the records of a
+run only if the run did not succeed, because the process may have died between a commit and its
+event. Every event is looked up before it is written, so forwarding a record twice is harmless: the
+cursor moves after the events are written.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.projector import Projector
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
-from vde_dagster.orchestration.events.records import Origins, Reporter, origin_of, working_runs
+from vde_dagster.orchestration.events.records import Origins, Reporter, run_origin, working_runs
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -32,17 +33,17 @@ from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
 MOST_RECORDS = 5_000
-"""Read at a time."""
+"""Maximum number of records per read."""
 BUDGET_SECONDS = 20.0
-"""After which a tick leaves the rest to the next one: Dagster gives up ticks of a minute."""
+"""Time after which a tick leaves the rest to the next tick: Dagster aborts ticks after 60 s."""
 
 
 @contextmanager
-def telling(
+def forwarding_lease(
     store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
 ) -> Iterator[None]:
-    """Let nobody else tell the same instance meanwhile; a ConflictError says that somebody does."""
-    resource = origin_of(instance, "told")
+    """Hold the lease for writing to an instance; raises ConflictError if another process has it."""
+    resource = run_origin(instance, "told")
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):
         yield
@@ -50,11 +51,11 @@ def telling(
 
 @dataclass(frozen=True, slots=True)
 class OutboxCursor:
-    """How far the records were told to a Dagster instance.
+    """Position of a Dagster instance in the outbox.
 
     Args:
-        number: The last record that was told or left to a run.
-        runs: Runs that were working, with the number before the first of their records.
+        number: Last record that was forwarded or left to a run.
+        runs: Runs that were still working, with the number before the first of their records.
     """
 
     store: str
@@ -63,7 +64,7 @@ class OutboxCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
-        """Read what `str` wrote; None when it is nothing of the kind."""
+        """Parse the output of `str`; returns None for any other text."""
         try:
             values = json.loads(text or "")
             return cls(str(values["store"]), int(values["number"]), dict(values["runs"]))
@@ -73,14 +74,14 @@ class OutboxCursor:
     def __str__(self) -> str:
         return json.dumps({"store": self.store, "number": self.number, "runs": self.runs})
 
-    def goes_on_to(self, known: OutboxRange) -> bool:
-        """Say whether all records since then are in a store, which is the same."""
+    def is_continued_by(self, known: OutboxRange) -> bool:
+        """Check whether the cursor belongs to a store that still has all later records."""
         return self.store == known.store and known.oldest - 1 <= self.number <= known.newest
 
 
 @dataclass
-class Teller:
-    """Tells records to a Dagster instance, for as long as its budget lasts."""
+class OutboxForwarder:
+    """Forwards records of the outbox to a Dagster instance, within a time budget."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -96,49 +97,49 @@ class Teller:
 
     @cached_property
     def projector(self) -> Projector:
-        """What makes events of records; it loads the project."""
+        """Projector of records to events; it loads the project."""
         catalog = load_catalog(self.workspace, self.translator)
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 
-    def tell_since(self, cursor: OutboxCursor) -> OutboxCursor:
-        """Tell what is new; return how far that went."""
+    def forward_since(self, cursor: OutboxCursor) -> OutboxCursor:
+        """Forward the records after a cursor; return the new cursor."""
         runs = dict(cursor.runs)
         for run_id, after in cursor.runs.items():
             if not self.origins.is_working(run_id):
                 del runs[run_id]
-                if not self.origins.told_all(run_id):
-                    own = origin_of(self.instance, run_id)
-                    rest = self._tell(self.store.outbox.by(own, after, cursor.number))
+                if not self.origins.has_written_all(run_id):
+                    own = run_origin(self.instance, run_id)
+                    rest = self._forward(self.store.outbox.by(own, after, cursor.number))
                     if rest is not None:
                         runs[run_id] = rest.number - 1
         number, left = cursor.number, None
         while left is None and (records := self.store.outbox.since(number, MOST_RECORDS)):
             others: list[OutboxRecord] = []
             for item in records:
-                own_run = self.origins.run_of(item.origin)
+                own_run = self.origins.find_run(item.origin)
                 if own_run is not None and self.origins.is_working(own_run):
                     runs.setdefault(own_run, item.number - 1)
-                elif own_run is None or not self.origins.told_all(own_run):
+                elif own_run is None or not self.origins.has_written_all(own_run):
                     others.append(item)
-            left = self._tell(others)
+            left = self._forward(others)
             number = left.number - 1 if left is not None else records[-1].number
-        # A run whose records begin after what is told so far is met again.
+        # A run whose first record lies after `number` is found again by the next tick.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
         forget_past(self.workspace, self.instance)
         return OutboxCursor(cursor.store, number, runs)
 
-    def _tell(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
-        """Tell records in order; return the first that is left, when time is over."""
+    def _forward(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
+        """Forward records in order; return the first record left over when the time is up."""
         for place, item in enumerate(records):
             if place and time.monotonic() > self._until:
                 return item
-            is_own = self.origins.run_of(item.origin) is not None
-            for told in self.projector.project(item, is_own=is_own):
-                self.reporter.report(told)
+            is_own = self.origins.find_run(item.origin) is not None
+            for projected in self.projector.project(item, is_own=is_own):
+                self.reporter.report(projected)
         return None
 
 
-def tell_instance(
+def forward_outbox(
     root: Path,
     instance: dg.DagsterInstance,
     text: str | None,
@@ -147,33 +148,36 @@ def tell_instance(
     *,
     budget_seconds: float = BUDGET_SECONDS,
 ) -> str | dg.SkipReason:
-    """Tell a Dagster instance what is new in a project's state; return the new cursor, or why not.
+    """Forward new records of a project's state to a Dagster instance; return the new cursor.
 
-    Without a cursor, with that of another store, or when records were forgotten since, everything
-    is compared, as `vde sync` does; nothing that Dagster shows is taken away by that.
+    Returns a skip reason if there is nothing new or another process forwards. Without a cursor,
+    with the cursor of another store, or if the store has deleted records since, everything is
+    compared, as `vde sync` does; the comparison deletes nothing from Dagster.
     """
     try:
         with Workspace.open(root) as workspace:
             origins, cursor = Origins(instance), OutboxCursor.parse(text)
             known = workspace.store.outbox.number()
-            if cursor is not None and cursor.goes_on_to(known):
+            if cursor is not None and cursor.is_continued_by(known):
                 if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
-                    return dg.SkipReason("nothing is new in the state")
+                    return dg.SkipReason("the state has no new records")
             else:
                 cursor = None
-            with telling(workspace.store, instance):
+            with forwarding_lease(workspace.store, instance):
                 if cursor is not None:
-                    teller = Teller(workspace, instance, translator, log, budget_seconds)
-                    return str(teller.tell_since(cursor))
-                # What runs tell that are working now is looked through later.
+                    forwarder = OutboxForwarder(
+                        workspace, instance, translator, log, budget_seconds
+                    )
+                    return str(forwarder.forward_since(cursor))
+                # Runs still working write their own events: a later tick checks them.
                 runs = dict.fromkeys(working_runs(instance, workspace.store), 0)
                 report = sync(
                     workspace, instance, translator, wipe=False, seconds=budget_seconds, log=log
                 )
                 if not report.complete:
-                    return dg.SkipReason("there is more to tell: the next tick goes on")
+                    return dg.SkipReason("time is up: the next tick writes the remaining events")
                 return str(OutboxCursor(known.store, known.newest, runs))
     except ConflictError as error:
-        return dg.SkipReason(f"somebody else tells it: {error.message}")
+        return dg.SkipReason(f"another process writes the events: {error.message}")
     except VdeError as error:
         raise dg.Failure(str(error)) from error

@@ -1,4 +1,4 @@
-"""Fills as events: one for each partition that a fill filled or completed, with its figures."""
+"""Fills as events: one per partition that a fill wrote or completed, with its figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vde_dagster.orchestration.events.provenance import (
 from vde_dagster.orchestration.events.records import all_materializations
 from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, touched_keys
 from vde_dagster.orchestration.models.live import Combination
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, known_facts
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, without_nones
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.engine_tasks import page_of
 from vde_dagster.planning.environments.resolver import column_map
@@ -34,12 +34,12 @@ from vde_dagster.state.fills.fills import FillRecord
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """One partition of a version that holds rows.
+    """Partition of a version that holds rows.
 
     Args:
-        fill: The fill that wrote it last, or one without a plan and a commit where none is known.
-        rows: Its rows, when they are known to be its own.
-        bytes: Bytes of the files that hold them and nothing else, when there are such.
+        fill: Latest fill of the partition; a record without a plan and a commit if unknown.
+        rows: Number of rows, if known for this partition alone.
+        bytes: Bytes of the files that hold only this partition, if there are such files.
     """
 
     partition: str
@@ -51,7 +51,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A version of a model that a table serves, as the first of its readers combines it."""
+    """Version of a model with its table, as the first environment that has it combines it."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -75,19 +75,20 @@ def fill_events(
     only: Collection[str] | None = None,
     **facts: Any,
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield the events of the partitions that a fill filled or completed.
+    """Yield the events of the partitions that a fill wrote or completed.
 
-    A fill's own figures stand at its newest partition, so that a sum over partitions is true.
+    The fill's own figures are in the event of its newest partition, so that a sum over partitions
+    is correct.
 
     Args:
-        holds: Returns what the table holds with the fill.
-        newest: Whether its plan filled nothing later: then the newest rows are shown.
-        only: The partitions that are asked for; by default all.
-        facts: What else is to be said, by name without the prefix.
+        holds: Returns the intervals that the table holds after the fill.
+        newest: Whether the plan filled nothing later: then the event shows the newest rows.
+        only: Partitions to yield; all by default.
+        facts: Additional metadata, by name without the prefix.
     """
     snapshot, interval, skipped = served.snapshot, fill.interval, fill.facts.skipped
     found = _filled_by(context, served, fill, holds)
-    said = known_facts(
+    shared = without_nones(
         {
             "vde/table": str(served.table.ref),
             "vde/environments": ", ".join(served.environments),
@@ -110,7 +111,7 @@ def fill_events(
         own: dict[str, Any] = {}
         if filled == found[-1]:
             several = len(found) > 1
-            own = known_facts(
+            own = without_nones(
                 {
                     "vde/fill_seconds": fill.seconds,
                     "vde/fill_task_seconds": fill.task_seconds,
@@ -125,11 +126,11 @@ def fill_events(
                     context.workspace, context.log, snapshot, served.table, commit, ranges
                 )
             own |= _page(context, fill)
-        yield filled_event(context, served, filled, inputs, metadata={**said, **own}, tags=tags)
+        yield filled_event(context, served, filled, inputs, metadata={**shared, **own}, tags=tags)
 
 
 def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
-    """Return the link to the notebook that a fill ran; Dagster shows it as a page."""
+    """Return the link to the notebook that a fill executed; Dagster renders it as a page."""
     page = context.workspace.root / page_of(fill.plan_id, fill.table_id, fill.interval)
     return {"vde/page": dg.MetadataValue.notebook(str(page))} if page.is_file() else {}
 
@@ -145,28 +146,28 @@ def filled_event(
 ) -> dg.AssetMaterialization:
     """Return the event of one filled partition."""
     commit = filled.fill.iceberg_snapshot_id
-    of = "partition_" if served.snapshot.is_incremental else ""
+    scope = "partition_" if served.snapshot.is_incremental else ""
     facts = {
         "vde/version": served.key,
         "vde/interval": str(filled.interval),
         "vde/iceberg_snapshot_id": None if commit is None else str(commit),
-        f"dagster/{of}row_count": filled.rows,
+        f"dagster/{scope}row_count": filled.rows,
         "vde/bytes": filled.bytes,
     }
     version, dimensions = data_version(served.key, commit), dict[str, str]()
     if isinstance(filled.partition, dg.MultiPartitionKey):
-        # By these Dagster finds the dimensions of a partition.
+        # Dagster finds the dimensions of a partition by these tags.
         dimensions |= get_tags_from_multi_partition_key(filled.partition)
     return dg.AssetMaterialization(
         asset_key=context.catalog.key(served.snapshot.name),
         partition=filled.partition,
-        metadata={**known_facts(facts), **(metadata or {})},
+        metadata={**without_nones(facts), **(metadata or {})},
         tags={**provenance_tags(served.key, version, inputs), **dimensions, **(tags or {})},
     )
 
 
 def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[Filled]:
-    """List what a table holds by partition, each with its latest fill."""
+    """List the partitions that a table holds, each with its latest fill."""
     table, found = served.table, dict[str, Filled]()
     for fill in context.store.fills.log(table.id):
         for filled in _touched(context, served, fill, lambda: table.intervals):
@@ -184,7 +185,9 @@ def _touched(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill filled or completed; of one alone its figures are known."""
+    """Return the partitions that a fill wrote or completed; the figures only if there is just
+    one.
+    """
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
         Filled(partition, covered, fill)
@@ -201,9 +204,10 @@ def _filled_by(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill filled or completed, with the rows and bytes of each.
+    """Return the partitions that a fill wrote or completed, with the rows and bytes of each.
 
-    Those of several are counted from the commit's files; what cannot be told apart is left out.
+    The figures of several partitions are counted from the commit's files; partitions that share a
+    file have no bytes.
     """
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
     found = _touched(context, served, fill, holds)
@@ -212,7 +216,7 @@ def _filled_by(
         return found
     from vde_dagster.lakehouse.commit_rows import interval_figures
 
-    # Of a partition that several fills filled, the commit has a part of the rows only.
+    # A partition that several fills wrote has only a part of its rows in this commit.
     own = [
         f for f in found if interval.start <= f.interval.start and f.interval.end <= interval.end
     ]
@@ -221,7 +225,7 @@ def _filled_by(
     try:
         figures = interval_figures(lakehouse, served.table.ref, commit, column, ranges)
     except Exception as error:
-        # What is shown beside the data must never stop the work on the data.
+        # Missing figures must never fail the fill.
         context.log.warning(
             f"{snapshot.name}: rows were not counted: {type(error).__name__}: {error}"
         )
@@ -246,13 +250,15 @@ def _time_column(served: ServedModel) -> TimeColumn | None:
 
 
 _CLOCKS_DIFFER = timedelta(days=1)
-"""By how much at most the state's clock goes before Dagster's."""
+"""Maximum time by which the state's clock is ahead of Dagster's."""
 
 
-def untold_fills(
+def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield those of a fill's events of one model that Dagster does not have, nor a later one."""
+    """Yield a fill's events of one model, except those that Dagster has or has a later event
+    for.
+    """
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):
@@ -272,14 +278,14 @@ def untold_fills(
         order = {str(row.iceberg_snapshot_id): age for age, row in reversed([*enumerate(log)])}
     for event in events:
         own, shown = event.tags or {}, known.get(str(event.partition), [])
-        same = [one for one in shown if one.get(DATA_VERSION_TAG) == own[DATA_VERSION_TAG]]
-        if fill.facts.skipped is not None:  # it has the data version of what it leaves as it is
-            same = [one for one in same if one.get(PLAN_TAG) == fill.plan_id]
+        same = [tags for tags in shown if tags.get(DATA_VERSION_TAG) == own[DATA_VERSION_TAG]]
+        if fill.facts.skipped is not None:  # a skipped fill keeps the data version
+            same = [tags for tags in same if tags.get(PLAN_TAG) == fill.plan_id]
         if same:
             continue
-        latest = next((one[DATA_VERSION_TAG] for one in shown if DATA_VERSION_TAG in one), "")
-        age, of_latest = (
+        latest = next((tags[DATA_VERSION_TAG] for tags_ in shown if DATA_VERSION_TAG in tags), "")
+        age, age_of_latest = (
             order.get(version.rpartition("@")[2]) for version in (own[DATA_VERSION_TAG], latest)
         )
-        if age is None or of_latest is None or of_latest >= age:
+        if age is None or age_of_latest is None or age_of_latest >= age:
             yield event

@@ -27,7 +27,7 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     PUBLISHED,
     Names,
-    known_facts,
+    without_nones,
 )
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
@@ -44,7 +44,7 @@ from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
-    """Return a plan, or None when it, or what it is made of, was forgotten."""
+    """Return a plan, or None if it or one of its snapshots was deleted."""
     try:
         return store.plans.load(plan_id)
     except VdeError:
@@ -59,7 +59,7 @@ def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
 def page_events(
     context: ProjectionContext, plan: Plan, readers: Readers = MappingProxyType({})
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
-    """Return the check of breaking changes and the page of a plan, which comes last."""
+    """Return the check of breaking changes, then the page of a plan."""
     names = context.names
     estimate = estimate_plan(context.workspace, plan)
     page = dg.AssetMaterialization(
@@ -74,16 +74,16 @@ def page_events(
 def published_page(
     context: ProjectionContext, plan: Plan, published: Environment
 ) -> dg.AssetMaterialization:
-    """Return the page of a plan that was published, which begins with by whom and when."""
+    """Return the page of a published plan, which begins with its publisher and time."""
     names, version = context.names, f"`{published.name}` version {published.version}"
     link = partition_link(names.environment_key, published.name, version)
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
-    said = f"**Published** by {published.published_by} on {when}, as {link}."
+    summary = f"**Published** by {published.published_by} on {when}, as {link}."
     shown = plan_metadata(context.store, plan, names=names)
     return dg.AssetMaterialization(
         asset_key=names.plan_key,
         partition=plan.id,
-        metadata={PUBLISHED: dg.MetadataValue.md(said), **shown},
+        metadata={PUBLISHED: dg.MetadataValue.md(summary), **shown},
         tags=plan_tags(plan),
     )
 
@@ -94,12 +94,12 @@ def applied_event(
     published: Environment | None,
     skipped: Mapping[ModelName, Skipped] = MappingProxyType({}),
 ) -> dg.AssetMaterialization:
-    """Return the event that shows a plan as approved: its partition of `vde/apply`."""
+    """Return the event that marks a plan as approved: its partition of `vde/apply`."""
     record = context.store.plans.record(plan.id)
     seconds = None
     if record is not None and record.started_at and record.finished_at:
         seconds = (record.finished_at - record.started_at).total_seconds()
-    facts = known_facts(
+    facts = without_nones(
         {
             "vde/plan": plan.id,
             "vde/environment": plan.environment,
@@ -112,10 +112,10 @@ def applied_event(
     )
     if skipped:
         facts["vde/models_skipped"] = len(skipped)
-        facts["vde/saved_seconds"] = sum(one.seconds or 0.0 for one in skipped.values())
-        facts["vde/saved_bytes"] = sum(one.bytes or 0 for one in skipped.values())
-        said = {str(name): one.to_json() for name, one in skipped.items()}
-        facts["vde/skipped"] = dg.MetadataValue.json(said)
+        facts["vde/saved_seconds"] = sum(fill.seconds or 0.0 for fill in skipped.values())
+        facts["vde/saved_bytes"] = sum(fill.bytes or 0 for fill in skipped.values())
+        values = {str(name): fill.to_json() for name, fill in skipped.items()}
+        facts["vde/skipped"] = dg.MetadataValue.json(values)
     return dg.AssetMaterialization(
         asset_key=context.names.apply_key,
         partition=plan.id,
@@ -125,16 +125,16 @@ def applied_event(
 
 
 def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObservation:
-    """Say on a plan's partition of `vde/apply` that applying it failed, and why."""
-    said = record.message or ""
-    # A plan that is tried again fails at another time.
+    """Return the observation that applying a plan failed, with the error."""
+    message = record.message or ""
+    # Each attempt at a plan fails at a different time.
     when = record.finished_at.isoformat() if record.finished_at else ""
     return dg.AssetObservation(
         asset_key=names.apply_key,
         partition=plan.id,
-        description=f"applying it failed: {said}",
+        description=f"applying it failed: {message}",
         metadata={
-            "vde/error": said,
+            "vde/error": message,
             "vde/plan": plan.id,
             "vde/environment": plan.environment,
             "vde/published": False,
@@ -147,7 +147,7 @@ def failed_event(names: Names, plan: Plan, record: PlanRecord) -> dg.AssetObserv
 def rejected_events(
     instance: dg.DagsterInstance, names: Names, record: PlanRecord
 ) -> Iterator[Projected]:
-    """Say on a plan's partition of `vde/reject` by whom it was rejected, and why."""
+    """Yield the events of a rejected plan, with the person and the reason."""
     if idle(instance, [record.id]):
         yield NewPartition(names.rejections, record.id)
         yield dg.AssetMaterialization(
@@ -159,19 +159,19 @@ def rejected_events(
 
 
 def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
-    """Take the partitions away of what is past: environments, and plans on which no run works.
+    """Delete the partitions of dropped environments, and of closed plans without working runs.
 
-    A plan is past when nobody can approve it any more. One that was published keeps its page, and
-    one that was rejected its partition of `vde/reject`, which has those that wait, too.
+    A plan is closed when it can no longer be approved. A published plan keeps its page; a rejected
+    plan keeps its partition of `vde/reject`, which also has the waiting plans.
 
     Returns:
-        The ids of the plans that went.
+        Ids of the plans whose partitions were deleted.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names
     shown, rejectable, known = (
-        instance.get_dynamic_partitions(str(one.name))
-        for one in (names.environments, names.rejections, names.plans)
+        instance.get_dynamic_partitions(str(definition.name))
+        for definition in (names.environments, names.rejections, names.plans)
     )
     alive = set(store.environments.names()) - set(store.environments.expired()) if shown else set()
     for name in shown:
@@ -191,30 +191,30 @@ def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]
 
 
 def require_proposed(workspace: Workspace, plan: Plan) -> None:
-    """Make sure that a plan was made to be approved, and has the definitions of the files.
+    """Check that a plan was proposed for approval and has the definitions of the current files.
 
     Raises:
-        ConflictError: The plan was only looked at, or has other definitions than the files.
+        ConflictError: The plan was not proposed, or its definitions differ from the files.
     """
     record = workspace.store.plans.record(plan.id)
     if record is not None and record.status == "applied":
         return
-    again = f"plan again: vde plan {plan.environment} --propose, or the job vde_new_plan"
+    again = f"run `vde plan {plan.environment} --propose` or the job vde_new_plan"
     if plan.proposal is None:
-        raise ConflictError(f"the plan {plan.id} was not made to be approved", hint=again)
+        raise ConflictError(f"plan {plan.id} was not proposed for approval", hint=again)
     if not plan.proposal.is_of(project_hash(workspace.root)):
         raise ConflictError(
-            f"the plan {plan.id} was made of other files than those of now", hint=again
+            f"plan {plan.id} is outdated: project files changed after it was created", hint=again
         )
-    # The hash above is the writer's word; the definitions are not.
-    if others := listed(_not_of_files(workspace, plan), 5):
+    # The plan's writer chose the hash above, so the definitions are compared too.
+    if others := listed(_models_unlike_files(workspace, plan), 5):
         raise ConflictError(
-            f"the plan {plan.id} has other definitions than the files: {others}", hint=again
+            f"plan {plan.id} differs from the project files in {others}", hint=again
         )
 
 
-def _not_of_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
-    """Yield the models that a plan shows neither as the files have them nor as published."""
+def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
+    """Yield the models whose planned definition is neither the files' nor the published one."""
     store, files = workspace.store, workspace.snapshots()
     production = store.environments.get(PRODUCTION)
     base = store.environments.get(plan.environment) or production
@@ -229,7 +229,7 @@ def _not_of_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
 
 
 def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
-    """Return those of the plans on which no run works or waits to work."""
+    """Return the plans that no run works on or is queued for."""
     return [
         key
         for key in plan_ids

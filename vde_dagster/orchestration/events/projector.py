@@ -1,4 +1,4 @@
-"""Records of the state's outbox as what Dagster stores of them: the same for whoever tells it."""
+"""Projector from outbox records to events, partitions and failures in Dagster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents, unit_test_event
-from vde_dagster.orchestration.events.fills import ServedModel, fill_events, untold_fills
+from vde_dagster.orchestration.events.fills import ServedModel, fill_events, missing_fill_events
 from vde_dagster.orchestration.events.plans import (
     applied_event,
     failed_event,
@@ -21,7 +21,7 @@ from vde_dagster.orchestration.events.plans import (
     rejected_events,
     stored_plan,
 )
-from vde_dagster.orchestration.events.provenance import ProjectionContext, inputs_of
+from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.events.publication import Preview, published_events
 from vde_dagster.orchestration.events.records import FailedWork, NewPartition, Projected
 from vde_dagster.orchestration.events.sync import Comparison, taken_back
@@ -43,12 +43,13 @@ _UNENDED = ("planned", "applying")
 class Projector:
     """Turns records of the outbox into Dagster's events.
 
-    A plan that fills a table which somebody reads waits on branches for its publication: all its
-    fills are told at its end, as events keep the order of the work, which their pointers tell.
+    A plan that fills a published table keeps its fills on branches until its publication. Events of
+    all its fills are written at its end, because the order of events must match the order of the
+    work that their pointers record.
 
     Args:
-        live_since: Since when (UTC) a run tells of its own work as it goes on: nobody else has told
-            what was recorded since.
+        live_since: Time (UTC) at which the run began to write its own events: no other process has
+            written the events of records since then.
     """
 
     context: ProjectionContext
@@ -57,15 +58,15 @@ class Projector:
     _waiting: dict[str, bool] = field(default_factory=dict)
     _plans: dict[str, Plan | None] = field(default_factory=dict)
     _pointers: dict[tuple[str, str], int | None] = field(default_factory=dict)
-    _told: set[tuple[str, str, Interval]] = field(default_factory=set)
+    _written: set[tuple[str, str, Interval]] = field(default_factory=set)
     _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
 
     def project(self, record: OutboxRecord, *, is_own: bool) -> Iterator[Projected]:
-        """Yield what Dagster is to store of a record.
+        """Yield the events of a record.
 
         Args:
-            is_own: Whether a run of the instance wrote it: it is red when it fails, and a fill from
-                a partition's page shows no plan.
+            is_own: Whether a run of the instance wrote it: that run shows the failure itself, and a
+                fill from a partition's page shows no plan.
         """
         subject = record.subject
         plan = self.plan(subject["plan"]) if subject.get("plan") else None
@@ -74,11 +75,11 @@ class Projector:
         elif record.kind == "audit":
             environment = self.context.store.versions.at(subject["environment"], subject["version"])
             if environment is not None:
-                yield from AuditEvents(self.context).alone(subject["run"], environment)
+                yield from AuditEvents(self.context).audited_alone(subject["run"], environment)
         elif record.kind == "test":
-            told = ToldTest.from_json(subject)
-            for snapshot in self.context.store.snapshots.load([told.snapshot]).values():
-                yield unit_test_event(self.context, told, snapshot)
+            result = ToldTest.from_json(subject)
+            for snapshot in self.context.store.snapshots.load([result.snapshot]).values():
+                yield unit_test_event(self.context, result, snapshot)
         elif record.kind == "rejected":
             known = self.context.store.plans.record(subject["plan"])
             if known is not None:
@@ -98,7 +99,7 @@ class Projector:
             self._pointer(plan, table_id)
 
     def plan(self, plan_id: str) -> Plan | None:
-        """Return a plan, read once; None when it was forgotten."""
+        """Return a plan, read once; None if it was deleted."""
         if plan_id not in self._plans:
             self._plans[plan_id] = stored_plan(self.context.store, plan_id)
         return self._plans[plan_id]
@@ -109,7 +110,7 @@ class Projector:
         return self._pointers[plan.id, table_id]
 
     def _waits(self, plan: Plan) -> bool:
-        """Say whether a plan's fills are told at its end."""
+        """Check whether the events of a plan's fills wait for its end."""
         if plan.id not in self._waiting:
             shown = {
                 table
@@ -120,7 +121,7 @@ class Projector:
         return self._waiting[plan.id]
 
     def _is_shown(self, plan: Plan) -> bool:
-        """Say whether a plan has a page: one of a fill on demand was never to be approved."""
+        """Check whether a plan has a page; plans of fills on demand are not for approval."""
         names = self.context.names
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
 
@@ -138,8 +139,10 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, interval: Interval) -> Iterator[Projected]:
-        """Yield the events of a fill; of a plan that waits those of all its fills, at its end."""
-        if (plan.id, table_id, interval) in self._told:
+        """Yield the events of a fill; a plan that waits yields the events of all fills at its
+        end.
+        """
+        if (plan.id, table_id, interval) in self._written:
             return
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=interval)
@@ -150,51 +153,51 @@ class Projector:
     def _fills(
         self, plan: Plan, table_id: str, only: Interval | None = None
     ) -> Iterator[Projected]:
-        """Yield the events of the fills of a table by a plan: of all, or of one."""
+        """Yield the events of a plan's fills of a table: of all, or of one."""
         context, fills = self.context, self.context.store.fills
         table = context.store.tables.load([table_id]).get(table_id)
         log = fills.log(table_id, plan.id, only) if table is not None else []
         if table is None or not log:
             return
-        combination = Combination.of(plan.entries, plan.snapshots, plan.tables)
+        combination = Combination.from_entries(plan.entries, plan.snapshots, plan.tables)
         models = [
             ServedModel(plan.snapshots[model.snapshot_id], table, combination, (plan.environment,))
             for model in plan.models
-            # A plan that found its table made by somebody else fills that one.
+            # If another process created the table first, the plan fills that table.
             if model.table and model.snapshot_id and model.table.version == table.version
         ]
         names = {served.snapshot.name for served in models}
-        planned = [one for model in plan.builds if model.name in names for one in model.intervals]
+        planned = [part for model in plan.builds if model.name in names for part in model.intervals]
         ranges = planned if only is not None and planned else [fill.interval for fill in log]
-        last = max(one.end for one in ranges)
+        last = max(part.end for part in ranges)
         pointer = self._pointer(plan, table_id)
         for fill in reversed(log):
-            if (plan.id, table_id, fill.interval) in self._told:
+            if (plan.id, table_id, fill.interval) in self._written:
                 continue
-            self._told.add((plan.id, table_id, fill.interval))
+            self._written.add((plan.id, table_id, fill.interval))
 
             def holds(fill: FillRecord = fill) -> IntervalSet:
-                # The log begins with the newest: what those fill later is not there yet.
+                # The log is newest first: exclude the fills after this one.
                 whole = fills.log(table_id, plan.id)
-                later = takewhile(lambda one: one.interval != fill.interval, whole)
-                return table.intervals - IntervalSet.of(one.interval for one in later)
+                later = takewhile(lambda record: record.interval != fill.interval, whole)
+                return table.intervals - IntervalSet.of(item.interval for item in later)
 
             newest = fill.interval.end == last
             for served in models:
                 if fill.facts.skipped is not None:
                     known = self._skipped.setdefault(plan.id, {})
                     known[served.snapshot.name] = fill.facts.skipped
-                inputs = inputs_of(context, served.combination, served.snapshot, pointer)
+                inputs = input_tags(context, served.combination, served.snapshot, pointer)
                 events = [*fill_events(context, served, fill, inputs, holds=holds, newest=newest)]
                 if self.live_since is not None and fill.recorded_at >= self.live_since:
                     yield from events
                 else:
-                    yield from untold_fills(context, fill, events)
+                    yield from missing_fill_events(context, fill, events)
 
     def _all_fills(
         self, plan: Plan, entries: Mapping[ModelName, Entry] = MappingProxyType({})
     ) -> Iterator[Projected]:
-        """Yield the fills of a plan that are not told, parents first."""
+        """Yield the events of a plan's fills that are not written yet, parents first."""
         planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
         real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
         for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):
@@ -220,7 +223,7 @@ class Projector:
             yield from self._all_fills(plan, environment.entries)
             built = {model.name for model in plan.builds}
         yield from published_events(context, environment, built, self.preview)
-        if compared is not None:  # where Dagster had to forget an asset, its checks went, too
+        if compared is not None:  # wiping an asset also wiped its checks
             yield from compared.checks()
         if plan is not None and (not is_own or self._is_shown(plan)):
             if self.live_since is None:
@@ -232,16 +235,16 @@ class Projector:
         context = self.context
         record, is_shown = context.store.plans.record(plan.id), self._is_shown(plan)
         if record is None or record.status != "failed":
-            return  # tried again since: what came of that is told, too
+            return  # retried since: the later attempt has its own record
         yield from self._all_fills(plan)
         audits = AuditEvents(context)
-        said = failed_event(context.names, plan, record)
+        failure = failed_event(context.names, plan, record)
         red = dict(audits.rejected(plan))
         if is_shown:
             red[context.names.apply_key] = [plan.id]
         if red and (self.live_since is not None or not is_own):
-            tags = {**plan_tags(plan), EVALUATION: str(said.metadata[EVALUATION].value)}
-            yield FailedWork(f"applied elsewhere: {said.description}", tags, red)
+            tags = {**plan_tags(plan), EVALUATION: str(failure.metadata[EVALUATION].value)}
+            yield FailedWork(f"applied outside this instance: {failure.description}", tags, red)
         if is_shown or not is_own:
-            yield said
+            yield failure
         yield from audits.unpublished(plan)

@@ -1,8 +1,8 @@
-"""Provenance of events, by which Dagster's staleness is exact.
+"""Provenance tags of events, which make Dagster's staleness exact.
 
-An event with a code version but without its inputs' tags marks everything below it stale
-(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all
-of them or none.
+An event with a code version but without its inputs' tags marks everything downstream stale
+(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all of
+these tags or none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Log = logging.Logger | dg.DagsterLogManager
 
 @dataclass(frozen=True)
 class ProjectionContext:
-    """A Dagster instance that is told, and the state that it is told of."""
+    """Dagster instance that receives events, and the workspace whose state they describe."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -46,8 +46,8 @@ class ProjectionContext:
     _combinations: dict[tuple[str, str], Combination] = field(default_factory=dict)
 
     @classmethod
-    def of_step(cls, context: Any, catalog: AssetCatalog) -> ProjectionContext:
-        """Return that of a step, which requires the project's resource."""
+    def from_step(cls, context: Any, catalog: AssetCatalog) -> ProjectionContext:
+        """Return the context of a step that requires the project's resource."""
         workspace = getattr(context.resources, catalog.names.resource).get()
         return cls(workspace, context.instance, catalog, context.log)
 
@@ -62,17 +62,17 @@ class ProjectionContext:
         return self.catalog.names
 
     def combination(self, environment: Environment) -> Combination:
-        """Return what an environment's version shows, read once."""
+        """Return the definitions and tables of an environment's version, read once."""
         key = environment.name, environment.publication_id
         if key not in self._combinations:
             entries, store = environment.entries, self.store
             snapshots = store.snapshots.load(sorted({e.snapshot_id for e in entries.values()}))
             tables = store.tables.load(sorted(environment.tables))
-            self._combinations[key] = Combination.of(entries, snapshots, tables)
+            self._combinations[key] = Combination.from_entries(entries, snapshots, tables)
         return self._combinations[key]
 
     def read_again(self) -> ProjectionContext:
-        """Return the same with what a code location would show now."""
+        """Return the same context with a newly loaded catalog."""
         catalog = load_catalog(self.workspace, self.catalog.translator)
         return ProjectionContext(self.workspace, self.instance, catalog, self.log)
 
@@ -86,10 +86,10 @@ class ProjectionContext:
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-def inputs_of(
+def input_tags(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
 ) -> dict[str, str]:
-    """Return the tags by which a model's event says what it read, be it through views.
+    """Return the tags for the inputs of a model's event, including inputs behind views.
 
     Args:
         pointer: The event log's newest record before the model ran.
@@ -101,11 +101,11 @@ def inputs_of(
         if known is None or not known.model.kind.is_shown:
             record = context.instance.get_latest_data_version_record(asset, True)
             shown = (record.event_log_entry.tags if record is not None else None) or {}
-            # Of an external table without an event Dagster says the same.
+            # Dagster uses the same default for an external table without an event.
             version = shown.get(DATA_VERSION_TAG, DEFAULT_DATA_VERSION.value)
         else:
             # Dagster compares partitioned parents by the pointer, never by this version. Without
-            # one nothing compares as changed, as views show their parents' changes at once.
+            # a pointer nothing counts as changed, because views show their parents' rows.
             version = combination.key(parent) or known.table_version
             read = pointer if known.has_table else None
         tags[get_input_data_version_tag(asset)] = version
@@ -120,15 +120,15 @@ def reads_anew(
     inputs: Mapping[str, str],
     latest: Mapping[str, str],
 ) -> bool:
-    """Say whether a version reads other tables, or versions, than its latest event's tags say."""
-    said, told = (
+    """Check whether a version reads other tables or versions than its latest event lists."""
+    inputs_now, inputs_then = (
         {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
         for tags in (inputs, latest)
     )
     read = (*snapshot.parents, *combination.behind(snapshot))
     known = (name for name in read if combination.key(name) is not None)
     own = {get_input_data_version_tag(context.catalog.key(name)) for name in known}
-    return said != told or any(latest[tag] != inputs[tag] for tag in own & said)
+    return inputs_now != inputs_then or any(latest[tag] != inputs[tag] for tag in own & inputs_now)
 
 
 def provenance_tags(
@@ -144,5 +144,7 @@ def provenance_tags(
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
-    """Return what a filled interval holds: its version and the Iceberg commit of its rows."""
+    """Return the data version of a filled interval: its version and the Iceberg commit of its
+    rows.
+    """
     return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"

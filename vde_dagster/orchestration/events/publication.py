@@ -1,4 +1,4 @@
-"""Publications as events: the environment's version, views, and tables that read other parents."""
+"""Publications as events: the environment's version, views, and tables with changed parents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fills import ServedModel, filled_event, filled_partitions
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
-    inputs_of,
+    input_tags,
     provenance_tags,
     reads_anew,
 )
@@ -27,7 +27,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
 Preview = Callable[[Snapshot], Mapping[str, Any]]
-"""Makes the metadata that shows some rows of a view."""
+"""Builds metadata with sample rows of a view."""
 
 
 def published_events(
@@ -36,7 +36,7 @@ def published_events(
     built: Set[ModelName],
     preview: Preview | None = None,
 ) -> Iterator[Projected]:
-    """Yield what a publication changes in Dagster beside the fills of models that were built."""
+    """Yield the events of a publication, except fills of the models that were built."""
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
@@ -63,10 +63,10 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[AssetEvent]:
-    """Confirm what a version shows against the parents that it is combined with from now on.
+    """Confirm a version against the parents that its environment combines it with from now on.
 
-    The data version stays, so nothing below becomes stale; the pointers move, so nothing that
-    happened to the new parents before counts as a change.
+    The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
+    events of the new parents do not count as changes.
     """
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
@@ -74,8 +74,8 @@ def confirmed_events(
     if not filled and not snapshot.is_virtual:
         return
     pointer = context.newest_record() if filled else None
-    inputs = inputs_of(context, combination, snapshot, pointer)
-    # They were confirmed in order, so the last one tells of all.
+    inputs = input_tags(context, combination, snapshot, pointer)
+    # Partitions are confirmed in order, so the last partition represents all.
     asset = context.catalog.key(snapshot.name)
     latest = context.latest(asset, filled[-1].partition if filled else key)
     tags_then = (latest.event_log_entry.tags if latest is not None else None) or {}
@@ -97,7 +97,7 @@ def confirmed_events(
 def environment_event(
     context: ProjectionContext, environment: Environment
 ) -> dg.AssetMaterialization:
-    """Return the event of an environment's version: which view shows which version, since when."""
+    """Return the event of an environment's version: its views, their versions, and since when."""
     store, name, version = context.store, environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
     production = environment if name == PRODUCTION else store.environments.get(PRODUCTION)
@@ -112,7 +112,7 @@ def environment_event(
             context.names,
             production.tables if production else frozenset(),
             store.versions.shown_since(name, version),
-            # Without metadata files: what others added to shared tables is not worth reading those.
+            # No lakehouse: reading metadata files only for changes by other tools costs too much.
             changes_until(store, None, name, version, LISTED),
             store.mirror.standings().get(name),
         ),
@@ -126,7 +126,9 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Say whether this environment is the first that shows a version: it decides its parents."""
+    """Check whether this environment is the first that has a version, and so decides its
+    parents.
+    """
     shown = context.store.shown
     if table is None:
         names = shown.environments_of(snapshot.id)

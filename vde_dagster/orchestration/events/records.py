@@ -1,4 +1,4 @@
-"""Writes to Dagster's storage: each a named side effect, each event once however often tried."""
+"""Writes to Dagster's storage: named side effects that write each event once despite retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vde_dagster.state.db.effects import Effects
 from vde_dagster.state.db.outbox import OutboxRecord
 
 SENSOR = "sensor"
-"""Stands for a run's id in what the sensors write: they ask for the pages of their own plans."""
+"""Run id of records that the sensors write; sensors request the pages of their own plans."""
 _FINISHED = {
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
@@ -34,7 +34,9 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step, each within the port: Dagster stores one before it asks for more."""
+    """Yield events to a step, each inside the port: Dagster stores an event before it takes the
+    next.
+    """
     for event in events:
         with effects.at("dagster.event"):
             yield event
@@ -42,7 +44,7 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A plan or an environment that has a partition from now on."""
+    """New partition of a plan or an environment."""
 
     definition: dg.DynamicPartitionsDefinition
     key: str
@@ -50,7 +52,7 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenAsset:
-    """An asset whose events go: Dagster can forget no single one of its gone partitions."""
+    """Asset whose events are wiped, because Dagster cannot delete single partitions' events."""
 
     key: dg.AssetKey
     partitions: int
@@ -58,28 +60,29 @@ class ForgottenAsset:
 
 @dataclass(frozen=True, slots=True)
 class FailedWork:
-    """Partitions that turn red, which Dagster does by a run alone.
+    """Partitions to mark as failed, which Dagster supports only through a failed run.
 
     Args:
-        tags: What it is of: where no run of Dagster did the work, a run with these stands for it.
-        partitions: What is red, by asset.
+        message: Error for the run's log.
+        tags: Tags of the failed work; a run with these tags represents it in Dagster.
+        partitions: Failed partitions, by asset.
     """
 
-    said: str
+    message: str
     tags: Mapping[str, str]
     partitions: Mapping[dg.AssetKey, Sequence[str]]
 
 
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 Projected = AssetEvent | NewPartition | ForgottenAsset | FailedWork
-"""What a record of the state is in Dagster."""
+"""Dagster's form of an outbox record."""
 _LATEST = 50
-"""How many of an asset's latest events are looked at for one that may be there already."""
+"""Number of an asset's latest events to search for an event before writing it."""
 
 
 @dataclass
 class Reporter:
-    """Writes what is true in the state outside of runs, unless Dagster has it."""
+    """Writes events outside of runs, unless Dagster has them."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -87,42 +90,42 @@ class Reporter:
 
     @property
     def names(self) -> Names:
-        """The names of the project's assets and partitions."""
-        return Names.of(self.workspace.settings)
+        """Names of the project's assets and partitions."""
+        return Names.from_settings(self.workspace.settings)
 
     @property
     def effects(self) -> Effects:
-        """The port that every write passes."""
+        """Port that every write passes."""
         return self.workspace.store.database.effects
 
-    def report(self, told: Projected) -> bool:
-        """Write what is not there; say whether something was written."""
-        if isinstance(told, NewPartition):
-            self.add(told.definition, [told.key])
+    def report(self, projected: Projected) -> bool:
+        """Write missing events; return whether any was written."""
+        if isinstance(projected, NewPartition):
+            self.add(projected.definition, [projected.key])
             return False
-        if isinstance(told, ForgottenAsset):
-            self.written["wiped"] += told.partitions
+        if isinstance(projected, ForgottenAsset):
+            self.written["wiped"] += projected.partitions
             with self.effects.at("dagster.wipe"):
-                self.instance.wipe_assets([told.key])
+                self.instance.wipe_assets([projected.key])
             return True
-        if isinstance(told, FailedWork):
-            run = self._failed_run(told)
+        if isinstance(projected, FailedWork):
+            run = self._failed_run(projected)
             if run is not None:
-                self.turn_red(run, told.partitions)
+                self.turn_red(run, projected.partitions)
             return run is not None
-        events = self.untold(told)
-        self.written[self._kind(told)] += bool(events)
+        events = self.missing_events(projected)
+        self.written[self._kind(projected)] += bool(events)
         for event in events:
             with self.effects.at("dagster.event"):
                 self.instance.report_runless_asset_event(without_secrets(event))
         return bool(events)
 
     def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
-        """Let partitions be red when a run fails that was to materialise them.
+        """Mark the partitions that a failed run was to materialize as failed.
 
-        Dagster itself notes that of the assets of asset jobs only.
+        Dagster does this itself only for the assets of asset jobs.
         """
-        for key, partition in ((key, one) for key, own in partitions.items() for one in own):
+        for key, partition in ((key, name) for key, names in partitions.items() for name in names):
             event = DagsterEvent(
                 event_type_value=DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
                 job_name=run.job_name,
@@ -133,32 +136,33 @@ class Reporter:
                 self.instance.report_dagster_event(event, run_id=run.run_id)
 
     def add(self, definition: dg.DynamicPartitionsDefinition, keys: Sequence[str]) -> None:
-        """Add those of the partitions that are missing."""
+        """Add the missing partitions."""
         if keys:
             with self.effects.at("dagster.partitions.add"):
                 self.instance.add_dynamic_partitions(str(definition.name), list(keys))
 
     def add_plan(self, plan_id: str) -> None:
-        """Give a plan its partitions: it can be read, approved and rejected."""
+        """Add a plan's partitions, which make it possible to read, approve and reject it."""
         for definition in (self.names.plans, self.names.rejections):
             self.add(definition, [plan_id])
 
     def delete(self, definition: dg.DynamicPartitionsDefinition, key: str) -> None:
-        """Take a partition away."""
+        """Delete a partition."""
         with self.effects.at("dagster.partitions.delete"):
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
-    def untold(self, event: AssetEvent) -> list[AssetEvent]:
-        """Return what is to be written of an event: nothing where Dagster has it.
+    def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
+        """Return the events to write for an event: none if Dagster has it.
 
-        A plan's partition has one page, one that says that it is published, one approval and one
-        rejection. Materialisations of models are written: who asks for them has looked. Behind a
-        late version of an environment the latest is written again, which the page shows.
+        A plan's partition gets one page, one page after publication, one approval and one
+        rejection. Materializations of models are always returned: the caller has compared them
+        already. An event of an older environment version is followed by the latest version's event
+        again, because the page shows the last event written.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
         if kind == "materializations":
             return [event]
-        for known in self._known(event):
+        for known in self._recorded_events(event):
             if kind == "checks":
                 same = known.metadata.get(EVALUATION) == event.metadata[EVALUATION]
             elif kind == "environments":
@@ -180,13 +184,13 @@ class Reporter:
         plans = (self.names.plan_key, self.names.apply_key, self.names.reject_key)
         return "plans" if event.asset_key in plans else "materializations"
 
-    def _known(self, event: AssetEvent) -> Iterator[AssetEvent]:
+    def _recorded_events(self, event: AssetEvent) -> Iterator[AssetEvent]:
         if isinstance(event, dg.AssetCheckEvaluation):
             history = self.instance.event_log_storage.get_asset_check_execution_history(
                 event.asset_check_key, limit=_LATEST
             )
             for record in history:
-                # What was planned, of a run that goes on, is none.
+                # Planned evaluations of unfinished runs have no result.
                 if isinstance(record.evaluation, dg.AssetCheckEvaluation):
                     yield record.evaluation
             return
@@ -201,7 +205,7 @@ class Reporter:
                 yield filled.asset_materialization
 
     def _failed_run(self, failed: FailedWork) -> dg.DagsterRun | None:
-        """Show work that failed elsewhere as a run; None where there is one with the same tags."""
+        """Represent work that failed outside of Dagster as a run; None if its run exists."""
         tags = {**self.names.tags, **failed.tags}
         if self.instance.get_runs_count(dg.RunsFilter(tags=tags)):
             return None
@@ -213,14 +217,14 @@ class Reporter:
         )
         with self.effects.at("dagster.event"):
             self.instance.add_run(run)
-            self.instance.report_engine_event(failed.said, run)
+            self.instance.report_engine_event(failed.message, run)
         return run
 
 
 def all_materializations(
     instance: dg.DagsterInstance, wanted: dg.AssetRecordsFilter | dg.AssetKey, limit: int = 1000
 ) -> Iterator[dg.EventLogRecord]:
-    """Yield records of materialisations, newest first; so many are read at a time."""
+    """Yield records of materializations, newest first, `limit` per read."""
     cursor: str | None = None
     while True:
         page = instance.fetch_materializations(wanted, limit=limit, cursor=cursor)
@@ -235,34 +239,36 @@ def _version(event: AssetEvent) -> int:
     return found if isinstance(found, int) else 0
 
 
-def origin_of(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return how the state knows the work of a run, or of `SENSOR`; see `Database.origin`."""
+def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Return the origin that the state records for a run's work, or for `SENSOR`; see
+    `Database.origin`.
+    """
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 
 
 @dataclass
 class Origins:
-    """Tells the work of this instance's runs from that of others."""
+    """Origins of records: runs of this instance, or other processes."""
 
     instance: dg.DagsterInstance
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)
 
-    def run_of(self, origin: str) -> str | None:
+    def find_run(self, origin: str) -> str | None:
         """Return the run of this instance (or `SENSOR`) that an origin names; else None."""
-        prefix = origin_of(self.instance, "")
+        prefix = run_origin(self.instance, "")
         return origin.removeprefix(prefix) if origin.startswith(prefix) else None
 
     def is_working(self, run_id: str) -> bool:
-        """Say whether a run may still write events."""
+        """Check whether a run may still write events."""
         return self._status(run_id) in UNFINISHED
 
-    def told_all(self, run_id: str) -> bool:
-        """Say whether a run has written every event of its work."""
+    def has_written_all(self, run_id: str) -> bool:
+        """Check whether a run has written every event of its work."""
         return run_id == SENSOR or self._status(run_id) == dg.DagsterRunStatus.SUCCESS
 
     def _status(self, run_id: str) -> dg.DagsterRunStatus | None:
-        # A run that has ended stays so; one that works is asked again the next time.
+        # The status of an ended run is final; a later `Origins` reads the others again.
         if run_id not in self._statuses:
             run = self.instance.get_run_by_id(run_id) if run_id != SENSOR else None
             self._statuses[run_id] = run.status if run is not None else None
@@ -273,7 +279,7 @@ def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, l
     """Return the runs that may still write events, with what they have recorded so far."""
     unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
     ids = [run.run_id for run in unfinished]
-    found = {run_id: store.outbox.by(origin_of(instance, run_id)) for run_id in ids}
+    found = {run_id: store.outbox.by(run_origin(instance, run_id)) for run_id in ids}
     return {run_id: own for run_id, own in found.items() if own}
 
 

@@ -1,4 +1,4 @@
-"""Dagster's events without the secrets of settings in their metadata and descriptions."""
+"""Removal of the settings' secrets from metadata and descriptions of Dagster's events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Event = TypeVar("Event", bound=object)
 
 
 def without_secrets(event: Event) -> Event:
-    """Return an event whose texts have no secrets; it is the same one where there are none."""
+    """Return an event with secrets masked; the same object if there are none."""
     metadata = getattr(event, "metadata", None) or {}
     changed = {name: shown for name, one in metadata.items() if (shown := _masked(one)) != one}
     description = getattr(event, "description", None)

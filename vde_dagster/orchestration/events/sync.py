@@ -1,4 +1,6 @@
-"""What Dagster shows, compared with the state, and what it lacks: `vde sync`, and a first tick."""
+"""Comparison of Dagster with the state, which writes missing events: `vde sync`, and a first
+tick.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from vde_dagster.orchestration.events.provenance import (
     Log,
     ProjectionContext,
     data_version,
-    inputs_of,
+    input_tags,
 )
 from vde_dagster.orchestration.events.publication import confirmed_events, environment_event
 from vde_dagster.orchestration.events.records import (
@@ -52,7 +54,7 @@ _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:
-    """Return the tables that hold less, or other rows, since a rollback published a version."""
+    """Return the tables that hold fewer or other rows since a rollback published a version."""
     begun = store.pins.begun(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.held.keys()
     return tables | store.outdated.after(environment.published_at) if tables else set()
@@ -60,7 +62,7 @@ def taken_back(store: StateStore, environment: Environment) -> set[str]:
 
 @dataclass
 class Comparison:
-    """Compares models as they are shown with the state."""
+    """Comparison of Dagster's events with the state, by model."""
 
     context: ProjectionContext
 
@@ -68,13 +70,13 @@ class Comparison:
         self.busy = busy_plans(self.context.instance, self.context.store)
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
-        """Yield what shows some tables as they are; partitions that no table holds go."""
+        """Yield missing events of some tables; wipe partitions that no table holds."""
         for name, model in self.context.catalog.live.models.items():
-            if any(one.table is not None and one.table.id in table_ids for one in model.versions):
+            if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
 
     def model(self, name: ModelName, *, wipe: bool) -> Iterator[Projected]:
-        """Yield a model's events that Dagster lacks; wipe it of partitions that no table holds."""
+        """Yield a model's missing events; if `wipe`, wipe partitions that no table holds."""
         context, catalog = self.context, self.context.catalog
         shown = [version for version in catalog.live.models[name].versions if version.environments]
         served, held = dict[str, ServedModel](), dict[str, list[Filled]]()
@@ -86,7 +88,7 @@ class Comparison:
                     version.snapshot, version.table, combination, version.environments
                 )
                 held[version.key] = filled_partitions(context, served[version.key])
-        # After the state and the runs: what a run wrote that has ended since is known.
+        # Read after the state and the runs, to include events of runs that ended meanwhile.
         key, storage = catalog.key(name), context.instance.event_log_storage
         known = storage.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION_TAG])
         filled = {key: {item.partition for item in items} for key, items in held.items()}
@@ -99,15 +101,15 @@ class Comparison:
             yield ForgottenAsset(key, len(gone))
             known = {}
         for version in shown:
-            one, items = served.get(version.key), held.get(version.key, [])
+            own, items = served.get(version.key), held.get(version.key, [])
             missing = [
                 item
                 for item in items
                 if known.get(item.partition, {}).get(DATA_VERSION_TAG)
                 != data_version(version.key, item.fill.iceberg_snapshot_id)
             ]
-            if one is not None and missing:
-                yield from self._missing(one, items[-1], missing)
+            if own is not None and missing:
+                yield from self._missing(own, items[-1], missing)
             else:
                 environment = catalog.live.environments[version.environments[0]]
                 combination = context.combination(environment)
@@ -119,7 +121,7 @@ class Comparison:
     ) -> Iterator[Projected]:
         context, table = self.context, served.table
         pointer = context.newest_record()
-        inputs = inputs_of(context, served.combination, served.snapshot, pointer)
+        inputs = input_tags(context, served.combination, served.snapshot, pointer)
         for fill, found in groupby(missing, key=lambda item: item.fill):
             own = [item.partition for item in found]
             if fill.plan_id not in self.busy:
@@ -135,11 +137,11 @@ class Comparison:
                 )
 
     def checks(self) -> Iterator[Projected]:
-        """Yield the checks that do not say, or not any more, what the state says."""
+        """Yield the checks whose recorded status differs from the state."""
         context = self.context
         for environment in context.catalog.live.environments.values():
             if environment.plan_id not in self.busy:
-                yield from AuditEvents(context).standing(environment)
+                yield from AuditEvents(context).outdated_checks(environment)
         for test in last_unit_tests(context, self.busy):
             snapshots = context.store.snapshots.load([test.snapshot])
             if test.snapshot in snapshots:
@@ -147,12 +149,12 @@ class Comparison:
 
 
 _PLANS = 100
-"""How many of the latest plans get a page."""
+"""Number of the latest plans that get a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """The numbers of events that a sync wrote, and of partitions that it wiped as missing again."""
+    """Numbers of events that a sync wrote, and of partitions that it wiped."""
 
     materializations: int = 0
     environments: int = 0
@@ -163,7 +165,7 @@ class SyncReport:
 
     @property
     def is_empty(self) -> bool:
-        """Whether Dagster knew everything already."""
+        """Whether Dagster was already complete, so that nothing was written."""
         written = (self.materializations, self.environments, self.wiped, self.checks, self.plans)
         return not any(written)
 
@@ -177,11 +179,11 @@ def sync(
     seconds: float = float("inf"),
     log: Log | None = None,
 ) -> SyncReport:
-    """Write the events that a Dagster instance misses, but for those of its working runs.
+    """Write missing events to a Dagster instance, except events of its working runs.
 
     Args:
-        wipe: Whether assets are forgotten that Dagster shows partitions of which no table holds.
-        seconds: After how long to stop; the next call goes on.
+        wipe: Whether to wipe assets in Dagster with partitions that no table holds.
+        seconds: Time after which to stop; the next call continues.
     """
     until = time.monotonic() + seconds
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
@@ -189,8 +191,8 @@ def sync(
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
     reporter = Reporter(workspace, instance)
     complete = True
-    for told in _everything(context, wipe):
-        if reporter.report(told) and time.monotonic() > until:
+    for projected in _everything(context, wipe):
+        if reporter.report(projected) and time.monotonic() > until:
             complete = False
             break
     if complete:

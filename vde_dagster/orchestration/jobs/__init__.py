@@ -1,1 +1,1 @@
-"""Jobs, schedules and the sensor, and notifications of their runs."""
+"""Jobs, schedules and sensors, and notifications of their runs."""

@@ -1,6 +1,8 @@
-"""The jobs: all that the command line does with a form to fill in, schedules, hooks at the end."""
+"""Jobs for the actions of the command line, with launchpad forms; schedules; hooks at a run's
+end.
+"""
 
-# Dagster reads the annotations of decorated functions, so they are not postponed here.
+# Dagster evaluates the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +35,7 @@ from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
-from vde_dagster.orchestration.pages.plan_page import checks_by_spark, readers_of
+from vde_dagster.orchestration.pages.plan_page import checks_by_spark, find_readers
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.project.settings import Settings
@@ -53,10 +55,10 @@ _JOBS: list[tuple[str, type[dg.Config], str, "Body"]] = []
 
 
 def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
-    """Return the jobs over the control assets, by partition: a plan's id."""
+    """Return the jobs over the control assets, partitioned by plan id."""
     jobs = (
-        ("plan", names.plan_key, "Show a stored plan: materialise its partition of vde/plan."),
-        ("apply", names.apply_key, "Approve a plan: materialise its partition of vde/apply."),
+        ("plan", names.plan_key, "Show a stored plan: materialize its partition of vde/plan."),
+        ("apply", names.apply_key, "Approve a plan: materialize its partition of vde/apply."),
     )
     return [
         dg.define_asset_job(
@@ -72,11 +74,11 @@ def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
 
 
 Body = Callable[[Work, Any], Iterator[Any]]
-"""Does the work of a step, as its form is filled in, and yields its output at the end."""
+"""Does a step's work with the values of its form, and yields its output at the end."""
 
 
 def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
-    """Return the jobs that need no partition."""
+    """Return the jobs without partitions."""
     names = catalog.names
 
     def job(name: str, config: type[dg.Config], description: str, body: Body) -> dg.JobDefinition:
@@ -88,7 +90,7 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
         )
         def step(context: dg.OpExecutionContext) -> Iterator[Any]:
             with as_failure():
-                work = Work(context, ProjectionContext.of_step(context, catalog))
+                work = Work(context, ProjectionContext.from_step(context, catalog))
                 yield from body(work, config(**context.op_config))
                 refresh_after(context, work.workspace)
 
@@ -99,7 +101,7 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
 
 
 def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
-    """Make a job of a function, whose name and docstring are those of the job's step."""
+    """Register a function as a job, with the function's name and docstring for the job's step."""
 
     def register(body: Body) -> Body:
         _JOBS.append((name, config, description, body))
@@ -113,14 +115,14 @@ def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
     meant = None if config.create else likely_meant(workspace.store, config.environment)
     if meant is not None:
         raise UsageError(
-            f"there is no environment '{config.environment}': did you mean '{meant}'?",
-            hint="`create: true` in the config makes a new one of that name",
+            f"environment '{config.environment}' does not exist; did you mean '{meant}'?",
+            hint="to create an environment with this name, set `create: true` in the config",
         )
     return workspace.plan(config.environment, options, author=current_user())
 
 
 def _show(work: Work, plan: Plan) -> Iterator[Any]:
-    """Give a plan its partition and its page."""
+    """Add a plan's partition and page."""
     context = work.context
     if plan.is_empty:
         missing = pending_work(work.workspace, plan)
@@ -128,15 +130,15 @@ def _show(work: Work, plan: Plan) -> Iterator[Any]:
         context.log.info(f"{plan.environment}: {what}")
         return
     work.reporter.add_plan(plan.id)
-    shown = page_events(work.told, plan, readers_of(context, work.told.catalog, plan))
+    shown = page_events(work.projection, plan, find_readers(context, work.projection.catalog, plan))
     yield from passing_events(work.reporter.effects, shown)
-    context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
+    context.log.info(f"plan {plan.id}: read it in vde/plan, approve it in vde/apply")
 
 
 @_job(
     "vde_new_plan",
     PlanConfig,
-    "Make a plan for any environment, to be read in vde/plan before it is applied.",
+    "Create a plan for any environment, to review it in vde/plan before you apply it.",
 )
 def plan(work: Work, config: PlanConfig) -> Iterator[Any]:
     """Compare the project with an environment and store the plan."""
@@ -154,20 +156,20 @@ def plan(work: Work, config: PlanConfig) -> Iterator[Any]:
 @_job(
     "vde_plan_and_apply",
     PlanAndApplyConfig,
-    "Bring an environment to the project's state in one go (what `make run` does).",
+    "Update an environment to the project's files in one step (as `make run` does).",
 )
 def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
-    """Plan the project for an environment and apply the plan at once."""
+    """Plan the project for an environment and apply the plan immediately."""
     names = work.names
     made = _planned(work.workspace, config)
     yield from _show(work, made)
     breaks = () if config.accept_breaks else work.workspace.plans.breaks_to_accept(made)
     if breaks:
         raise UsageError(
-            f"plan {made.id} was not applied, it breaks what is published: "
+            f"plan {made.id} was not applied because it breaks published columns: "
             f"{describe_breaks(breaks)}",
             hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
-            f"{names.apply_key.to_user_string()}; or launch this again with "
+            f"{names.apply_key.to_user_string()}; or launch this job again with "
             "`accept_breaks: true`",
         )
     yield from _apply(work, made, concurrency=config.concurrency, skip_tests=config.skip_tests)
@@ -176,10 +178,10 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
 @_job(
     "vde_run",
     RunConfig,
-    "Compute what is due in an environment; its schedule launches this.",
+    "Compute the due intervals of an environment; its schedule launches this job.",
 )
 def run(work: Work, config: RunConfig) -> Iterator[Any]:
-    """Compute what is due in an environment, as it was published."""
+    """Compute the due intervals of an environment with its published definitions."""
     made = work.workspace.plans.due(config.environment, full=config.full)
     yield from _show(work, made)
     yield from _apply(work, made, concurrency=config.concurrency)
@@ -190,16 +192,16 @@ def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
     if not plan.is_empty:
         run = work.context.run
         work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})
-        who = Launcher.of_run(run.tags, plan=plan).name
+        who = Launcher.from_run(run.tags, plan=plan).name
         yield from work.apply(plan, who=who, **options)
-        forget_past(work.workspace, work.told.instance)
+        forget_past(work.workspace, work.projection.instance)
     yield dg.Output(plan.id)
 
 
 @_job(
     "vde_rollback",
     RollbackConfig,
-    "Take an environment back to an earlier version and its data.",
+    "Roll an environment back to an earlier version and its data.",
 )
 def rollback(work: Work, config: RollbackConfig) -> Iterator[Any]:
     """Publish an earlier version of an environment again."""
@@ -207,8 +209,8 @@ def rollback(work: Work, config: RollbackConfig) -> Iterator[Any]:
         config.environment, config.version, definitions_only=config.definitions_only
     )
     _log(work.context.log, done, rollback_sentence(done), rollback_notes(done))
-    yield from work.tell()
-    forget_past(work.workspace, work.told.instance)
+    yield from work.new_events()
+    forget_past(work.workspace, work.projection.instance)
     yield dg.Output(done.environment.version)
 
 
@@ -225,25 +227,25 @@ def _log(
         log.error(f"{failed.model}: {failed.error}: {failed.statement}")
 
 
-@_job("vde_freeze", FreezeConfig, "Freeze a version of an environment under a name of its own.")
+@_job("vde_freeze", FreezeConfig, "Freeze a version of an environment as a new environment.")
 def freeze(work: Work, config: FreezeConfig) -> Iterator[Any]:
-    """Make an environment that shows a version for ever."""
+    """Create an environment that keeps serving one version."""
     keep = parse_duration(config.keep, "the config's keep") if config.keep else None
     done = work.workspace.environments.freeze(config.version, config.name, keep)
     _log(work.context.log, done, freeze_sentence(done), freeze_notes(done))
-    yield from work.tell()
+    yield from work.new_events()
     yield dg.Output(done.environment.name)
 
 
 @_job(
     "vde_janitor",
     JanitorConfig,
-    "Clean up expired environments and tables that nothing refers to.",
+    "Clean up expired environments and unreferenced tables.",
 )
 def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
-    """Drop what no kept version of any environment reaches."""
+    """Drop data that no kept version of any environment uses."""
     report = work.workspace.maintenance.janitor(dry_run=config.dry_run)
-    forget_past(work.workspace, work.told.instance)
+    forget_past(work.workspace, work.projection.instance)
     refresh_after(work.context, work.workspace)
     acted, section = report.acted, janitor_section(report)
     work.context.log.info(section.title)
@@ -260,7 +262,7 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
-            f"{len(report.failures)} steps failed, the next run tries again: {subjects}",
+            f"{len(report.failures)} cleanup steps failed; the next run retries them: {subjects}",
             metadata=metadata,
             allow_retries=False,
         )
@@ -271,9 +273,9 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
 def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
     """Let an environment expire now."""
     work.workspace.environments.drop(config.environment)
-    said = f"{config.environment} is dropped with the next clean-up (vde_janitor)"
-    work.context.log.info(said)
-    forget_past(work.workspace, work.told.instance)
+    message = f"the next cleanup (job vde_janitor) drops {config.environment}"
+    work.context.log.info(message)
+    forget_past(work.workspace, work.projection.instance)
     yield dg.Output(None)
 
 
@@ -285,15 +287,16 @@ def schedules(
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
-    Those that the settings name run from the start; without any, production has an hourly one to
-    be switched on. A run fills only what is due by each model's cron, so ticks may come more often.
+    Schedules named in the settings run from the start. Without any, production gets an hourly
+    schedule that is off. A run fills only what is due by each model's cron, so ticks may come more
+    often.
     """
-    names, crons = Names.of(settings), settings.dagster.schedules
+    names, crons = Names.from_settings(settings), settings.dagster.schedules
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
     out = [
         dg.ScheduleDefinition(
             name=names.named(f"vde_run_{environment}"),
-            description=f"Computes what is due in {environment}.",
+            description=f"Computes the due intervals of {environment}.",
             job=run_job,
             cron_schedule=cron,
             execution_timezone=settings.dagster.schedule_tz,
@@ -305,7 +308,7 @@ def schedules(
     out.append(
         dg.ScheduleDefinition(
             name=names.named("vde_janitor"),
-            description="Drops expired environments and tables that nothing refers to.",
+            description="Drops expired environments and unreferenced tables.",
             job=janitor_job,
             cron_schedule=settings.dagster.janitor_cron,
             execution_timezone=settings.dagster.schedule_tz,
@@ -322,16 +325,19 @@ def _tick(
         with Workspace.open(root) as workspace:
             if not workspace.store.environments.exists(environment):
                 return dg.SkipReason(
-                    f"there is no environment {environment!r} yet: make it with "
+                    f"environment {environment!r} does not exist yet: create it with "
                     f"`vde apply {environment}` or the job {names.named('vde_plan_and_apply')}; or "
-                    "take it out of [tool.vde.dagster] schedules"
+                    "remove it from [tool.vde.dagster] schedules"
                 )
             try:
                 if workspace.plans.due(environment, save=False).is_empty:
-                    return dg.SkipReason(f"nothing is due in {environment}")
+                    return dg.SkipReason(f"no intervals are due in {environment}")
             except VdeError as error:
-                # The run fails with it, for all to see, and calls the project's hooks.
-                context.log.warning(f"what is due in {environment} cannot be planned: {error}")
+                # The run fails with this error: the failure is visible and calls the project's
+                # hooks.
+                context.log.warning(
+                    f"the due intervals of {environment} cannot be planned: {error}"
+                )
         return dg.RunRequest(
             run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},
@@ -342,7 +348,7 @@ def _tick(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The end of one job of the project, with what the run's tags say of its plan."""
+    """End of a job's run, with the environment and the plan from the run's tags."""
 
     succeeded: bool
     job: str
@@ -355,7 +361,7 @@ class Notification:
 def notification_hooks(notify: Callable[[Notification], None]) -> frozenset[dg.HookDefinition]:
     """Return hooks that call a function when a job of the project succeeds or fails."""
 
-    def tell(context: dg.HookContext, succeeded: bool) -> None:
+    def notify_end(context: dg.HookContext, succeeded: bool) -> None:
         run = context.instance.get_run_by_id(context.run_id)
         tags = dict(run.tags) if run else {}
         error = context.op_exception
@@ -372,10 +378,10 @@ def notification_hooks(notify: Callable[[Notification], None]) -> frozenset[dg.H
 
     @dg.success_hook(name="vde_notify_success")
     def succeeded(context: dg.HookContext) -> None:
-        tell(context, True)
+        notify_end(context, True)
 
     @dg.failure_hook(name="vde_notify_failure")
     def failed(context: dg.HookContext) -> None:
-        tell(context, False)
+        notify_end(context, False)
 
     return frozenset({succeeded, failed})

@@ -1,8 +1,8 @@
-"""The sensors: files that changed become plans, and records of the outbox Dagster's events.
+"""Sensors: one plans changed files, the other converts outbox records to Dagster's events.
 
-Two projects of one prefix in two locations write to the same pages of `vde/plan`, and each takes
-the other's plans for forgotten ones. No location sees the others' definitions, so each says in the
-instance's own database which state it shows.
+Two projects with the same prefix in two locations would write to the same pages of `vde/plan`, and
+each would delete the other's plans. No location sees another location's definitions, so each
+records in the instance's database which state it shows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from vde_dagster.base.names import current_user
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.gates import known_objections
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import tell_instance
+from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.plans import forget_past, plan_tags
-from vde_dagster.orchestration.events.records import SENSOR, Reporter, origin_of
+from vde_dagster.orchestration.events.records import SENSOR, Reporter, run_origin
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
@@ -45,8 +45,8 @@ def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.Senso
     """Return the sensor that plans changes of the project's files."""
 
     @dg.sensor(
-        name=Names.of(settings).named("vde_code_changes"),
-        description="Looks at the project's files; plans every change of their meaning.",
+        name=Names.from_settings(settings).named("vde_code_changes"),
+        description="Checks the project's files; plans every change of their meaning.",
         jobs=jobs,
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -55,7 +55,7 @@ def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.Senso
         try:
             result = evaluate(root, context.cursor, context.instance, QUIET_SECONDS)
         finally:
-            # After the plans, which are what is waited for; where a file is wrong the page says so.
+            # Refresh after planning, which users wait for; pages show errors in files.
             warning = _refresh(context, root) if context.code_location_origin else None
         return _with_warning(result, warning) if warning else result
 
@@ -67,37 +67,39 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
     location = context.code_location_origin.location_name
     try:
         with Workspace.open(root) as workspace:
-            rival = rival_of(context.instance, location, workspace, datetime.now(timezone.utc))
+            rival = find_name_conflict(
+                context.instance, location, workspace, datetime.now(timezone.utc)
+            )
             if rival is not None:
                 context.log.warning(rival)
             stale = refresh(context.instance, context.log, location, workspace)
-            return ". ".join(said for said in (rival, stale) if said) or None
-    except VdeError:  # the tick has failed by it already
+            return ". ".join(filter(None, (rival, stale))) or None
+    except VdeError:  # the tick has already failed with this error
         return None
 
 
 def _with_warning(
     result: dg.SensorResult | dg.SkipReason, warning: str
 ) -> dg.SensorResult | dg.SkipReason:
-    """Say a warning where a tick says anything; the ticks' logs have it in any case."""
+    """Append a warning to a tick's result; ticks without a text have it in their log."""
     if isinstance(result, dg.SkipReason):
         return dg.SkipReason(f"{result.skip_message}. {warning}")
     if isinstance(result.skip_reason, dg.SkipReason):
-        said = dg.SkipReason(f"{result.skip_reason.skip_message}. {warning}")
-        return result._replace(skip_reason=said)
+        reason = dg.SkipReason(f"{result.skip_reason.skip_message}. {warning}")
+        return result._replace(skip_reason=reason)
     return result
 
 
 def evaluate(
     root: Path, cursor: str | None, instance: dg.DagsterInstance, quiet_seconds: float = 0.0
 ) -> dg.SensorResult | dg.SkipReason:
-    """Look at the files once.
+    """Check the files once; plan changes and request the pages of new plans.
 
-    The cursor is the hash of all files, so a tick on an unchanged project only asks the file
-    system for times and sizes, and the state for what is past; behind it stand the plans that were
-    made of those files and wait for their approval. They are withdrawn when the files change
-    again, and made anew when their environment moves on. A mistake in a file fails the tick and
-    leaves the cursor, so the next tick looks again.
+    The cursor is the hash of all files, so a tick on an unchanged project only reads the files'
+    times and sizes and the closed plans of the state. After the hash it lists the plans of those
+    files that await approval: they are withdrawn when the files change again, and planned again
+    when their environment changes. An error in a file fails the tick and keeps the cursor, so the
+    next tick checks again.
     """
     try:
         found = project_hash(root)
@@ -105,15 +107,17 @@ def evaluate(
         if known and found != known and quiet_seconds:
             time.sleep(quiet_seconds)
             if project_hash(root) != found:
-                return dg.SkipReason("the files are being edited: planned once they rest")
+                return dg.SkipReason(
+                    "the files are being edited: the sensor plans them after a quiet period"
+                )
         with Workspace.open(root) as workspace:
-            workspace.work_for(origin_of(instance, SENSOR))
+            workspace.work_for(run_origin(instance, SENSOR))
             reporter = Reporter(workspace, instance)
             store = workspace.store.plans
             statuses = store.statuses(made)
             waiting = [plan_id for plan_id in made if statuses.get(plan_id) == "planned"]
             past = store.past(waiting)
-            # Where not the files moved, nothing is published unasked: it may have been rolled back.
+            # If the files are unchanged, apply nothing automatically: a rollback may be the reason.
             moved = map(store.record, past if found == known else ())
             again = {record.environment for record in moved if record is not None}
             plans = _plans(workspace, again) if again or found != known else None
@@ -135,7 +139,7 @@ def _result(
     planned: Sequence[tuple[Plan, AutoApply]] | None,
     left: Sequence[str],
 ) -> dg.SensorResult:
-    """Ask for the pages of new plans, and for what is applied unasked."""
+    """Request the pages of new plans, and the runs of plans to apply automatically."""
     requests = []
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
     made = [plan.id for plan, _ in plans]
@@ -156,7 +160,7 @@ def _result(
         nothing = _UNCHANGED
     elif planned:
         where = ", ".join(plan.environment for plan, _ in planned)
-        nothing = f"the change means nothing for {where}"
+        nothing = f"the change has no effect on {where}"
     else:
         nothing = "the plan of these files was rejected"
     return dg.SensorResult(
@@ -167,12 +171,12 @@ def _result(
 
 
 def applies_itself(plan: Plan, policy: AutoApply) -> bool:
-    """Say whether the project wants a plan applied without being asked.
+    """Check whether the project's policy applies a plan automatically.
 
     Args:
-        policy: `never`; `reuse`: when nothing is computed; `non_breaking`: also when only columns
-            or models are added; neither when a published column goes or changes its type;
-            `always`.
+        policy: `never`; `reuse`: if nothing is computed; `non_breaking`: also if only columns
+            or models are added; neither of these if a published column is removed or changes its
+            type; `always`.
     """
     if policy in ("never", "always"):
         return policy == "always"
@@ -187,12 +191,12 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
 
 
 def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
-    """Plan what the project names, in a process without old modules, with what is applied unasked.
+    """Plan the environments that the settings list, in a new process, with their apply policies.
 
-    Plans that somebody has rejected, as they would be made again, are closed and left out.
+    Plans equal to a rejected plan are closed and left out.
 
     Args:
-        again: Environments to plan alone, where nothing is applied without being asked.
+        again: Environments to plan alone, without applying anything automatically.
     """
     load_project_isolated(workspace.root)
     settings, store = workspace.settings.dagster, workspace.store
@@ -207,12 +211,12 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
             unasked = not again and all(one.level == "warn" for one in found)
             made.append((plan, settings.auto_apply.get(name, "never") if unasked else "never"))
         else:
-            store.plans.set_status(plan.id, "superseded", f"{same}, the same plan, was rejected")
+            store.plans.set_status(plan.id, "superseded", f"the equal plan {same} was rejected")
     return made
 
 
 def _author(root: Path) -> str:
-    """Return who wrote what the files say: of what is committed git's author, else the user."""
+    """Return the author of the files: git's author of committed files, else the user."""
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.SubprocessError):
         asked = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)
@@ -222,40 +226,40 @@ def _author(root: Path) -> str:
 
 
 FORGOTTEN = timedelta(minutes=15)
-"""After which a location that said nothing is taken for renamed or gone."""
+"""Time after which a location without a record counts as renamed or removed."""
 _AGAIN = timedelta(minutes=1)
 
 
-def rival_of(
+def find_name_conflict(
     instance: dg.DagsterInstance, location: str, workspace: Workspace, now: datetime
 ) -> str | None:
-    """Say which project a location shows; return a warning if another one has its names.
+    """Record a location's project; return a warning if another location uses the same names.
 
-    Locations that show one state are no rivals: what they write is true for both.
+    Locations with the same state store do not conflict: their events are equally true for both.
     """
-    names = Names.of(workspace.settings)
+    names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"
     storage = instance.daemon_cursor_storage
     known = _parse(storage.get_cursor_values({key}).get(key))
     own = {"store": workspace.store.outbox.number().store, "root": str(workspace.root)}
     others = {
-        name: said
-        for name, said in known.items()
-        if name != location and now - datetime.fromisoformat(said["at"]) < FORGOTTEN
+        name: other
+        for name, other in known.items()
+        if name != location and now - datetime.fromisoformat(other["at"]) < FORGOTTEN
     }
     before = known.get(location, {})
     if not own.items() <= before.items() or now - datetime.fromisoformat(before["at"]) > _AGAIN:
         seen = {**others, location: {**own, "at": now.isoformat()}}
         storage.set_cursor_values({key: json.dumps(seen)})
-    for name, said in sorted(others.items()):
-        if said["store"] != own["store"]:
+    for name, other in sorted(others.items()):
+        if other["store"] != own["store"]:
             have = f"the prefix '{names.prefix}'" if names.prefix else "no prefix"
             return (
                 f"Two projects of this Dagster instance have {have}, so their plans, environments "
                 f"and models are mixed up: {own['root']} (code location {location}) and "
-                f"{said['root']} (code location {name}). Give one of them a name of its own in its "
-                'pyproject.toml: prefix = "sales" under [tool.vde.dagster], then load its code '
-                "location again"
+                f"{other['root']} (code location {name}). Set another prefix in the pyproject.toml "
+                'of one project, such as prefix = "sales" under [tool.vde.dagster], then reload '
+                "its code location"
             )
     return None
 
@@ -269,19 +273,22 @@ def _parse(text: str | None) -> dict[str, dict[str, Any]]:
 
 
 def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
-    """Return the sensor that tells Dagster what others have done."""
+    """Return the sensor that writes the events of other processes' work."""
 
     @dg.sensor(
-        name=Names.of(settings).named("vde_state_news"),
-        description="Shows what the command line and other processes planned, filled, audited, "
-        "published and rolled back.",
+        name=Names.from_settings(settings).named("vde_state_news"),
+        description="Writes events for plans, fills, audits, publications and rollbacks of the "
+        "command "
+        "line and other processes.",
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def vde_state_news(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        found = tell_instance(root, context.instance, context.cursor, translator, context.log)
+        found = forward_outbox(root, context.instance, context.cursor, translator, context.log)
         if isinstance(found, str):
-            return dg.SensorResult(cursor=found, skip_reason=dg.SkipReason("told what others did"))
+            return dg.SensorResult(
+                cursor=found, skip_reason=dg.SkipReason("wrote events of other processes")
+            )
         return found
 
     return vde_state_news

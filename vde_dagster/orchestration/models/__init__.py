@@ -1,1 +1,1 @@
-"""Models as Dagster shows them: their live versions, keys, partitions and looks."""
+"""Models in Dagster: their live versions, asset keys, partitions and specs."""

@@ -1,4 +1,4 @@
-"""The project as Dagster sees it: live models with their asset keys, partitions and checks."""
+"""Catalog of a code location: live models with their asset keys, partitions and checks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class AssetCatalog:
     """Names and partitions of everything in a code location.
 
     Args:
-        specs: What the translator made of each model.
-        partitions: By model; None for models that are never filled.
-        translator: For tables that are no models.
+        specs: The translator's spec of each model.
+        partitions: Partitions by model; None for models that are never filled.
+        translator: Names the tables that are not models.
     """
 
     live: LiveProject
@@ -41,7 +41,7 @@ class AssetCatalog:
 
     @property
     def names(self) -> Names:
-        """The names of the project's other assets, of jobs and partitions."""
+        """Names of the project's other assets, jobs and partitions."""
         return self.translator.names
 
     def key(self, name: ModelName) -> dg.AssetKey:
@@ -50,9 +50,9 @@ class AssetCatalog:
         return spec.key if spec is not None else self.translator.get_asset_key(name)
 
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
-        """Return the partitions that a snapshot's intervals are shown by.
+        """Return the partitions for a snapshot's intervals.
 
-        A plan may hold models, or kinds of a model, that the location was not loaded with.
+        A plan may contain models, or kinds of a model, that are newer than the loaded location.
         """
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
@@ -66,15 +66,15 @@ class AssetCatalog:
 
 
 def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Read what a code location shows now."""
-    now, names = datetime.now(timezone.utc), Names.of(workspace.settings)
-    looks = translator.of_project(names, workspace.settings.docs_url)
+    """Read the current models of a project for a code location."""
+    now, names = datetime.now(timezone.utc), Names.from_settings(workspace.settings)
+    looks = translator.with_names(names, workspace.settings.docs_url)
     return build_catalog(load_live(workspace, now), looks, now)
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
-    """Give every live model its spec and its partitions."""
-    translator = translator.of_models(live.models)
+    """Build each live model's spec and partitions."""
+    translator = translator.with_model_keys(live.models)
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
     partitions = {
         name: model_partitions(model, live.starts.get(name), now)
@@ -84,9 +84,9 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
 
 
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:
-    """Return the check's name of each audit of a model, by the audit's label.
+    """Return the check name of each of a model's audits, by the audit's label.
 
-    Labels hold SQL, names only letters, digits and `_`; two labels never share a name.
+    Labels contain SQL, names only letters, digits and `_`; two labels never share a name.
     """
     names: dict[str, str] = {}
     for audit in audits:
@@ -98,9 +98,9 @@ def check_names(audits: Iterable[Audit]) -> dict[str, str]:
 
 
 MAX_TIMES = 50_000
-"""Dagster recommends 100,000 partitions an asset: finer cadences are shown by coarser units."""
+"""Dagster recommends at most 100,000 partitions per asset: finer cadences use coarser units."""
 MAX_LISTED = 100
-"""Dagster looks at no more parents of a partition than this when it decides what is stale."""
+"""Maximum number of a partition's parents that Dagster checks for staleness."""
 
 _FORMATS = {
     IntervalUnit.FIVE_MINUTE: ("*/5 * * * *", "%Y-%m-%d-%H:%M"),
@@ -115,10 +115,10 @@ _UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
-    """Return the unit that a model's time is shown in: its own, or a coarser one.
+    """Return the unit of a model's time partitions: its own unit, or a coarser one.
 
     Args:
-        now: The present, or the end of its data (UTC).
+        now: The present, or the end of the model's data (UTC).
     """
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
@@ -171,14 +171,14 @@ def model_partitions(
 def partition_keys(
     partitions: dg.PartitionsDefinition | None, version: str, intervals: Iterable[Interval]
 ) -> Iterator[tuple[str, Interval]]:
-    """List the partitions of a version that lie wholly in ranges, each with its range.
+    """List the partitions of a version that lie completely within ranges, each with its range.
 
     Yields:
-        (partition key, its range); for a model without intervals one, with the last range.
+        (partition key, its range); one with the last range for a model without intervals.
     """
     unit = time_unit(partitions)
     if unit is not None:
-        # Dagster's own search takes a hundred times as long, and finds the same.
+        # Dagster's own search takes a hundred times as long for the same result.
         form = _FORMATS[unit][1]
         for interval in intervals:
             start, end = unit.ceil(interval.start), unit.floor(interval.end)
@@ -193,7 +193,7 @@ def partition_keys(
 
 
 def time_unit(partitions: dg.PartitionsDefinition | None) -> IntervalUnit | None:
-    """Return the unit that a model's time is shown in; None for one without times."""
+    """Return the unit of a model's time partitions; None without a time dimension."""
     if not isinstance(partitions, dg.MultiPartitionsDefinition):
         return None
     times = partitions.get_partitions_def_for_dimension(TIME)
@@ -207,13 +207,13 @@ def touched_keys(
     interval: Interval,
     holds: Callable[[], IntervalSet],
 ) -> list[tuple[str, Interval]]:
-    """List the partitions that a fill leaves filled, each with its range.
+    """List the partitions that are filled after a fill, each with its range.
 
-    Where time is shown in a coarser unit than that of the model, a fill is a part of a
-    partition, which is filled when the table holds all of it.
+    If partitions are coarser than the model's unit, a fill writes only a part of a partition, which
+    counts as filled when the table holds all of it.
 
     Args:
-        holds: Returns what the table holds with the fill.
+        holds: Returns the intervals that the table holds after the fill.
     """
     unit = time_unit(partitions)
     ranges: Iterable[Interval] = (interval,)
@@ -225,7 +225,7 @@ def touched_keys(
 
 
 def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
-    """Turn the partitions of a run into ranges to fill, by version."""
+    """Convert the partitions of a run to ranges to fill, by version."""
     ranges: dict[str, list[Interval]] = {}
     for key in keys:
         if isinstance(partitions, dg.MultiPartitionsDefinition):
@@ -245,11 +245,12 @@ def partition_mapping(
     parent: LiveModel,
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
 ) -> dg.PartitionMapping | None:
-    """Say which partitions of a parent each partition of a child reads.
+    """Return the mapping from each partition of a child to the partitions of a parent that it
+    reads.
 
-    Two models with the same dimensions map version to version (and time to time). Dagster has
-    no mapping of chosen keys between one and two dimensions; there the versions of the parent
-    that live versions of the child read are named one by one, as far as they are few.
+    Two models with the same dimensions map version to version (and time to time). Dagster has no
+    mapping of chosen keys between one and two dimensions: for such pairs the mapping lists the
+    parent versions that live versions of the child read, up to a limit.
     """
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
     if upstream is None or downstream is None:

@@ -1,6 +1,6 @@
-"""Live versions of models: those that environments and the working copy refer to.
+"""Live versions of models: the versions that environments and the working copy refer to.
 
-A view shows what its parents hold at once: its own events never tell that rows have changed.
+A view shows its parents' rows immediately, so its own events never record changes of rows.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 
 
 WORKING_COPY = ""
-"""Stands for the project's files where otherwise an environment is named."""
+"""Name of the project's files in places that otherwise name an environment."""
 
 
 def version_key(snapshot: Snapshot, table: PhysicalTable | None) -> str:
-    """Return the partition key of a snapshot that is served by a table, or by none."""
+    """Return the partition key of a snapshot and its table, if it has one."""
     return table.version if table is not None else snapshot.table_version
 
 
 @dataclass(frozen=True, slots=True)
 class LiveVersion:
-    """One version of a model that somebody refers to.
+    """One version of a model that an environment or the working copy refers to.
 
     Args:
         key: Its partition key.
-        snapshot: The definition, as its first reader has it.
-        table: The table that holds it; None for views and for what was not built yet.
+        snapshot: Definition, as the first reader has it.
+        table: Table with its rows; None for views and for versions that are not built yet.
         readers: Environments that refer to it, production first; `WORKING_COPY` comes last.
-        parents: The version of each parent that the first reader combines it with, by name, and of
-            each table behind a view.
-        building: Environments that will show it, as an approved plan of theirs says.
-        behind: The tables that it reads through views there.
+        parents: Version of each parent that the first reader combines it with, by name, and of each
+            table behind a view.
+        building: Environments whose approved plans will publish it.
+        behind: Tables that it reads through views there.
     """
 
     key: str
@@ -68,7 +68,7 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of who shows it: environments, those that build it, the working copy."""
+        """Labels of its readers: environments, environments building it, the working copy."""
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
@@ -80,13 +80,13 @@ class LiveVersion:
 
 @dataclass(frozen=True, slots=True)
 class LiveModel:
-    """A model with its live versions.
+    """Model with its live versions.
 
     Args:
-        snapshot: Its definition in the working copy, or else in the first environment.
-        versions: The live versions, the one of `snapshot` first; empty for external models.
+        snapshot: Definition in the working copy, or else in the first environment.
+        versions: Live versions, the one of `snapshot` first; empty for external models.
         in_project: Whether the working copy has it.
-        error: What is wrong with its file now, or None.
+        error: Current error in its file, or None.
     """
 
     name: ModelName
@@ -97,22 +97,22 @@ class LiveModel:
 
     @property
     def current(self) -> LiveVersion | None:
-        """The version of the working copy, or of the first environment."""
+        """Version of the working copy, or of the first environment."""
         return self.versions[0] if self.versions else None
 
     @property
     def published(self) -> Snapshot | None:
-        """The definition that readers see: production's, or else the first environment's."""
+        """Definition that readers see: production's, or else the first environment's."""
         shown = [version for version in self.versions if version.environments]
         first = [version for version in shown if PRODUCTION in version.environments]
         return (first or shown)[0].snapshot if shown else None
 
     @property
     def listed(self) -> tuple[LiveVersion, ...]:
-        """The versions that are partitions: those that an environment shows or is being built for.
+        """Versions that are partitions: published versions, and versions being built.
 
-        An edit that waits for its approval is none of them, or production would look half filled.
-        A model that nobody shows yet lists what its file says.
+        Edits that await approval are not partitions, or production would look half filled. A model
+        that no environment contains lists the version of its file.
         """
         found = tuple(v for v in self.versions if v.environments or v.building)
         return found or self.versions[:1]
@@ -124,14 +124,14 @@ class LiveModel:
 
 @dataclass(frozen=True, slots=True)
 class LiveProject:
-    """Every model that the working copy or an environment has.
+    """Every model of the working copy or an environment.
 
     Args:
-        models: By name, parents first.
+        models: Models by name, parents first.
         starts: First instant of data by model (UTC).
-        errors: Mistakes in files that belong to no known model.
-        waiting: Plans that wait for an approval, oldest first.
-        exposures: Dashboards and the like, as the files have them.
+        errors: Errors in files without a known model.
+        waiting: Plans that await approval, oldest first.
+        exposures: Dashboards and other readers of models, from the project's files.
     """
 
     models: dict[ModelName, LiveModel]
@@ -146,18 +146,18 @@ class LiveProject:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Definitions, and the tables that serve them, that are read together; None for views."""
+    """Definitions of one environment's version, with the tables that serve them; None for views."""
 
     served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
 
     @classmethod
-    def of(
+    def from_entries(
         cls,
         entries: Mapping[ModelName, Entry],
         snapshots: Mapping[str, Snapshot],
         tables: Mapping[str, PhysicalTable],
     ) -> Combination:
-        """Return what entries refer to, as far as it is known."""
+        """Combine the snapshots and tables of entries; missing snapshots are left out."""
         return cls(
             {
                 name: (snapshots[entry.snapshot_id], tables.get(entry.table_id or ""))
@@ -167,11 +167,11 @@ class Combination:
         )
 
     def definition(self, name: ModelName) -> Snapshot | None:
-        """Return a model's definition here."""
+        """Return a model's definition."""
         return self.served[name][0] if name in self.served else None
 
     def table(self, name: ModelName) -> PhysicalTable | None:
-        """Return the table that serves a model here."""
+        """Return the table that serves a model."""
         return self.served[name][1] if name in self.served else None
 
     def key(self, name: ModelName) -> str | None:
@@ -181,16 +181,16 @@ class Combination:
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
         """Return the tables that a model reads only through views and embedded models, sorted.
 
-        A model without a table holds no rows that could be out of date: of it there are none.
+        A model without a table gets none, because it holds no rows that could be out of date.
         """
-        seen: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
+        visited: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
 
         def through(view: Snapshot | None) -> Iterator[ModelName]:
             if view is None or view.has_table:
                 return
             for parent in view.model.depends_on:
-                if parent not in seen:
-                    seen.add(parent)
+                if parent not in visited:
+                    visited.add(parent)
                     known = self.definition(parent)
                     if known is None or known.has_table or known.model.kind.is_external:
                         yield parent
@@ -212,10 +212,10 @@ def live_models(
     """Collect the live versions of every model, parents first.
 
     Args:
-        project: The working copy's snapshots; models whose files are wrong are missing.
-        stored: The snapshots that environments refer to, by id.
+        project: The working copy's snapshots, without models whose files have errors.
+        stored: Snapshots that environments refer to, by id.
         tables: Tables that environments refer to or that may serve the working copy, by id.
-        approved: Plans that are being applied, or failed and wait to be tried again.
+        approved: Plans that are being applied, or that failed and can be retried.
     """
     ordered = sorted(environments, key=lambda env: production_first(env.name))
     known = TablesByContent(tables.values())
@@ -226,11 +226,16 @@ def live_models(
         )
         for name, snapshot in project.items()
     }
-    # Each with its reader, and whether that is only being built.
+    # Versions with their reader, and whether the reader is still being built.
+    combine = Combination.from_entries
     targets = [
-        *((env.name, Combination.of(env.entries, stored, tables), False) for env in ordered),
+        *((env.name, combine(env.entries, stored, tables), False) for env in ordered),
         *(
-            (plan.environment, Combination.of(plan.entries, plan.snapshots, plan.tables), True)
+            (
+                plan.environment,
+                combine(plan.entries, plan.snapshots, plan.tables),
+                True,
+            )
             for plan in approved
         ),
         (WORKING_COPY, Combination(files), False),
@@ -269,10 +274,10 @@ def live_models(
 def without_circles(
     direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
 ) -> dict[ModelName, tuple[ModelName, ...]]:
-    """Leave out tables behind views by which a model would depend on itself.
+    """Remove tables behind views through which a model would depend on itself.
 
-    What a model reads is what its file says, what is behind views is what production shows: they
-    may close a circle, with which Dagster loads nothing.
+    Direct parents come from the project's files, tables behind views from production: together they
+    may form a cycle, which Dagster cannot load.
 
     >>> a, b = ModelName("db", "a"), ModelName("db", "b")
     >>> without_circles({a: [b], b: []}, {b: [a]})[b]
@@ -296,8 +301,8 @@ def without_circles(
 def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     """Collect the models of the working copy and of every environment.
 
-    Mistakes in files break nothing: a model whose file is wrong keeps its last published
-    definition, with the mistake said beside it.
+    Errors in files do not raise: a model with an invalid file keeps its last published definition,
+    and its asset shows the error.
     """
     from vde_dagster.project.loading.loader import load_project_isolated
 
@@ -305,11 +310,11 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     store = workspace.store
     expired = set(store.environments.expired())
     environments = [one for one in store.environments.all() if one.name not in expired]
-    stored = snapshots_of(store, environments)
+    stored = load_snapshots(store, environments)
     ordered = sorted(environments, key=lambda env: production_first(env.name))
     published = {
         name: stored[entry.snapshot_id]
-        for environment in reversed(ordered)  # What production shows comes last, and stays.
+        for environment in reversed(ordered)  # Production comes last, so its values win.
         for name, entry in environment.entries.items()
     }
 
@@ -317,7 +322,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     errors: dict[ModelName, str] = {}
     loose: list[str] = []
     for problem in project.problems:
-        names = _names_of(problem, models, published)
+        names = _affected_models(problem, models, published)
         for name in names:
             errors[name] = str(problem)
         if not names:
@@ -325,7 +330,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     models |= {name: published[name].model for name in errors if name in published}
     snapshots = _build(workspace, models, published, errors)
 
-    live = versions_in(store, snapshots, environments, stored, errors)
+    live = load_live_models(store, snapshots, environments, stored, errors)
     loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)
     starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
@@ -334,25 +339,25 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         tests[test.model] = (*tests.get(test.model, ()), test)
     shown = {environment.name: environment for environment in environments}
     waiting = store.plans.waiting(project.files_hash)
-    # Syncs and metrics are assets that do something.
+    # Syncs and metrics have executable assets instead.
     exposures = tuple(one for one in project.exposures if one.what == "exposure")
     return LiveProject(live, shown, starts, tuple(loose), tests, tuple(waiting), now, exposures)
 
 
-def snapshots_of(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:
+def load_snapshots(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:
     """Read the snapshots that environments refer to, by id."""
     entries = (entry for env in environments for entry in env.entries.values())
     return store.snapshots.load(sorted({entry.snapshot_id for entry in entries}))
 
 
-def versions_in(
+def load_live_models(
     store: StateStore,
     snapshots: Mapping[ModelName, Snapshot],
     environments: Sequence[Environment],
     stored: Mapping[str, Snapshot],
     errors: Mapping[ModelName, str] | None = None,
 ) -> dict[ModelName, LiveModel]:
-    """Collect the live versions of every model, with the tables that hold them."""
+    """Collect the live versions of every model, with their tables."""
     fills = {s.fill_version for s in snapshots.values() if s.has_table}
     tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}
@@ -361,12 +366,12 @@ def versions_in(
 
 
 def _approved_plans(store: StateStore) -> list[Plan]:
-    """Return the plans that are being applied, and those that failed after they began a table."""
+    """Return the plans being applied, and plans that failed after they created a table."""
     found = []
     for record in store.plans.approved():
         try:
             plan = store.plans.load(record.id)
-        except VdeError:  # cleaned up meanwhile: nobody can go on with it
+        except VdeError:  # cleaned up meanwhile: the plan cannot be resumed
             continue
         tables = [model.table.id for model in plan.builds if model.table is not None]
         if record.status == "applying" or store.tables.load(tables):
@@ -374,12 +379,12 @@ def _approved_plans(store: StateStore) -> list[Plan]:
     return found
 
 
-def _names_of(
+def _affected_models(
     problem: ProjectError,
     models: Mapping[ModelName, Model],
     published: Mapping[ModelName, Snapshot],
 ) -> list[ModelName]:
-    """Return the models that a mistake is about: those of its file, now or as published."""
+    """Return the models that an error belongs to: models of its file, current or published."""
     if problem.location is None:
         return []
     path = Path(problem.location.path)
@@ -397,7 +402,7 @@ def _build(
     published: Mapping[ModelName, Snapshot],
     errors: dict[ModelName, str],
 ) -> dict[ModelName, Snapshot]:
-    """Build the working copy's snapshots, leaving out what cannot be understood."""
+    """Build the working copy's snapshots, without models that have errors."""
     while True:
         try:
             alone = workspace.snapshots_of(models, warnings=[])
@@ -409,7 +414,7 @@ def _build(
             for name, mistakes in wrong.items():
                 errors[name] = "\n".join(str(mistake) for mistake in mistakes)
                 if name not in models:
-                    continue  # It reads one that was just left out.
+                    continue  # It reads a model that was just dropped.
                 if name in published and models[name] != published[name].model:
                     models[name] = published[name].model
                 else:
@@ -419,10 +424,10 @@ def _build(
 def _by_model(
     error: ProjectError, models: Mapping[ModelName, Model]
 ) -> dict[ModelName, list[ProjectError]]:
-    """Return mistakes by the model that each is about: the last one above its line."""
+    """Return errors by model: each belongs to the last model that begins above its line."""
     wrong: dict[ModelName, list[ProjectError]] = {}
     for mistake in error.mistakes:
-        names = _names_of(mistake, models, {})
+        names = _affected_models(mistake, models, {})
         if mistake.location is not None and mistake.location.line is not None and len(names) > 1:
             line = mistake.location.line
             before = [n for n in names if (models[n].location.line or 1) <= line]

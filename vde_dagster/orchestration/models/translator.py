@@ -1,4 +1,4 @@
-"""The translation of a model to Dagster: the one place where users customise it."""
+"""Translator from models to Dagster's asset specs: the one place to customize them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 def _key(name: ModelName) -> tuple[str, ...]:
-    """Return the parts of a model's key that are not given; no other asset has the same ones."""
+    """Return the default parts of a model's key; no other asset has the same parts."""
     path = (name.namespace, name.name)
     return ("model", *path) if name.namespace in OWN_SCHEMAS else path
 
 
 class VdeTranslator:
-    """Maps models to asset specs; subclass it and override what should look different.
+    """Maps models to asset specs; subclass it and override methods to change them.
 
-    `vde_definitions` adds the parents, the partitions, the code version and the checks to what
-    `get_asset_spec` returns.
+    `vde_definitions` adds the parents, the partitions, the code version and the checks to the
+    result of `get_asset_spec`.
 
     Args:
         root: The project's folder, for links to source files; None for no links.
@@ -49,24 +49,24 @@ class VdeTranslator:
 
     names: Names = SHORT
     given: Mapping[ModelName, tuple[str, ...]] = {}
-    """Parts of the keys of models whose source says how Dagster calls them."""
+    """Key parts of models whose source defines their asset key."""
     docs_url: str | None = None
-    """Where the project's documentation site is shown."""
+    """URL of the project's documentation site."""
 
     def __init__(self, root: Path | None = None, catalog: str = "lakehouse") -> None:
         self.root = root
         self.catalog = catalog
 
-    def of_project(self, names: Names, docs_url: str | None = None) -> VdeTranslator:
-        """Return the same translator with the names of a project, as its location loads it."""
+    def with_names(self, names: Names, docs_url: str | None = None) -> VdeTranslator:
+        """Return a copy with a project's names, for its code location."""
         found = copy.copy(self)
         found.names, found.docs_url = names, docs_url
         return found
 
-    def of_models(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
-        """Return the same translator with the keys that models' sources give them.
+    def with_model_keys(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
+        """Return a copy with the asset keys that models' sources define.
 
-        Where two models would share a key, both have the key of their schema and name.
+        If two models would share a key, both keep the key of their schema and name.
         """
         assets = {name: model.snapshot.model.asset for name, model in models.items()}
         keys = {
@@ -82,10 +82,10 @@ class VdeTranslator:
 
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read, with the prefix."""
-        return self.names.of_asset(*self.given.get(name) or _key(name))
+        return self.names.asset_key(*self.given.get(name) or _key(name))
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Return everything that is shown of a model."""
+        """Return the complete spec of a model."""
         definition = model.snapshot.model
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),
@@ -99,21 +99,23 @@ class VdeTranslator:
         )
 
     def get_freshness_policy(self, model: Model) -> dg.FreshnessPolicy | None:
-        """Return what Dagster holds the model's events against: its property `freshness`."""
+        """Return the policy for the model's property `freshness`, which Dagster evaluates."""
         if model.freshness is None:
             return None
         return dg.FreshnessPolicy.time_window(fail_window=timedelta(seconds=model.freshness))
 
     def get_exposure_spec(
-        self, exposure: Exposure, key_of: Callable[[ModelName], dg.AssetKey]
+        self, exposure: Exposure, asset_key: Callable[[ModelName], dg.AssetKey]
     ) -> dg.AssetSpec:
-        """Return what is shown of a dashboard or whatever else reads models; nobody makes it."""
+        """Return the spec of a dashboard or another reader of models, which is never
+        materialized.
+        """
         all_of = dg.AllPartitionMapping()
         models = dict.fromkeys(model for model, _, _ in exposure.reads)
         url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}
         return dg.AssetSpec(
-            key=self.names.of_asset("exposure", dagster_name(exposure.name)),
-            deps=[dg.AssetDep(key_of(model), partition_mapping=all_of) for model in models],
+            key=self.names.asset_key("exposure", dagster_name(exposure.name)),
+            deps=[dg.AssetDep(asset_key(model), partition_mapping=all_of) for model in models],
             description=f"{exposure.name}, see {exposure.location}.",
             group_name=self.names.group,
             kinds={"exposure"},
@@ -122,7 +124,7 @@ class VdeTranslator:
         )
 
     def get_kinds(self, model: Model) -> set[str]:
-        """Return the small icons of a model's node."""
+        """Return the kinds, shown as icons on the model's node."""
         if model.kind.is_external:
             return {"iceberg"}
         if not model.kind.is_read:
@@ -130,27 +132,27 @@ class VdeTranslator:
         return {"spark", "iceberg", "python" if model.python else "sql"}
 
     def get_group(self, model: LiveModel) -> str:
-        """Return the group's name without the prefix: the one that its source gives, or schema."""
+        """Return the group's name without the prefix: from the model's source, or its schema."""
         asset = model.snapshot.model.asset
         return (asset.group if asset else None) or model.name.namespace
 
     def get_owners(self, model: Model) -> list[str]:
-        """Return owners as Dagster accepts them: addresses and teams."""
+        """Return owners in the form that Dagster accepts: addresses and teams."""
         others = model.asset.owners if model.asset else ()
         return dagster_owners((model.owner, *others))
 
     def get_description(self, model: LiveModel) -> str:
-        """Return the model's text, what is wrong with its file, and its source, as Markdown."""
+        """Return the model's description, the error in its file, and its source, as Markdown."""
         definition, edited = (model.published or model.snapshot).model, model.snapshot.model
         parts = []
         if model.error:
-            parts.append(f"**This model's file is wrong now:** {model.error}")
+            parts.append(f"**This model's file has an error:** {model.error}")
         if not model.in_project:
-            parts.append("*Removed from the project; an environment still has it.*")
+            parts.append("*Removed from the project; an environment still contains it.*")
         elif model.published is None and model.versions:
-            parts.append("*No environment shows it yet.*")
+            parts.append("*No environment contains it yet.*")
         shown = [
-            f"Snapshot `{version.key}` is shown by {', '.join(version.environments)}."
+            f"Snapshot `{version.key}` is published in {', '.join(version.environments)}."
             for version in model.versions
             if version.environments
         ]
@@ -163,8 +165,8 @@ class VdeTranslator:
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
         if diff := diff_lines(definition.source.strip(), edited.source.strip()):
             why = own_changes(model.snapshot, model.published) if model.published else []
-            said = f" {'; '.join(why)}." if why else ""
-            parts.append(f"**The file says something else, which is not published:**{said}")
+            difference = f" {'; '.join(why)}." if why else ""
+            parts.append(f"**The file has changes that are not published:**{difference}")
             parts.append(diff_block(diff))
         return "\n\n".join(parts)
 
@@ -236,7 +238,7 @@ class VdeTranslator:
         path = model.location.path
         file = str(path if path.is_absolute() else self.root / path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Code references are beta in Dagster.
+            warnings.simplefilter("ignore")  # Code references are a beta feature of Dagster.
             reference = dg.LocalFileCodeReference(
                 file_path=file, line_number=model.location.line or 1, label=str(path)
             )

@@ -1,1 +1,1 @@
-"""What is read on Dagster's pages: plans, reports and rows as Markdown."""
+"""Pages in Dagster: plans, reports and rows as Markdown."""

@@ -1,4 +1,4 @@
-"""The page of a version of an environment: its data, and the last versions."""
+"""Page of an environment's version: its changes, its data, and the latest versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.base.texts import first_of
 from vde_dagster.execution.environments.compare import VersionChange
 from vde_dagster.orchestration.markdown import partition_link, section_table
 from vde_dagster.orchestration.models.live import Combination, version_key
-from vde_dagster.orchestration.names import Names, known_facts
+from vde_dagster.orchestration.names import Names, without_nones
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -26,7 +26,7 @@ MAX_VIEWS = 1000
 MAX_CHANGES = 50
 MAX_TABLES = 50
 LISTED = 20
-"""Versions that the page of an environment lists."""
+"""Maximum number of versions on an environment's page."""
 
 
 def environment_metadata(
@@ -39,13 +39,13 @@ def environment_metadata(
     changes: Sequence[VersionChange] = (),
     mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
-    """Return the page: what changed, then which view shows which version, since when.
+    """Return the page: changes, then each view's version and since when it is shown.
 
     Args:
-        before: What the version before showed; None when there was none, or nobody knows.
-        shared: The ids of the tables that production shows.
-        since: Since when (UTC) it shows what it does, by model, when that is known.
-        changes: What this version changed, and those before it, newest first.
+        before: Content of the previous version; None if there was none or it is unknown.
+        shared: Ids of production's tables.
+        since: Time (UTC) since when each model shows its current version, if known.
+        changes: Changes of this version and of the versions before it, newest first.
     """
     models = _models(shown)
     views = {name: str(environment.views.ref(name)) for name in models}
@@ -54,7 +54,7 @@ def environment_metadata(
             {
                 "view": short_name(views[name]),
                 "version": version_key(*models[name]),
-                "whose": _whose(environment, name, shared),
+                "whose": _table_origin(environment, name, shared),
                 "since (UTC)": _short(since.get(name), environment.published_at),
             }
         )
@@ -62,9 +62,9 @@ def environment_metadata(
     ]
     plan_id, ends = environment.plan_id, environment.expires_at
     link = partition_link(names.plan_key, plan_id, plan_id) if plan_id else ""
-    later = "; `vde environments` says how they stand by now" if mirror and mirror.since else ""
+    later = "; current status: `vde environments`" if mirror and mirror.since else ""
     tables = {views[name]: str(table.ref) for name, (_, table) in models.items() if table}
-    return known_facts(
+    return without_nones(
         {
             "vde/version": environment.version,
             "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
@@ -90,7 +90,7 @@ _VIEWS = dg.TableSchema(
 
 
 def _data(changes: Sequence[VersionChange], names: Names) -> dict[str, Any]:
-    """Say what data the version changed, and list the versions up to it."""
+    """Describe the data that the version changed, and list the versions up to it."""
     if not changes:
         return {}
     data, history = data_section(changes[0].data), history_section(changes[:LISTED])
@@ -102,14 +102,16 @@ def _data(changes: Sequence[VersionChange], names: Names) -> dict[str, Any]:
 
 
 def _short(since: datetime | None, published: datetime) -> str:
-    """Write an instant in one line of a narrow column: `22 Nov 21:34`, or `22 Nov 2025`."""
+    """Format an instant for a narrow column: `22 Nov 21:34`, or `22 Nov 2025`."""
     if since is None:
         return ""
     return f"{since:%d %b %H:%M}" if since.year == published.year else f"{since:%d %b %Y}"
 
 
-def _whose(environment: Environment, name: ModelName, shared: Set[str]) -> str:
-    """Say whose table a model shows: `own`, `shared` with production, or `held` as it was."""
+def _table_origin(environment: Environment, name: ModelName, shared: Set[str]) -> str:
+    """Return the origin of a model's table: `own`, `shared` with production, or `held` at a
+    commit.
+    """
     entry = environment.entries[name]
     if entry.table_id is None:
         return ""
@@ -134,7 +136,7 @@ def _changes(environment: Environment, shown: Combination, before: Combination |
         version, earlier = (version_key(*one) if one else "" for one in (new, old))
         what = "added" if old is None else "removed"
         if new is not None and old is not None:
-            what = "the same rows, described anew" if version == earlier else "changed"
+            what = "the same rows, new description" if version == earlier else "changed"
             if new[0].id == old[0].id:
                 if (new[1] and new[1].id) == (old[1] and old[1].id):
                     continue

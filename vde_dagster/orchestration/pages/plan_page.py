@@ -1,4 +1,4 @@
-"""The page of a plan in `vde/plan`, the checks of its queries, and plans awaiting approval."""
+"""Page of a plan in `vde/plan`, checks of its queries, and plans awaiting approval."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def plan_metadata(
     """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
 
     Args:
-        estimate: What it will cost.
-        readers: Who reads the models besides models, see `readers_of`.
+        estimate: Estimated cost.
+        readers: Assets that read the models and are not models, see `find_readers`.
     """
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
@@ -72,7 +72,7 @@ def plan_metadata(
     before = _versions_before(store, plan, previous)
     changed = [model for model in plan.models if model.change is not Change.UNCHANGED]
     now = {model.name: plan.version_of(model) for model in changed}
-    # A version names a partition of its model.
+    # A version is a partition key of its model.
     records = [
         dg.TableRecord(
             {"model": short_name(name), "from": before.get(name, ""), "version": version or ""}
@@ -80,14 +80,14 @@ def plan_metadata(
         for name, version in now.items()
         if version != before.get(name)
     ]
-    seconds = _seconds_of(estimate) if estimate is not None else None
+    seconds = _estimated_seconds(estimate) if estimate is not None else None
     report = plan_report(plan, previous, seconds, readers)
     text = report_markdown(report, names)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
         shown["summary"] = dg.MetadataValue.md(short_markdown(report, names))
         edits = change_texts(report)[:MAX_EDITS]
-        # A label is a column's width: the text begins with the model's name.
+        # The label's column is narrow, so the text begins with the model's name.
         shown.update((f"why {n}", dg.MetadataValue.md(why)) for n, why in enumerate(edits, 1))
     if estimate is not None and estimate.models:
         shown["vde/estimate"] = estimate.sentence()
@@ -107,7 +107,7 @@ def plan_metadata(
     }
 
 
-def _seconds_of(estimate: Estimate) -> Callable[[PlannedModel], float | None]:
+def _estimated_seconds(estimate: Estimate) -> Callable[[PlannedModel], float | None]:
     def seconds(model: PlannedModel) -> float | None:
         known = estimate.models.get(model.name)
         return known.seconds.expected if known is not None and known.seconds else None
@@ -116,7 +116,7 @@ def _seconds_of(estimate: Estimate) -> Callable[[PlannedModel], float | None]:
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
-    """Return what is said of a plan that was rejected: by whom, when and why."""
+    """Return the metadata of a rejected plan: the person, the time and the reason."""
     facts: dict[str, Any] = {
         "rejected": f"The plan {record.id} was {record.message}.",
         "vde/plan": record.id,
@@ -127,23 +127,23 @@ def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
     return facts
 
 
-def readers_of(
+def find_readers(
     context: dg.OpExecutionContext | dg.AssetExecutionContext, catalog: AssetCatalog, plan: Plan
 ) -> Readers:
-    """Name the assets of the step's code location that are made of what a plan breaks."""
+    """Return the assets of the step's code location that depend on a plan's breaking changes."""
     if not plan.breaks:
         return {}
     try:
         repository = context.repository_def
-    except CheckError:  # a job that runs in this very process, as `make run` does, has none
+    except CheckError:  # a job in this process, as in `make run`, has no code location
         return {}
-    return asset_readers(repository, catalog, plan)
+    return readers_in_location(repository, catalog, plan)
 
 
-def asset_readers(
+def readers_in_location(
     repository: dg.RepositoryDefinition, catalog: AssetCatalog, plan: Plan
 ) -> Readers:
-    """Name the assets that are made of what a plan breaks and are no models, by model."""
+    """Return the non-model assets that depend on a plan's breaking changes, by model."""
     graph, names = repository.asset_graph, catalog.names
     models = {catalog.key(name) for name in plan.entries}
     models |= {names.environment_key, names.plan_key, names.apply_key, names.reject_key}
@@ -157,9 +157,9 @@ def asset_readers(
 
 
 def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
-    """Return the check that warns of breaking changes, on the asset of plans."""
+    """Return the check that warns of breaking changes, for the asset of plans."""
     found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
-    said = [*break_sentences(plan, readers), *risks(plan)]
+    text = [*break_sentences(plan, readers), *risks(plan)]
     return dg.AssetCheckEvaluation(
         key,
         BREAKING_CHECK,
@@ -167,7 +167,7 @@ def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCh
         severity=dg.AssetCheckSeverity.WARN,
         metadata={
             "vde/breaking": len(found),
-            "vde/risks": _lines(said),
+            "vde/risks": _lines(text),
             "vde/plan": plan.id,
             EVALUATION: plan.id,
         },
@@ -177,14 +177,14 @@ def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCh
 def _versions_before(
     store: StateStore, plan: Plan, previous: Mapping[str, Snapshot]
 ) -> dict[ModelName, str]:
-    """Return the version that the environment shows of each model that changes."""
+    """Return the environment's version of each model that changes."""
     base = store.versions.at(plan.environment, plan.base_version) if plan.base_version else None
     if base is None:
         return {}
     changed = {model.name for model in plan.models if model.previous_snapshot_id}
     entries = {name: entry for name, entry in base.entries.items() if name in changed}
     tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
-    shown = Combination.of(entries, previous, tables)
+    shown = Combination.from_entries(entries, previous, tables)
     return {name: version_key(*served) for name, served in shown.served.items()}
 
 
@@ -192,7 +192,7 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until nobody applies a plan, whose JVM needs the memory; say whether that came."""
+    """Wait until no plan is being applied, because its JVM needs the memory; False on timeout."""
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:
@@ -207,32 +207,32 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
 def checks_by_spark(
     workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the checks that need Spark, once nobody else works with it; without Spark they warn."""
+    """Yield the checks that need Spark, after running applies end; without Spark they warn."""
     free = wait_for_applies(workspace)
-    checks = {TESTS_CHECK: ("The unit tests could not be run", _tests)}
+    checks = {TESTS_CHECK: ("The unit tests could not run", _tests)}
     if queries:
-        checks[QUERIES_CHECK] = ("Spark could not be asked", _queries)
+        checks[QUERIES_CHECK] = ("Spark could not check the queries", _queries)
     for name, (without, check) in checks.items():
-        said = "Spark was not asked beside an apply: materialise this partition again."
+        text = "Not checked, because a plan is being applied: materialize this partition again."
         failed, facts, severity = True, dict[str, Any](), dg.AssetCheckSeverity.WARN
         if free:
             try:
-                failed, said, facts = check(workspace, plan)
+                failed, text, facts = check(workspace, plan)
                 severity = dg.AssetCheckSeverity.ERROR
             except VdeError as error:
-                said = f"{without}: {error}"
+                text = f"{without}: {error}"
         yield dg.AssetCheckEvaluation(
             key,
             name,
             passed=not failed,
             severity=severity,
-            description=said,
+            description=text,
             metadata={"vde/plan": plan.id, **facts},
         )
 
 
 def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Let Spark analyse a plan's queries; it is started where the plan changes one."""
+    """Let Spark analyze a plan's queries; Spark starts only if the plan changes a query."""
     from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
     found = analyse_plan(workspace, plan)
@@ -242,20 +242,22 @@ def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any
         "vde/left_out": _lines(f"{name}: {why}" for name, why in found.left_out.items()),
     }
     number = len(found.mistakes)
-    said = "Spark can run every query and audit that the plan changes."
+    text = "Spark can run every query and audit that the plan changes."
     if number:
-        said = f"{count(number, 'mistake')}: {'; '.join(map(str, found.mistakes))}"
-    return bool(number), said, facts
+        text = f"{count(number, 'error')}: {'; '.join(map(str, found.mistakes))}"
+    return bool(number), text, facts
 
 
 def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Run the unit tests of what a plan changes; starts Spark where one did not pass before."""
+    """Run the unit tests of changed models; Spark starts only for tests without a pass on
+    record.
+    """
     ended = [one.result for one in workspace.plans.test(plan)]
     failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
-    said = f"All {len(ended)} unit tests pass." if ended else "What changes has no unit tests."
+    text = f"All {len(ended)} unit tests pass." if ended else "The changes have no unit tests."
     if failed:
-        said = f"Would not be published, {'; '.join(failed)}"
-    return bool(failed), said, {"vde/tests": len(ended), "vde/failed": _lines(failed)}
+        text = f"An apply would publish nothing: {'; '.join(failed)}"
+    return bool(failed), text, {"vde/tests": len(ended), "vde/failed": _lines(failed)}
 
 
 def _lines(texts: Any) -> dg.MarkdownMetadataValue:
@@ -263,10 +265,10 @@ def _lines(texts: Any) -> dg.MarkdownMetadataValue:
 
 
 def waiting_plans(catalog: AssetCatalog) -> str:
-    """List the plans that wait: what each does, by whom and how old, and what it breaks."""
+    """List the plans that await approval: effects, author, age, and breaking changes."""
     plans, names = catalog.live.waiting, catalog.names
     if not plans:
-        return "**No plan waits for an approval.**"
+        return "**No plan awaits approval.**"
     lines = []
     for plan in reversed(plans):
         read = partition_link(names.plan_key, plan.id, "read")
@@ -280,32 +282,32 @@ def waiting_plans(catalog: AssetCatalog) -> str:
         if plan.breaks:
             parts.append(f"**breaks: {describe_breaks(plan.breaks)}**")
         lines.append("; ".join(parts))
-    what = "1 plan waits" if len(plans) == 1 else f"{len(plans)} plans wait"
-    return "\n".join([f"**{what} for an approval:**", "", *lines])
+    what = "1 plan awaits" if len(plans) == 1 else f"{len(plans)} plans await"
+    return "\n".join([f"**{what} approval:**", "", *lines])
 
 
 def _title(plan: Plan, most: int = 3) -> str:
-    """Say what a plan is about: `orders changed, total added and 2 more models`."""
+    """Return a plan's title: `orders changed, total added and 2 more models`."""
     if plan.kind is PlanKind.RESTATEMENT:
         names = [f"`{short_name(name)}`" for name in list(plan.restates)[:most]]
-        return f"computes {', '.join(names)} again"
+        return f"recomputes {', '.join(names)}"
     if not plan.base_version:
         return f"a new environment of {count(len(plan.entries), 'model')}"
     words = {Change.MODIFIED: "changed", Change.REMOVED: "removed", Change.ADDED: "added"}
     edited = [model for change in words for model in plan.models if model.change is change]
-    said = [f"`{short_name(model.name)}` {words[model.change]}" for model in edited[:most]]
-    if said:
-        return f"{', '.join(said)}{first_of(len(edited), most)}"
-    return "what is due" if plan.builds else "views and descriptions"
+    edits = [f"`{short_name(model.name)}` {words[model.change]}" for model in edited[:most]]
+    if edits:
+        return f"{', '.join(edits)}{first_of(len(edited), most)}"
+    return "due intervals" if plan.builds else "views and descriptions"
 
 
 def _age(made: datetime, now: datetime) -> str:
-    """Say when a plan was made and, of one that was not made just now, for how long it waits."""
+    """Return a plan's creation time and, if it is not new, its age."""
     minutes = int((now - made).total_seconds() // 60)
-    said = f"made {made:%Y-%m-%d %H:%M} UTC"
+    text = f"made {made:%Y-%m-%d %H:%M} UTC"
     if minutes < 2:
-        return said
+        return text
     for size, unit in ((1440, "days"), (60, "hours")):
         if minutes >= 2 * size:
-            return f"{said}, {minutes // size} {unit} old at {now:%Y-%m-%d %H:%M}"
-    return f"{said}, {minutes} minutes old at {now:%H:%M}"
+            return f"{text}, {minutes // size} {unit} old at {now:%Y-%m-%d %H:%M}"
+    return f"{text}, {minutes} minutes old at {now:%H:%M}"

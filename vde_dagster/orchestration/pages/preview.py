@@ -1,4 +1,4 @@
-"""The newest rows of a fill, for its event's page."""
+"""Newest rows of a fill, for its event's page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vde_dagster.reports.markdown import markdown_table
 
 MAX_CHARACTERS = 100
 VIEW_SECONDS = 20.0
-"""After so long no further view of a publication is read."""
+"""Time after which no further view of a publication is read."""
 
 
 def preview(
@@ -30,10 +30,10 @@ def preview(
     iceberg_snapshot_id: int | None,
     intervals: Sequence[Interval],
 ) -> dict[str, Any]:
-    """Return the metadata that shows some rows; nothing when they cannot be read.
+    """Return metadata with sample rows; empty if they cannot be read.
 
     Args:
-        iceberg_snapshot_id: The commit of the fill, on whichever branch, if there was one.
+        iceberg_snapshot_id: Commit of the fill on any branch, if there was a commit.
         intervals: The newest partition, and the whole range that was filled.
     """
     limit = workspace.settings.dagster.preview_rows
@@ -68,20 +68,20 @@ def preview(
 def view_preview(
     workspace: Workspace, log: logging.Logger | dg.DagsterLogManager, environment: str
 ) -> Callable[[Snapshot], dict[str, Any]]:
-    """Return what shows some rows of a view that an environment has just published.
+    """Return a function that reads sample rows of a view that an environment has just published.
 
-    They are computed when they are read: by an engine that runs already, and for a short time.
+    The rows are computed on demand, only by an engine that is already running, within a time limit.
     """
     limit = workspace.settings.dagster.preview_rows
     until = time.monotonic() + VIEW_SECONDS
 
-    def rows_of(snapshot: Snapshot) -> dict[str, Any]:
+    def sample_rows(snapshot: Snapshot) -> dict[str, Any]:
         if limit <= 0:
             return {}
         if workspace.started_engine is None:
-            return _none("Spark did not run for this publication")
+            return _none("Spark was not running for this publication")
         if time.monotonic() > until:
-            return _none(f"the views before it took {VIEW_SECONDS:.0f} seconds to read")
+            return _none(f"the time limit of {VIEW_SECONDS:.0f} seconds was used up by other views")
         name = f"{quote(snapshot.name.namespace)}.{quote(snapshot.name.name)}"
         try:
             result = workspace.query(environment, f"SELECT * FROM {name}", limit)
@@ -93,7 +93,7 @@ def view_preview(
         shown = [dict(zip(names, map(_cell, row), strict=True)) for row in result.rows]
         return {"vde/preview": dg.MetadataValue.md(markdown_table(shown))} if shown else {}
 
-    return rows_of
+    return sample_rows
 
 
 def _none(why: str) -> dict[str, Any]:

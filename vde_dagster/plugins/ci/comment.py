@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.texts import count
 from vde_dagster.plugins.ci.forges.forge import Annotation
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.reports.markdown import MAX_COMMENT, literal, plan_comment, unmentioned
+from vde_dagster.reports.markdown import MAX_COMMENT, literal, plan_comment, without_mentions
 from vde_dagster.reports.plan import plan_report
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def marker_of(workspace: Workspace, number: int) -> str:
 
 def with_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
     """Return a comment with another status at its top; all else stays as it was."""
-    block = f"{_BEGIN}\n{unmentioned(status)}\n{_END}"
+    block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
         return f"{marker_of(workspace, number)}\n{block}\n"
     return _STATUS.sub(lambda _: block, before, count=1)
@@ -55,7 +55,7 @@ def check_comment(
     text = with_status(workspace, number, None, status)
     left_out = 0
     for part in parts:
-        added = f"\n{unmentioned(part)}\n"
+        added = f"\n{without_mentions(part)}\n"
         if len(text) + len(added) > MAX_COMMENT:
             left_out += 1
             continue

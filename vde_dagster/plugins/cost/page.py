@@ -36,7 +36,7 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     names = catalog.names
 
     @dg.asset(
-        key=names.of_asset("vde", "cost"),
+        key=names.asset_key("vde", "cost"),
         deps=[
             dg.AssetDep(names.environment_key, partition_mapping=dg.AllPartitionMapping()),
         ],
@@ -54,7 +54,7 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 def cost_sensor(settings: Settings) -> dg.SensorDefinition:
     """Return the sensor that keeps the asset up to date."""
-    names = Names.of(settings)
+    names = Names.from_settings(settings)
 
     @dg.sensor(
         name=names.named("vde_costs"),
@@ -72,7 +72,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
                 shown = cost_metadata(workspace, names)
         except VdeError as error:
             raise dg.Failure(str(error)) from error
-        key = names.of_asset("vde", "cost")
+        key = names.asset_key("vde", "cost")
         event = dg.AssetMaterialization(asset_key=key, metadata=shown)
         return dg.SensorResult(asset_events=[event], cursor=upto)
 

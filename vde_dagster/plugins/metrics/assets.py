@@ -41,7 +41,7 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
     published = dg.AssetDep(names.environment_key, partition_mapping=all_of)
     specs = {
         one.name: dg.AssetSpec(
-            key=names.of_asset("metric", one.name),
+            key=names.asset_key("metric", one.name),
             deps=[
                 published,
                 *(

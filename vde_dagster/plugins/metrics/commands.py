@@ -11,7 +11,7 @@ from vde_dagster.base.json_values import json_value
 from vde_dagster.base.texts import count
 from vde_dagster.cli.options import RowLimit, on_project
 from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.cli.shapes import tell_answer, text_value
+from vde_dagster.cli.shapes import print_query_result, text_value
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def metrics_query(
         text = workspace.queries.render(environment, layer.sql(question))
         output.result({"environment": environment, "sql": text}, text)
         return
-    tell_answer(output, answer(workspace, layer, question, environment))
+    print_query_result(output, answer(workspace, layer, question, environment))
 
 
 @on_project

@@ -21,7 +21,7 @@ def notify_sensor(settings: Settings) -> dg.SensorDefinition:
     is_on = settings.plugins["notify"]["sensor"]
 
     @dg.sensor(
-        name=Names.of(settings).named("vde_notify"),
+        name=Names.from_settings(settings).named("vde_notify"),
         description="Tells people what the settings [tool.vde.notify] say, as `vde notify send`.",
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if is_on else dg.DefaultSensorStatus.STOPPED,

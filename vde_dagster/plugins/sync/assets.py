@@ -35,7 +35,7 @@ def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefini
     all_of = dg.AllPartitionMapping()
 
     @dg.asset(
-        key=names.of_asset("sync", definition.name),
+        key=names.asset_key("sync", definition.name),
         deps=[
             dg.AssetDep(catalog.key(definition.source), partition_mapping=all_of),
             # A publication, and a rollback, too, is an event of this one.
