@@ -1,4 +1,4 @@
-"""Reports for people as values, which the terminal and Dagster only print.
+"""Reports as values, which the terminal and Dagster print.
 
 A `Report` has a title, warnings, and sections of rows whose cells are marked by their meaning.
 `cli/report_view.py` prints it with Rich, `markdown.py` writes it as a comment on a pull request,

@@ -1,4 +1,4 @@
-"""The parts of a report: sections of rows with marked cells; sizes, times and ranges in words."""
+"""Parts of a report: sections of rows with marked cells; formats of sizes, times and ranges."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from vde_dagster.planning.table_contents import Skipped
 
 CONTEXT = 2
-"""Unchanged lines shown around each change."""
+"""Number of unchanged lines around each change."""
 
 
 class Mark(str, Enum):
-    """The meaning of a text, by which a printer chooses a colour or a font."""
+    """Meaning of a text, which a printer maps to a color or a font."""
 
     PLAIN = "plain"
     NAME = "name"
@@ -35,7 +35,7 @@ class Mark(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text with its mark."""
+    """Text with its mark."""
 
     text: str
     mark: Mark = Mark.PLAIN
@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a section.
+    """Row of a section.
 
     Args:
         reasons: Sentences that explain it.
@@ -57,12 +57,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part with a title of its own.
+    """Section of a report.
 
     Args:
-        title: Its first words.
-        amount: What follows them: how much it is about.
-        columns: The headers of its rows' cells; none where rows are sentences.
+        title: First words of the heading.
+        amount: Size of the section, which follows the title.
+        columns: Headers of its rows' cells; empty if the rows are sentences.
     """
 
     title: str
@@ -73,22 +73,22 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The title with its amount."""
+        """Title with the amount."""
         return f"{self.title} {self.amount}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report for people.
+    """Report on a plan, an environment or the cleanup.
 
     Args:
-        title: Stands before the subject's name.
-        summary: The result in a line.
-        facts: When it was made and against what.
-        breaks: What readers will not find as it is, if anything.
-        short: Sentences that a short form must not leave out.
+        title: Words before the subject's name.
+        summary: Result in one line.
+        facts: Creation time and base version.
+        breaks: Changes that break readers, if any.
+        short: Sentences that the short form must include.
         work: Sections whose rows have reasons.
-        rest: Sections that follow the reasons.
+        rest: Sections after the reasons.
     """
 
     title: str
@@ -117,12 +117,12 @@ def diff_lines(before: str, after: str) -> list[str]:
 
 
 def unit_name(unit: IntervalUnit) -> str:
-    """Name a unit, as in `day` or `quarter hour`."""
+    """Return the name of a unit, such as `day` or `quarter hour`."""
     return unit.name.lower().replace("_", " ").removesuffix("s")
 
 
 def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
-    """Count the units of work in what a model fills; a whole table is one."""
+    """Count a model's units of work; a whole table is one unit."""
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit
@@ -130,12 +130,12 @@ def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
 
 
 def span(interval: Interval) -> str:
-    """Write a half-open range (UTC): days by their dates, both ends included."""
+    """Format a half-open range (UTC): days as dates, including the last day."""
     return interval.text.removesuffix(" UTC")
 
 
 def spans(intervals: IntervalSet, most: int = 3) -> str:
-    """Write the first few of some ranges (UTC)."""
+    """Format the first few of some ranges (UTC)."""
     shown = [span(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
         shown.append(f"and {len(intervals) - most} more ranges")
@@ -143,7 +143,7 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
 
 
 def saved(skipped: Iterable[Skipped]) -> str:
-    """Say what skipping saves, as far as earlier fills tell: `, which saves 12 s and 3.4 MB`."""
+    """Describe the savings of skipped fills, by earlier fills: `, which saves 12 s and 3.4 MB`."""
     found = list(skipped)
     seconds = sum(one.seconds or 0.0 for one in found)
     amount = sum(one.bytes or 0 for one in found)
@@ -154,7 +154,7 @@ def saved(skipped: Iterable[Skipped]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a time of work: `15 s`, `3 min`, `2.5 h`; nothing where it is not known."""
+    """Format a duration: `15 s`, `3 min`, `2.5 h`; empty if unknown."""
     if seconds is None:
         return ""
     if seconds < 90:
@@ -163,5 +163,5 @@ def duration(seconds: float | None) -> str:
 
 
 def short_time(value: datetime | None) -> str:
-    """Write an instant: `2026-11-21 09:20`, UTC."""
+    """Format an instant: `2026-11-21 09:20`, UTC."""
     return value.strftime("%Y-%m-%d %H:%M") if value is not None else ""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 MOST_MODELS = 3
-"""Models of one table that are named."""
+"""Maximum number of a table's models that a row names."""
 MOST_NAMES = 20
-"""Models that a sentence on a rollback names."""
+"""Maximum number of models that a sentence on a rollback names."""
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
-    """Return the versions of an environment, with what each changed."""
+    """Return the versions of an environment with their changes."""
     columns = ("version", "published (UTC)", "changes", "models", "data", "by", "plan", "note")
     return Section("", columns=columns, rows=tuple(map(_version, changes)))
 
@@ -47,7 +47,7 @@ def _version(change: VersionChange) -> Row:
 
 
 def data_summary(tables: Sequence[DataChange]) -> str:
-    """Sum up what happened to tables: `3 tables +10 -2 rows, 1 new table, 1 earlier table`."""
+    """Summarize changes of tables: `3 tables +10 -2 rows, 1 new table, 1 earlier table`."""
     moved = [table for table in tables if not table.is_new]
     back = sum(table.is_back for table in tables)
     rows = ""
@@ -63,7 +63,7 @@ def data_summary(tables: Sequence[DataChange]) -> str:
 
 
 def data_section(tables: Sequence[DataChange]) -> Section:
-    """Return what a version changed of tables: intervals, rows, rows added and removed."""
+    """Return a version's changes of tables: intervals, rows, rows added and removed."""
     columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
     return Section("", columns=columns, rows=tuple(map(_data, tables)))
 
@@ -82,7 +82,7 @@ def _number(value: int | None) -> str:
 
 
 def rollback_sentence(result: RollbackResult, *, dry_run: bool = False) -> str:
-    """Say in a sentence what a rollback did, or would do."""
+    """Describe a rollback that was done, or would be done, in a sentence."""
     version, restored = result.environment.version, f"version {result.restored}"
     if result.definitions_only:
         restored += ", in its definitions"
@@ -91,39 +91,37 @@ def rollback_sentence(result: RollbackResult, *, dry_run: bool = False) -> str:
 
 
 def rollback_notes(result: RollbackResult) -> Iterator[str]:
-    """Say what goes back, what is held, and what is to be computed."""
+    """Yield notes on tables that move back, tables that are held, and missing ranges."""
     name = result.environment.name
     if result.moved:
-        yield f"data back as they were: {_names(result.moved)}"
+        yield f"data restored: {_names(result.moved)}"
     if result.held:
-        yield f"held as they were, until the next plan or run of {name}: {_names(result.held)}"
+        yield f"pinned until the next plan or run of {name}: {_names(result.held)}"
     for other, names in result.holding.items():
-        yield (
-            f"{other} goes on showing what it showed of {_names(names)}, until its next plan or run"
-        )
+        yield (f"{other} keeps its current data of {_names(names)} until its next plan or run")
     for one in result.reverted:
         yield f"{one.name} {'; '.join(one.sentences())}"
     if result.missing:
         ranges = [f"{model} ({spans(found)})" for model, found in result.missing.items()]
-        yield f"to be computed: {_names(ranges)}; do so with: vde run {name}"
+        yield f"missing: {_names(ranges)}; to compute them, run: vde run {name}"
 
 
 def freeze_sentence(result: FreezeResult) -> str:
-    """Say in a sentence what a frozen environment shows, and for how long."""
+    """Describe a frozen environment and how long it is kept, in a sentence."""
     made, until = result.environment, short_time(result.environment.expires_at)
     kept = f"until {until} UTC" if until else f"until it is dropped: vde drop {made.name}"
     return (
-        f"{made.name} shows {made.frozen} for ever: {len(made.entries)} models, "
-        f"{result.tables} tables at what they held; kept {kept}"
+        f"{made.name} is frozen at {made.frozen}: {len(made.entries)} models, "
+        f"{result.tables} pinned tables; kept {kept}"
     )
 
 
 def freeze_notes(result: FreezeResult) -> Iterator[str]:
-    """Say what is not frozen."""
+    """Yield notes on models that are not frozen."""
     if result.live:
         yield (
             f"not frozen: {_names(result.live)}; external tables have no versions, so models "
-            "without tables read them as they are"
+            "without tables read their current rows"
         )
 
 
@@ -132,13 +130,13 @@ def _names(names: Iterable[object]) -> str:
 
 
 def janitor_section(report: JanitorReport) -> Section:
-    """Return what the janitor did with its reasons, under what it frees."""
+    """Return the janitor's actions with their reasons, and the freed space."""
     acted, failed = report.acted, len(report.failures)
     verb = "would free" if report.dry_run else "freed"
     steps, kept = count(len(acted), "step"), len(report.decisions) - len(acted)
     title = f"{verb} {size(report.bytes) or '0 B'} in {steps}, keeps {kept}"
     if failed:
-        title += f"; {failed} failed, the next run tries again"
+        title += f"; {failed} failed, the next run retries them"
     rows = tuple(
         Row(
             (
@@ -156,7 +154,7 @@ def janitor_section(report: JanitorReport) -> Section:
 
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
-    """Yield decisions with their subject; versions that go for one reason are one line."""
+    """Yield decisions with their subject; versions removed for the same reason share a line."""
 
     def key(decision: Decision) -> tuple[str, str, str]:
         environment = decision.version[0] if decision.version else ""

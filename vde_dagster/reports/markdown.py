@@ -1,4 +1,4 @@
-"""Reports as Markdown: sections, tables, differences of texts, and a plan as a comment."""
+"""Reports as Markdown: sections, tables, text differences, and a plan as a comment."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200
 MAX_NAME = 32
-"""Characters of a name in a table; JSON beside the table has it whole."""
+"""Maximum length of a name in a table; the JSON next to it has the full name."""
 MAX_LINE = 70
-"""Characters of a line of code that is not cut off."""
+"""Maximum length of a line of code before it is folded."""
 MAX_COMMENT = 60_000
-"""Characters of a comment; GitHub takes 65,536 and GitLab a million."""
+"""Maximum length of a comment; GitHub accepts 65,536 characters and GitLab a million."""
 MOST_SHOWN = 20
-"""Rows of a comment that are not folded."""
+"""Maximum number of rows in a comment before they are folded."""
 _MENTION = re.compile(r"(?<![\w`])@(?=\w)")
 
 
 def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
-    """Write a plan's report as a comment on a pull request: what is long is folded.
+    """Format a plan's report as a comment on a pull request; long parts are folded.
 
-    Its first line is a comment of HTML, the same for each plan of an environment, by which a job
-    finds the comment that it wrote before. Nobody is mentioned by an `@` of a text.
+    The first line is an HTML comment that is the same for each plan of an environment: a job finds
+    its earlier comment by it. An `@` in a text mentions no user.
     """
     shown = [
         f"<!-- vde plan {report.subject} -->",
@@ -42,7 +42,9 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
             shown.append(section_markdown(section, MOST_SHOWN))
         else:
             folds.append(_folded_section(section))
-    told = [text for section in report.work for row in section.rows if (text := row_markdown(row))]
+    explanations = [
+        text for section in report.work for row in section.rows if (text := row_markdown(row))
+    ]
     folds += map(_folded_section, report.rest)
     last = f"{report.facts[:1].upper()}{report.facts[1:]}."
     if report.id:
@@ -51,9 +53,9 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
             f"Apply it with `vde apply {report.subject} --plan {report.id}`."
         )
     room = most - sum(len(part) + 2 for part in (*shown, last)) - 100
-    if told:
-        # Most of the room: what else is folded is short.
-        folds.insert(0, _reasons(told, room * 4 // 5))
+    if explanations:
+        # Diffs get most of the room; the other folded parts are short.
+        folds.insert(0, _reasons(explanations, room * 4 // 5))
     left_out = 0
     for fold in folds:
         if len(fold) + 2 > room:
@@ -62,12 +64,15 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
         room -= len(fold) + 2
         shown.append(fold)
     if left_out:
-        shown.append(f"… {count(left_out, 'part')} too long for a comment: the plan has all")
-    return unmentioned("\n\n".join([*shown, last]))
+        shown.append(
+            f"… {count(left_out, 'part')} left out, because the comment would be too "
+            "long: see the plan"
+        )
+    return without_mentions("\n\n".join([*shown, last]))
 
 
-def unmentioned(text: str) -> str:
-    """Put a joiner of words, which nobody sees, behind each `@` that is not in a block of code."""
+def without_mentions(text: str) -> str:
+    """Insert an invisible word joiner after each `@` outside of code blocks."""
     parts = text.split("```")
     return "```".join(
         part if number % 2 else _MENTION.sub("@\u2060", part) for number, part in enumerate(parts)
@@ -81,13 +86,13 @@ def _folded_section(section: Section) -> str:
     return _details(section.heading, text)
 
 
-def _reasons(told: Sequence[str], room: int) -> str:
-    """Write why models change, as many of them as there is room for."""
-    kept = list(told[:MAX_ROWS])
+def _reasons(explanations: Sequence[str], room: int) -> str:
+    """Format the reasons of changed models within a length."""
+    kept = list(explanations[:MAX_ROWS])
     while kept and sum(len(text) + 2 for text in kept) > room:
         kept.pop()
-    title = f"Why, and what changed: {count(len(told), 'model')}"
-    return _details(title, "\n\n".join([*kept, *more_rows(len(told), len(kept))]))
+    title = f"Reasons and changes: {count(len(explanations), 'model')}"
+    return _details(title, "\n\n".join([*kept, *more_rows(len(explanations), len(kept))]))
 
 
 def _details(title: str, text: str) -> str:
@@ -95,7 +100,7 @@ def _details(title: str, text: str) -> str:
 
 
 def section_markdown(section: Section, most: int = MAX_ROWS) -> str:
-    """Write a section with its heading, and at most so many rows."""
+    """Format a section with its heading and a maximum number of rows."""
     lines = [f"### {section.heading}"]
     if section.columns and section.rows:
         rows = [[_marked(cell) for cell in row.cells] for row in section.rows[:most]]
@@ -107,7 +112,7 @@ def section_markdown(section: Section, most: int = MAX_ROWS) -> str:
 
 
 def row_markdown(row: Row) -> str:
-    """Write the reasons of a row, and the lines that changed; nothing where it has none."""
+    """Format the reasons of a row and its changed lines; empty if there are none."""
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]
@@ -118,8 +123,8 @@ def row_markdown(row: Row) -> str:
 
 
 def diff_block(lines: Iterable[str]) -> str:
-    """Write the lines of a diff as a block of code; one that is long is folded, or cut off."""
-    # A line of three back quotes inside would end the fence.
+    """Format a diff as a code block; long lines are folded, long diffs are cut."""
+    # A line of three backquotes inside would end the fence.
     diff = [part for line in lines for part in folded(line.replace("```", "'''"))]
     if len(diff) > MAX_DIFF_LINES:
         diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
@@ -127,7 +132,9 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Write at least one row under the first row's columns; None is `NULL`, and `|` is escaped."""
+    """Format at least one row as a table with the first row's columns; None is `NULL`, `|` is
+    escaped.
+    """
     columns = list(rows[0])
     return plain_table(
         columns, [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
@@ -148,17 +155,17 @@ def _marked(cell: Cell) -> str:
 
 
 def literal(text: str) -> str:
-    """Write a text of one line in which SQL's signs are no Markdown."""
+    """Escape a one-line text, so that SQL's characters are not read as Markdown."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 
 def more_rows(total: int, most: int = MAX_ROWS) -> list[str]:
-    """Say how many rows are left out, if any."""
+    """Return a line with the number of omitted rows, if any."""
     return ["", f"…{first_of(total, most)}"] if total > most else []
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table; `|` is escaped."""
+    """Format a table; `|` is escaped."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
@@ -166,7 +173,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def folded(line: str) -> Iterator[str]:
-    """Break a line of a diff that is too long, at spaces; each part keeps the line's sign."""
+    """Break a long line of a diff at spaces; each part keeps the line's sign."""
     sign, rest = line[:1], line[1:]
     indent = " " * (len(rest) - len(rest.lstrip()))
     while len(rest) > MAX_LINE:

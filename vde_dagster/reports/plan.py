@@ -1,4 +1,4 @@
-"""The report of a plan: what breaks, what is computed and why, views, statements and risks."""
+"""Report of a plan: breaking changes, work with its reasons, views, statements and risks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from vde_dagster.reports.document import (
 )
 
 MOST_NAMES = 10
-"""Models and views that a sentence names."""
+"""Maximum number of models and views that a sentence names."""
 
 Estimate = Callable[[PlannedModel], float | None]
-"""Seconds that a model's work is likely to take, from earlier runs; None when never run."""
+"""Estimates a model's seconds of work from earlier runs; None if it never ran."""
 
 Readers = Mapping[ModelName, Sequence[str]]
-"""Who reads a model besides the project's models, as far as it is known."""
+"""Known readers of each model besides the project's models."""
 
 _TITLES = {
     PlanKind.PLAN: "Plan for",
@@ -59,14 +59,14 @@ def plan_report(
     """Return the report of a plan.
 
     Args:
-        previous: The snapshots that it replaces, by id; without one, no changed text is shown.
+        previous: Snapshots that it replaces, by id; without them, no text differences are shown.
     """
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     is_plan = plan.kind is PlanKind.PLAN
     deployed = [
         f"{model.name} changes a table that readers see" for model in plan.models if model.deploys
     ]
-    broken = sentences("Breaks what is published", break_sentences(plan, readers), Mark.BAD)
+    broken = sentences("Breaking changes", break_sentences(plan, readers), Mark.BAD)
     return Report(
         title=_TITLES[plan.kind],
         subject=plan.environment,
@@ -74,7 +74,7 @@ def plan_report(
         id="" if plan.is_empty else plan.id,
         facts=f"made {short_time(plan.created_at)} UTC against {base}",
         breaks=broken[0] if broken else None,
-        warnings_title="Looks like a mistake" if is_plan else "Worth knowing",
+        warnings_title="Likely mistakes" if is_plan else "Notes",
         warnings=plan.told,
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
@@ -106,7 +106,7 @@ def summary(plan: Plan) -> str:
 
 
 def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
-    """Say what readers of the environment will not find as it is."""
+    """Return the changes that break readers of the environment, as sentences."""
     return [broken.describe(readers.get(broken.model, ())) for broken in plan.breaks]
 
 
@@ -116,7 +116,7 @@ def breaking(plan: Plan) -> list[PlannedModel]:
 
 
 def risks(plan: Plan) -> list[str]:
-    """Say what somebody should look at twice before they approve."""
+    """Return the risks to check before an approval, as sentences."""
     return [
         *(f"{model.name} is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)),
         *(
@@ -129,7 +129,7 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Say what is computed: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or keys."""
+    """Describe the work: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or keys."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
     by_keys = model.backlog is not None and not model.backlog.why_all
     parts = ["keys of rows that changed" if by_keys else "whole table"]
@@ -239,7 +239,7 @@ def _reasons(model: PlannedModel) -> Iterator[str]:
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
-    """Say which models go by changes that they have not read, and are not filled by a plan."""
+    """Return the models that keep using older definitions of parents, as sentences."""
     return [
         f"{model.name}: {'; '.join(model.backlog.sentences())}"
         for model in plan.models
@@ -254,10 +254,10 @@ def _in_place(model: PlannedModel) -> tuple[str, ...]:
 def text_changes(
     plan: Plan, model: PlannedModel, previous: Mapping[str, Snapshot]
 ) -> tuple[str, ...]:
-    """Return the lines of a unified diff of a model's text, where somebody edited it.
+    """Return a unified diff of a model's text, if it was edited.
 
     Args:
-        previous: The snapshots that the plan replaces, by id.
+        previous: Snapshots that the plan replaces, by id.
     """
     old = previous.get(model.previous_snapshot_id or "")
     if old is None or model.change not in (Change.MODIFIED, Change.REMOVED):
@@ -271,9 +271,9 @@ _BLANKS = re.compile(r"\s+")
 
 
 def definition_text(snapshot: Snapshot) -> str:
-    """Return the text of a model's file, and what is run of it where that is not the text.
+    """Return the text of a model's file, and its query if the text does not contain it.
 
-    A stored definition has both, and nothing proves that its query is the one of its file's text.
+    A stored definition has both, and nothing proves that the query comes from the text.
     """
     model = snapshot.model
     written = f";{_plain(model.source)};"
@@ -287,8 +287,8 @@ def _plain(text: str) -> str:
 
 
 def _moves(plan: Plan) -> Iterator[Section]:
-    told = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
-    yield from sentences("Moves metrics", told)
+    moved = [f"{name}, by {listed(models)}" for name, models in plan.moves.items()]
+    yield from sentences("Moves metrics", moved)
 
 
 def _keeps(plan: Plan) -> Iterator[Section]:
@@ -297,7 +297,7 @@ def _keeps(plan: Plan) -> Iterator[Section]:
 
 def _outdated(plan: Plan) -> Iterator[Section]:
     if plan.outdates:
-        amount = f"{count(len(plan.outdates), 'table')}, for their own next runs to compute again"
+        amount = f"{count(len(plan.outdates), 'table')}, which their next runs recompute"
         rows = (
             (found, Cell("whole table" if found.whole else spans(found.intervals)))
             for found in plan.outdates

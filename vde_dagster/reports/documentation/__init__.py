@@ -1,7 +1,7 @@
-"""The documentation of a project as one value: what the site and exports for other systems show.
+"""Documentation of a project as one value, for the site and for exports to other systems.
 
-`values` has the document: plain frozen dataclasses that `msgspec` writes as JSON and describes as
-a JSON Schema. `gather` makes one of an opened workspace by a few queries of the state, without an
-engine; `environments` makes the parts that say which environment shows which version, since when
-and instead of what. The same project, state and instant give an equal document.
+`values` defines the document: plain frozen dataclasses that `msgspec` writes as JSON and describes
+as a JSON Schema. `gather` builds it from an opened workspace with a few queries of the state,
+without an engine; `environments` builds the parts about environments: their versions, since when
+and replacing which. The same project, state and instant give an equal document.
 """

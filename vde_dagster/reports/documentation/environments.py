@@ -1,4 +1,4 @@
-"""What environments show, publish and differ in, as values of a document."""
+"""Contents, publications and differences of environments, as values of a document."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from vde_dagster.state.environments.pins import Pin
 
 MOST_ENVIRONMENTS = 12
-"""So many environments are compared with each other; of more, each with production alone."""
+"""Maximum number of environments compared pairwise; beyond, only with production."""
 
 Pair = tuple[Entry | None, Entry | None]
 
 
 def ranges(intervals: IntervalSet) -> tuple[Range, ...]:
-    """Return ranges as plain values."""
+    """Convert ranges to plain values."""
     return tuple(Range(one.start, one.end) for one in intervals)
 
 
 @dataclass(eq=False)
-class ShownEnvironments:
-    """What some environments show, read in a few queries.
+class EnvironmentContents:
+    """Contents of some environments, read in a few queries.
 
     Args:
-        shown: Current or earlier versions, each environment once.
-        as_of: The instant by which ranges are missing (UTC).
-        is_past: Whether the state of tables is that of the versions, not of now.
-        known: Snapshots that need not be read again, by id.
-        publications: How many versions of each history are told, at most.
-        compared: Versions that are compared with all others, and are not shown besides.
+        shown: Current or earlier versions, one per environment.
+        as_of: Instant (UTC) by which ranges are missing.
+        is_past: Whether tables have their state at the versions rather than the current state.
+        known: Snapshots already read, by id.
+        publications: Maximum number of versions per history.
+        compared: Versions to compare with all others, but not to show.
     """
 
     workspace: Workspace
@@ -113,16 +113,16 @@ class ShownEnvironments:
         )
 
     def _is_first(self, name: str, version: int) -> bool:
-        """Say whether a version is an environment's first, of which all models are new."""
+        """Check whether a version is an environment's first, in which all models are new."""
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 
     def documented(self) -> Iterator[DocumentedEnvironment]:
-        """Yield what each environment shows, production first."""
+        """Yield the contents of each environment, production first."""
         production = next((one for one in self.shown if one.name == PRODUCTION), None)
         since = self.workspace.store.versions.shown_since
         for one in self.shown:
-            snapshots = in_order(self._snapshots_of(one))
+            snapshots = in_order(self._snapshots(one))
             window = Window(self.as_of, default_start=self.workspace.settings.start_time)
             starts = infer_starts(snapshots, window)
             begun = since(one.name, one.version)
@@ -151,7 +151,7 @@ class ShownEnvironments:
                     snapshot.table_version,
                     str(one.views.ref(entry.name)) if kind.is_shown else None,
                     entry.table_id,
-                    _whose(one, entry, snapshot, production),
+                    _table_origin(one, entry, snapshot, production),
                     change,
                     category,
                     ranges(filled),
@@ -174,7 +174,7 @@ class ShownEnvironments:
                 tuple(cell(entry) for entry in entries),
             )
 
-    def _snapshots_of(self, one: Environment) -> dict[ModelName, Snapshot]:
+    def _snapshots(self, one: Environment) -> dict[ModelName, Snapshot]:
         entries = one.entries.items()
         return {
             name: self.snapshots[entry.snapshot_id]
@@ -205,7 +205,7 @@ class ShownEnvironments:
         change, category = classify(self.snapshots[entry.snapshot_id], before)
         return change.value, category.value if category is not None else None
 
-    def publications_told(self) -> Iterator[Publication]:
+    def recent_publications(self) -> Iterator[Publication]:
         """Yield the newest publications of each environment, newest first."""
         for one in self.shown:
             for change in self._histories[one.name]:
@@ -229,16 +229,16 @@ class ShownEnvironments:
                 )
 
     def differences(self) -> Iterator[EnvironmentDifference]:
-        """Yield the differences of pairs of environments that are not alike, both ways.
+        """Yield the differences of pairs of environments, in both directions.
 
-        Of versions that are compared, those that are alike are told, too.
+        Equal pairs are left out, except pairs with a version to compare.
         """
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip
-        asked = {f"{one.name}@{one.version}": one for one in self.compared}
+        by_version = {f"{one.name}@{one.version}": one for one in self.compared}
         few = len(named) <= MOST_ENVIRONMENTS
-        for (name, new), (other, old) in permutations({**dict(named), **asked}.items(), 2):
-            is_asked = name in asked or other in asked
+        for (name, new), (other, old) in permutations({**dict(named), **by_version}.items(), 2):
+            is_asked = name in by_version or other in by_version
             if not (few or is_asked or PRODUCTION in (name, other)):
                 continue
             names = sorted({*new.entries, *old.entries})
@@ -257,7 +257,9 @@ class ShownEnvironments:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models that have other rows; two that show a table as it is have the same."""
+        """Yield the models with different rows; a table shown in its current state has the same
+        rows.
+        """
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):
@@ -266,7 +268,7 @@ class ShownEnvironments:
                 yield RowsDiffer(str(one.name), one.before, one.after, one.added, one.removed)
 
     def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
-        """Yield what differs in definition, with the reasons where both are known."""
+        """Yield the different definitions, with the reasons if both snapshots are known."""
         ids = {
             name: (new.snapshot_id if new else None, old.snapshot_id if old else None)
             for name, (new, old) in pairs.items()
@@ -291,7 +293,7 @@ class ShownEnvironments:
             if (new is None) is not (ids[name][0] is None) or (old is None) is not (
                 ids[name][1] is None
             ):
-                # One of them was forgotten: that they differ is all that is known.
+                # One snapshot was deleted: the reasons are unknown.
                 yield DefinitionDifference(
                     str(name), "modified", None, ids[name][1], ids[name][0], (), (), (), ()
                 )
@@ -311,7 +313,7 @@ class ShownEnvironments:
             )
 
     def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
-        """Return the tables that the environments show, with costs and results of audits."""
+        """Return the tables of the environments, with costs and results of audits."""
         until = self.as_of if self.is_past else None
         fills = self.workspace.store.fills.recent(self.tables, most_fills, until)
         audits = self.workspace.store.audits.newest(self.tables, until)
@@ -363,7 +365,7 @@ class ShownEnvironments:
         return IntervalSet.union(load_filled(pin.filled) for pin in pins if pin and pin.filled)
 
 
-def _whose(
+def _table_origin(
     environment: Environment, entry: Entry, snapshot: Snapshot, production: Environment | None
 ) -> Whose:
     if snapshot.model.kind.is_external:

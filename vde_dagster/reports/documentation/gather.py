@@ -1,4 +1,4 @@
-"""Gathering a document of an opened workspace: its files, its state, and no engine."""
+"""Gathering of a document from a workspace: its files and its state, without an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vde_dagster.execution.plans.keepers import readers_of
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
-from vde_dagster.reports.documentation.environments import ShownEnvironments
+from vde_dagster.reports.documentation.environments import EnvironmentContents
 from vde_dagster.reports.documentation.values import (
     DOCUMENT_VERSION,
     ColumnFlow,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from vde_dagster.project.model import Exposure, UnitTest
 
 PUBLICATIONS = 30
-"""Publications of each environment that a document has, unless more are asked for."""
+"""Default number of publications per environment in a document."""
 
 FILLS = 20
-"""Fills of each table that a document has, unless more are asked for."""
+"""Default number of fills per table in a document."""
 
 
 def gather_document(
@@ -43,20 +43,20 @@ def gather_document(
     publications: int = PUBLICATIONS,
     fills: int = FILLS,
 ) -> Document:
-    """Gather the document of a project, or of what an environment shows.
+    """Gather the document of a project's files, or of an environment.
 
     Args:
-        of: An environment, or a version of one (`prod@41`), whose stored definitions are
-            documented, with that environment alone, and of a version with the state of then; by
-            default the project's files, with all environments.
-        as_of: The instant by which ranges are missing (UTC); by default now, or that of the
-            version's publication.
-        compare: Versions (`prod@41`), each of which is compared with all environments of the
-            document and with the others.
+        of: Environment, or version of it (`prod@41`), whose stored definitions are documented,
+            without other environments; a version with its state at the publication. Default: the
+            project's files, with all environments.
+        as_of: Instant (UTC) by which ranges are missing; default: now, or the time of the version's
+            publication.
+        compare: Versions (`prod@41`) to compare with all environments of the document and with each
+            other.
 
     Raises:
-        ProjectError: The project's files have mistakes.
-        UsageError: There is no such environment or version.
+        ProjectError: The project's files have errors.
+        UsageError: An environment or version does not exist.
     """
     store, settings = workspace.store, workspace.settings
     is_past = of is not None and "@" in of
@@ -69,7 +69,7 @@ def gather_document(
     else:
         environment = named_environment(workspace, of)
         snapshots = stored_snapshots(workspace, environment)
-        of_files = () if is_past else _exposures_of_files(workspace)
+        of_files = () if is_past else _declared_exposures(workspace)
         exposures = readers_of(workspace, environment, of_files)
         named = f"{environment.name}@{environment.version}" if is_past else environment.name
         shown = [environment]
@@ -78,7 +78,7 @@ def gather_document(
     as_of = as_of or store.database.clock.now()
     known = {one.id: one for one in snapshots.values()}
     compared = [named_environment(workspace, one) for one in compare]
-    environments = ShownEnvironments(
+    environments = EnvironmentContents(
         workspace, shown, as_of, is_past, known, publications, compared
     )
     return Document(
@@ -91,13 +91,13 @@ def gather_document(
         tuple(_exposure(one) for one in sorted(exposures, key=lambda one: one.name)),
         tuple(environments.documented_tables(fills)),
         tuple(environments.documented()),
-        tuple(environments.publications_told()),
+        tuple(environments.recent_publications()),
         tuple(environments.differences()),
     )
 
 
-def _exposures_of_files(workspace: Workspace) -> Sequence[Exposure]:
-    """Return the readers that the files name, or none where there are no files to read."""
+def _declared_exposures(workspace: Workspace) -> Sequence[Exposure]:
+    """Return the exposures in the project's files, or none if the files cannot be read."""
     try:
         return workspace.readable_project.exposures
     except VdeError:
@@ -131,15 +131,15 @@ def document_models(
         columns = _columns(snapshot, described)
         described[str(name)] = {column.name.lower(): column for column in columns}
         own = str(name)
-        said = (readers.get(own, ()), outside.get(own, ()), tested.get(own, ()))
-        found.append(_model(snapshot, columns, said))
+        labels = (readers.get(own, ()), outside.get(own, ()), tested.get(own, ()))
+        found.append(_model(snapshot, columns, labels))
     return found
 
 
 def _columns(
     snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
 ) -> tuple[DocumentedColumn, ...]:
-    """Return a snapshot's columns; copies without a description have that of their original."""
+    """Return a snapshot's columns; copies without a description inherit the original's."""
     copied: dict[str, list[tuple[str, str]]] = {}
     made: set[str] = set()
     for read in snapshot.reads:
@@ -168,10 +168,10 @@ def _columns(
 def _model(
     snapshot: Snapshot,
     columns: tuple[DocumentedColumn, ...],
-    said: tuple[Iterable[str], Iterable[str], Iterable[str]],
+    labels: tuple[Iterable[str], Iterable[str], Iterable[str]],
 ) -> DocumentedModel:
     model = snapshot.model
-    readers, exposures, tests = said
+    readers, exposures, tests = labels
     path, line = model.location.path, model.location.line
     return DocumentedModel(
         name=str(snapshot.name),

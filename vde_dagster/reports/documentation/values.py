@@ -1,7 +1,7 @@
-"""The values of a document: models, tables, environments, publications, differences.
+"""Values of a document: models, tables, environments, publications, differences.
 
-All of them are plain data. Models, columns and tables are named by text, as `schema.name`;
-instants are UTC, ranges half-open; tuples are sorted or in the order that is said.
+All values are plain data. Models, columns and tables are named by text, as `schema.name`; instants
+are UTC, ranges half-open; tuples are sorted unless another order is documented.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from datetime import datetime
 from typing import Literal
 
 DOCUMENT_VERSION = 1
-"""Raised when a field of a document gets another meaning or goes."""
+"""Increased when a field of a document changes its meaning or is removed."""
 
 Whose = Literal["own", "shared", "held", "view", "external"]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A half-open range of instants (UTC)."""
+    """Half-open range of instants (UTC)."""
 
     start: datetime
     end: datetime
@@ -26,13 +26,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedColumn:
-    """An output column of a model.
+    """Output column of a model.
 
     Args:
-        type: Spark SQL type as far as it is known.
-        version: Hash of how its value is made (hex).
-        description: Its own, or that of the column that it is a copy of.
-        inherited_from: `schema.model.column` whose description it is; None for its own.
+        type: Spark SQL type, if known.
+        version: Hash of the definition of its value (hex).
+        description: Its own description, or that of the column that it copies.
+        inherited_from: `schema.model.column` that the description comes from; None for its own.
     """
 
     name: str
@@ -44,14 +44,14 @@ class DocumentedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFlow:
-    """A column of a parent that a column of a model, or its rows, are made of or decided by.
+    """Column of a parent that a model's column, or its rows, depend on.
 
     Args:
-        column: The model's column; None where all its rows depend on what is read.
+        column: The model's column; None if all its rows depend on the parent's column.
         parent: The model or table that is read, as `schema.name`.
-        how: `identity`, `transformation` or `aggregation` for what a value is made of;
-            `conditional`, `join`, `filter`, `group`, `sort`, `window` for what decides it;
-            `python` and `unknown` where nobody knows how.
+        how: `identity`, `transformation` or `aggregation` for inputs of a value;
+            `conditional`, `join`, `filter`, `group`, `sort`, `window` for conditions on it;
+            `python` and `unknown` if the dependency cannot be analyzed.
     """
 
     column: str | None
@@ -62,11 +62,11 @@ class ColumnFlow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAudit:
-    """An audit that a model declares.
+    """Audit that a model declares.
 
     Args:
-        name: With its arguments, unique within the model.
-        query: Returns the failing rows; `@this_model` is still in it.
+        name: Name with its arguments, unique within the model.
+        query: Query for the failing rows, which still contains `@this_model`.
     """
 
     name: str
@@ -76,24 +76,23 @@ class DocumentedAudit:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedModel:
-    """A model as one snapshot defines it.
+    """Model as defined by one snapshot.
 
     Args:
         snapshot: Id of the snapshot.
-        version: Short hash of what its table or view holds, as people see it everywhere.
-        kind: The kind's name, and `kind_text` that with its properties.
-        unit: Interval unit; None for what is not filled by intervals.
+        version: Short hash of the content of its table or view, as shown in all places.
+        kind: Name of the kind; `kind_text` also has its properties.
+        unit: Interval unit; None if the model is not filled by intervals.
         path: Its file, relative to the project's root.
-        source: The file's text as its author wrote it.
-        query: The query with macros expanded and the time variables still in it; None for what
-            has no SQL.
-        opaque: Why the query was not understood and is versioned as a whole.
-        flows: What its columns and rows are made of and decided by.
-        tests: Names of its unit tests, where the files were read.
+        source: Original text of the file.
+        query: Query with macros expanded and time variables unexpanded; None without SQL.
+        opaque: Reason why the query was not analyzed and is versioned as a whole.
+        flows: Dependencies of its columns and rows.
+        tests: Names of its unit tests, if the files were read.
         parents: Models and tables that it reads, sorted.
         readers: Models that read it, sorted.
-        exposures: Names of dashboards, syncs, metrics and whatever else reads it, sorted.
-        seed: The file that a seed's rows are in, relative to the project's root.
+        exposures: Names of dashboards, syncs, metrics and other readers, sorted.
+        seed: File with a seed's rows, relative to the project's root.
     """
 
     name: str
@@ -128,11 +127,11 @@ class DocumentedModel:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedExposure:
-    """A dashboard, sync, metric, or whatever else outside of the project reads its models.
+    """Dashboard, sync, metric, or other reader outside of the project's models.
 
     Args:
         what: `exposure`, `sync` or `metric`.
-        reads: (model, column); the column is None for who reads all of them.
+        reads: (model, column); the column is None if it reads all columns.
     """
 
     name: str
@@ -145,14 +144,14 @@ class DocumentedExposure:
 
 @dataclass(frozen=True, slots=True)
 class FillCost:
-    """One fill of a table: how long it took and how much it wrote, as far as is known.
+    """Duration and size of one fill of a table, if known.
 
     Args:
-        at: When it was recorded (UTC).
-        skipped: Whether nothing was computed, as nothing that it reads had changed.
-        commit: The Iceberg snapshot that it made.
-        task_seconds: How long Spark's tasks ran, added up.
-        bytes_read: The size of the files that they scanned.
+        at: Time of its record (UTC).
+        skipped: Whether nothing was computed, because none of its inputs had changed.
+        commit: Iceberg snapshot that it created.
+        task_seconds: Total time of Spark's tasks.
+        bytes_read: Size of the files that the tasks scanned.
     """
 
     range: Range
@@ -169,11 +168,11 @@ class FillCost:
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """The last result of one audit of a model's rows.
+    """Latest result of one audit of a model's rows.
 
     Args:
         audit: The audit with its arguments, as in `DocumentedAudit.name`.
-        plan: The plan, or run of audits, that it is of.
+        plan: The plan, or run of audits, with this result.
     """
 
     model: str
@@ -187,12 +186,12 @@ class AuditOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedTable:
-    """A physical table that an environment of the document shows.
+    """Physical table of an environment in the document.
 
     Args:
-        name: In the catalog, as `namespace.name`; `branch` is the Iceberg branch for previews.
+        name: Name in the catalog, as `namespace.name`; `branch` is the Iceberg branch of previews.
         snapshot: Id of the snapshot whose definition fills it.
-        filled: What is filled and audited by now.
+        filled: Ranges that are filled and audited now.
         fills: The newest fills, newest first.
         audits: The last result of each audit, by model and audit.
     """
@@ -208,20 +207,20 @@ class DocumentedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownModel:
-    """What one environment shows of one model: a cell of the matrix.
+    """One model in one environment: a cell of the matrix.
 
     Args:
-        version: Short hash of what its table or view holds.
-        view: The view's name in the catalog, `namespace.name`; None for what is not shown.
+        version: Short hash of the content of its table or view.
+        view: Name of the view in the catalog, `namespace.name`; None if it is not published.
         table: Id of the table that serves it; None for views and external tables.
-        whose: `own`, `shared` with production, `held` as it was, `view` or `external`.
-        change: How the definition differs from production's, and `category` what that means for
-            the data; None where it does not.
+        whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.
+        change: Difference of the definition from production's; `category` is its effect on the
+            data. None if there is no difference.
         filled: Ranges that readers find.
-        missing: Ranges that should be there by the document's instant and are not.
+        missing: Ranges that are due by the document's instant but not filled.
         rows: Rows of the Iceberg snapshot that this version of the environment pins.
         pinned: That Iceberg snapshot.
-        since: Since when it shows this, as far as is known (UTC).
+        since: Time (UTC) since when it has this content, if known.
     """
 
     model: str
@@ -241,10 +240,10 @@ class ShownModel:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedEnvironment:
-    """A version of an environment with what it shows, models sorted.
+    """Version of an environment with its models, sorted.
 
     Args:
-        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+        frozen: Version that it keeps serving (`prod@41`); None if it may change.
     """
 
     name: str
@@ -260,12 +259,12 @@ class DocumentedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionDifference:
-    """A model that two versions do not define alike.
+    """Model that two versions define differently.
 
     Args:
-        change: `added`, `modified`, `affected` or `removed`; `category` what that means for data.
-        old: Id of the earlier snapshot; None for an added model, and `new` for a removed one.
-        reasons: Why it is another one, in sentences, the cause first.
+        change: `added`, `modified`, `affected` or `removed`; `category` is its effect on the data.
+        old: Id of the earlier snapshot; None for an added model, and `new` for a removed model.
+        reasons: Reasons of the difference, in sentences, the cause first.
     """
 
     model: str
@@ -281,12 +280,12 @@ class DefinitionDifference:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """A table whose rows a publication shows otherwise than the one before; numbers as known.
+    """Table whose rows a publication changed; numbers if known.
 
     Args:
         what: `new`, `changed`, or `back` after a rollback.
-        added: Rows written since; one that is written anew counts twice.
-        removed: Rows deleted or written anew.
+        added: Rows written since; a rewritten row counts as added and removed.
+        removed: Rows deleted or rewritten.
     """
 
     models: tuple[str, ...]
@@ -303,8 +302,8 @@ class Publication:
 
     Args:
         what: `definitions`, `data`, `both` or `nothing`.
-        plan: The plan that was applied; None for a rollback.
-        models_added: How many models it added; `models_changed`, `models_removed` likewise.
+        plan: The applied plan; None for a rollback.
+        models_added: Number of added models; `models_changed`, `models_removed` likewise.
     """
 
     environment: str
@@ -324,12 +323,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class RowsDiffer:
-    """A model of which two environments or versions have other rows; numbers as known.
+    """Model with different rows in two environments or versions; numbers if known.
 
     Args:
-        before: Rows of the old one as it was published, and `after` of the new one.
-        added: Rows that commits in between wrote, where one table serves both.
-        removed: Rows that they deleted or wrote anew.
+        before: Rows of the old version at its publication; `after` of the new version.
+        added: Rows written by commits in between, if one table serves both.
+        removed: Rows that these commits deleted or rewrote.
     """
 
     model: str
@@ -341,12 +340,12 @@ class RowsDiffer:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentDifference:
-    """What one environment, or a version of one, shows otherwise than another.
+    """Differences of one environment or version from another.
 
     Args:
         new: Name of the one (`dev`, `prod@41`), and `old` of the other.
-        tables: Models of equal definition that another table serves, or the same at another state.
-        data: Models whose rows differ, or may, as far as both versions keep what they showed.
+        tables: Models of equal definition with another table, or another state of the same table.
+        data: Models whose rows differ or may differ, if both versions still have their data.
     """
 
     new: str
@@ -358,17 +357,17 @@ class EnvironmentDifference:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The documentation of a project.
+    """Documentation of a project.
 
     Args:
-        of: What its models are: `files`, or the environment or version that was asked for.
-        as_of: The instant by which ranges are missing (UTC).
+        of: Origin of its models: `files`, or the requested environment or version.
+        as_of: Instant (UTC) by which ranges are missing.
         models: Parents before children, external tables included.
-        tables: All that the environments show, sorted by name.
+        tables: All tables of the environments, sorted by name.
         environments: Production first.
         publications: Newest first, by environment.
-        differences: Of each pair of environments that are not alike, both ways, and of versions
-            that were asked for with each of them and each other.
+        differences: Differences of each pair of environments, in both directions, and of requested
+            versions with each environment and with each other.
     """
 
     document_version: int
