@@ -1,1 +1,1 @@
-"""The `vde` command: a thin shell over the same functions that Dagster calls."""
+"""Command line `vde`: a thin layer over the functions that Dagster also calls."""

@@ -1,4 +1,4 @@
-"""`python -m vde_dagster.cli` is `vde`."""
+"""Entry point of `python -m vde_dagster.cli`, equal to `vde`."""
 
 from vde_dagster.cli.entry import main
 

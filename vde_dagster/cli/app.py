@@ -1,4 +1,4 @@
-"""The `vde` command: its subcommands, and how every one of them ends."""
+"""Command `vde`: its subcommands and their exit codes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Commands, of which some have names of two words: `vde plan reject` beside `vde plan ENV`.
+    """Command group with some names of two words, as `vde plan reject` next to `vde plan ENV`.
 
-    Those of plug-ins are functions as a Typer application takes them.
+    Commands of plug-ins are functions in the form that a Typer application takes.
     """
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a command of ours, or else of a plug-in."""
+        """Return a built-in command, or else a plug-in's command."""
         known = super().get_command(ctx, name)
         function = None if known is not None else _PLUGINS.find(name)
         if function is None:
@@ -48,23 +48,24 @@ class _Commands(SentenceGroup):
         return typer.main.get_command(alone)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands; for help."""
+        """Return the names of all commands, for help."""
         return [*super().list_commands(ctx), *_PLUGINS.working()]
 
     def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
-        """Return the commands by the task for which people look for one."""
+        """Return the commands grouped by task."""
         return grouped(names)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         both = " ".join(args[:2])
-        if both in self.commands or self._is_of_plugin(both):
+        if both in self.commands or self._is_plugin_command(both):
             args = [both, *args[2:]]
         return super().resolve_command(ctx, args)
 
-    def _is_of_plugin(self, both: str) -> bool:
-        """Say whether a plug-in has the name, and its first word is free or takes no other word.
+    def _is_plugin_command(self, both: str) -> bool:
+        """Check whether a plug-in has a name of two words that no built-in command reads
+        differently.
 
-        Beside `plan reject` there is room for others, though `plan` takes an environment's name.
+        A plug-in may add words next to `plan reject`, although `plan` takes an environment's name.
         """
         first, _, second = both.partition(" ")
         ours = self.commands.get(first)
@@ -78,7 +79,7 @@ class _Commands(SentenceGroup):
         return next(takes, None) is None and _PLUGINS.find(both) is not None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Complete to one word; shells would take two for two commands."""
+        """Complete one word only; shells would read two words as two commands."""
         return [one for one in super().shell_complete(ctx, incomplete) if " " not in one.value]
 
 
@@ -131,18 +132,18 @@ app.add_typer(engine.engine, name="engine", no_args_is_help=True)
 app.add_typer(serving.token, name="token", no_args_is_help=True)
 app.add_typer(maintenance.state, name="state", no_args_is_help=True)
 
-# Typer exports only this class of what its parser raises; its base is that of all of them.
+# Typer exports only this class of its parser's errors; they all share its base class.
 _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code: 0 done, 1 failed at work, 2 a mistake."""
+    """Run the command line and exit with its code: 0 success, 1 failed work, 2 invalid input."""
     prepare()
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))
 
 
 def prepare() -> None:
-    """Do once in a process what its commands need."""
+    """Prepare a process for its commands, once."""
     collect_rarely()
     _command()
 
@@ -168,7 +169,7 @@ def _call(given: list[str]) -> int:
     except (Cancelled, typer.Abort):
         return report_cancelled(as_json=as_json)
     except BrokenPipeError:
-        # Whoever read stdout has enough (`vde … | head`).
+        # The reader closed stdout early (`vde … | head`).
         sys.stderr.close()
         return 0
     except Exception as error:
@@ -177,5 +178,5 @@ def _call(given: list[str]) -> int:
 
 @cache
 def _command() -> Any:
-    """Return the parser of all commands, which Typer would make anew at each call."""
+    """Return the parser of all commands, cached because Typer would build it at each call."""
     return typer.main.get_command(app)

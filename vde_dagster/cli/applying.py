@@ -1,4 +1,4 @@
-"""Plans checked, confirmed and applied from a terminal: questions, Ctrl-C, the result."""
+"""Applies from a terminal: checks, confirmation, Ctrl-C, and the result."""
 
 from __future__ import annotations
 
@@ -39,56 +39,58 @@ def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
     return dict(workspace.store.snapshots.load(ids)) if ids else {}
 
 
-def meant_environment(
+def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
-    """Return the environment to plan for; a new one that looks mistyped is asked about.
+    """Return the environment to plan for; ask about a new name that looks mistyped.
 
     Args:
-        create: Whether the caller said that it is meant.
+        create: Whether the user passed --create.
     """
     from vde_dagster.execution.published_version import likely_meant
     from vde_dagster.planning.environments.environment import branch_name, environment_name
 
     if branch_name(environment):
-        output.note(f"the environment of '{environment}' is {environment_name(environment)}")
+        output.note(f"the environment of branch '{environment}' is {environment_name(environment)}")
     meant = None if create else likely_meant(workspace.store, environment)
     if meant is None:
         return environment
-    told = f"there is no environment '{environment}'"
-    if yes or not somebody_there(output):
+    problem = f"environment '{environment}' does not exist"
+    if yes or not is_interactive(output):
         raise UsageError(
-            f"{told}: did you mean '{meant}'?", hint="--create makes a new one of that name"
+            f"{problem}; did you mean '{meant}'?",
+            hint="to create an environment with this name, add --create",
         )
     import typer
 
-    question = f"{told[0].upper()}{told[1:]}; did you mean '{meant}'?"
+    question = f"{problem[0].upper()}{problem[1:]}; did you mean '{meant}'?"
     return meant if typer.confirm(question, default=True, err=True) else environment
 
 
 def confirm(
     output: Output, plan: Plan, breaks: Sequence[ContractBreak], *, yes: bool, named: bool
 ) -> bool:
-    """Ask whether to apply, where somebody is there to answer.
+    """Ask for confirmation of an apply, on a terminal.
 
-    The answer that Enter gives is No when rows, values, columns or types that are published change.
+    The default answer is No if published rows, values, columns or types change.
 
     Args:
-        breaks: Published columns that go or change their type.
-        named: Whether the caller gave the plan's id.
+        breaks: Published columns that are removed or change their type.
+        named: Whether the user passed the plan's id.
 
     Returns:
-        True without asking when there is no work, or there is nobody to ask.
+        True without asking if there is no work or no terminal.
     """
     if yes or plan.is_empty:
         return True
-    if not somebody_there(output):
+    if not is_interactive(output):
         if breaks and not named:
             raise UsageError(
-                f"plan {plan.id} was not applied, it breaks what is published: "
+                f"plan {plan.id} was not applied because it breaks published columns: "
                 f"{describe_breaks(breaks)}",
-                hint=f"read it, then: vde apply {plan.environment} --plan {plan.id}, or plan and "
-                "apply at once with --yes",
+                hint=f"review it, then run: vde apply {plan.environment} --plan {plan.id}; or "
+                "plan and "
+                "apply in one step with --yes",
             )
         return True
     import typer
@@ -100,8 +102,8 @@ def confirm(
     return typer.confirm(f"Apply this to {plan.environment}?", default=not risky, err=True)
 
 
-def somebody_there(output: Output) -> bool:
-    """Return whether a person reads what is printed, and can answer."""
+def is_interactive(output: Output) -> bool:
+    """Return whether the output goes to a terminal whose user can answer."""
     return not output.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -114,10 +116,10 @@ def apply_and_report(
     approved: bool = False,
     skip_tests: bool = False,
 ) -> None:
-    """Apply a plan with progress on stderr and print what it did.
+    """Apply a plan with progress on stderr and print the result.
 
     Args:
-        approved: Whether the caller has read this very plan.
+        approved: Whether the user has approved exactly this plan.
     """
     from vde_dagster.cli.progress import ApplyProgress
 
@@ -145,7 +147,7 @@ def apply_and_report(
 
 
 def result_json(result: ApplyResult) -> dict[str, Any]:
-    """Describe what an apply did."""
+    """Return an apply's result as JSON."""
     return {
         "plan": result.plan.to_json(),
         "published": result.published,
@@ -159,7 +161,7 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
 
 
 def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str, Any]]:
-    """Describe the statements on published views that failed."""
+    """Return the failed statements on published views as JSON."""
     return [
         {"model": str(one.model), "statement": one.statement, "error": one.error} for one in failed
     ]
@@ -171,8 +173,8 @@ def show_failed_statements(console: Console, failed: Sequence[VirtualUpdateRan])
         console.print(f"[red]{one.model}: {one.error}[/]", highlight=False)
     if failed:
         console.print(
-            f"the views of {failed[0].environment} are published; the next apply runs the "
-            "statements again",
+            f"the views of {failed[0].environment} are published; the next apply retries the "
+            "statements",
             highlight=False,
         )
 
@@ -180,7 +182,7 @@ def show_failed_statements(console: Console, failed: Sequence[VirtualUpdateRan])
 def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     show_failed_statements(console, result.failed_statements)
     if not result.published and not result.plan.is_empty:
-        console.print(f"plan {result.plan.id} was applied before; nothing was done")
+        console.print(f"plan {result.plan.id} was already applied: nothing to do")
         return
     if not result.published:
         console.print(nothing_to_do(workspace, result.plan))
@@ -197,15 +199,15 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         from vde_dagster.reports.document import saved
 
         models = count(len(result.skipped), "model")
-        console.print(f"skipped {models}, nothing new to compute{saved(result.skipped.values())}")
+        console.print(f"skipped {models} without new input{saved(result.skipped.values())}")
 
 
 @dataclass
 class _Interruptible:
-    """Turns Ctrl-C into a cancellation of the apply; a second one ends the process's wait.
+    """Turns Ctrl-C into a cancellation of the apply; a second Ctrl-C ends the wait.
 
-    Starting Spark in the main thread puts PySpark's own handler in place, so the handler is
-    installed again whenever an event shows that work goes on.
+    PySpark replaces the handler when Spark starts in the main thread, so every event of the apply
+    installs this handler again.
     """
 
     workspace: Workspace
@@ -233,8 +235,8 @@ class _Interruptible:
         if self.pressed:
             raise KeyboardInterrupt
         self.pressed = True
-        print("cancelling; what is finished is kept", file=sys.stderr)
-        # Stopping Spark's jobs asks the JVM, which must not happen inside a signal handler.
+        print("cancelling; completed intervals are kept", file=sys.stderr)
+        # Stopping Spark's jobs calls the JVM, which is not allowed inside a signal handler.
         threading.Thread(target=self.workspace.cancel, args=(self.plan.id,), daemon=True).start()
 
     @staticmethod
@@ -243,32 +245,32 @@ class _Interruptible:
 
 
 def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
-    """Say that there is nothing to publish, with all that is missing.
+    """Return the message for an empty plan, with missing intervals.
 
     Args:
         plan: An empty plan.
-        selected: Whether only the changes of some models were asked for.
+        selected: Whether the plan covers only selected models.
     """
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.planning.plan.plan import PlanKind
 
     if plan.kind is PlanKind.RESTATEMENT:
-        return f"[bold]{plan.environment}[/]: nothing to restate, nothing is filled in that range"
+        return f"[bold]{plan.environment}[/]: nothing to restate in this range"
     missing = pending_work(workspace, plan)
-    what = "nothing that was selected has changed" if selected else "nothing has changed"
+    what = "the selected models have not changed" if selected else "nothing has changed"
     if missing:
         return f"[bold]{plan.environment}[/]: {what}; {missing.sentence()}"
     if selected:
-        return f"[bold]{plan.environment}[/]: {what}, and nothing is missing"
+        return f"[bold]{plan.environment}[/]: {what}, and no intervals are missing"
     return f"[bold]{plan.environment}[/] is up to date: nothing to do"
 
 
 def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
-    """Let Spark analyse a plan that is not stored yet, store it, and note what was not analysed.
+    """Let Spark analyze an unsaved plan, store it, and print the models that were not analyzed.
 
     Raises:
-        ProjectError: Spark refuses a query or an audit; it lists all, and nothing is stored.
-        StoreError: Spark cannot be had.
+        ProjectError: Spark rejects a query or an audit; it lists all of them. Nothing is stored.
+        StoreError: Spark is not available.
     """
     from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
@@ -277,7 +279,7 @@ def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
         raise ProjectError.of(analysis.mistakes)
     if not plan.is_empty and workspace.store.rights.has("plan"):
         workspace.store.plans.save(plan)
-    output.note(f"Spark has analysed {count(len(analysis.analysed), 'model')}: no mistake")
+    output.note(f"Spark analyzed {count(len(analysis.analysed), 'model')}: no errors")
     for name, why in analysis.left_out.items():
-        output.note(f"not analysed: {name}: {why}")
+        output.note(f"not analyzed: {name}: {why}")
     return analysis

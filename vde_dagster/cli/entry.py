@@ -1,4 +1,4 @@
-"""Where `vde` begins: by the ready process where there is one, else here."""
+"""Entry point of `vde`, which uses the ready process if there is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vde_dagster.spark.ready.client import run_ready
 
 
 def main() -> None:
-    """Run the command line and exit with its code: 0 done, 1 failed at work, 2 a mistake."""
+    """Run the command line and exit with its code: 0 success, 1 failed work, 2 invalid input."""
     code = run_ready(sys.argv[1:])
     if code is not None:
         sys.exit(code)

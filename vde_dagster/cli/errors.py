@@ -18,7 +18,7 @@ _WIDEST = 40
 
 
 def rows_as_lines(audit: FailedAudit) -> list[str]:
-    """Lay failing rows out as a table of texts, long values cut.
+    """Format failing rows as a table of texts; long values are cut.
 
     >>> from vde_dagster.base.failures import FailedAudit
     >>> rows_as_lines(FailedAudit("not_null", 1, ({"id": None, "day": "Monday"},)))
@@ -46,18 +46,18 @@ CANCELLED = 130
 
 
 class Cancelled(Exception):
-    """The user pressed Ctrl-C, and the work was stopped."""
+    """Cancellation of the work by Ctrl-C."""
 
 
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     """Print an error and return the process's exit code.
 
     Args:
-        as_json: Print `{"error": …}` on stdout too.
+        as_json: Also print `{"error": …}` on stdout.
         debug: Show the traceback.
 
     Returns:
-        1 for work that failed, 2 for a mistake in the project or the call.
+        1 for failed work, 2 for an error in the project or the call.
     """
     if not isinstance(error, VdeError) and is_no_space(error):
         error = ExecutionError(f"no space left: {_first_line(error)}", hint=NO_SPACE_HINT)
@@ -67,33 +67,33 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
         traceback.print_exception(error, file=sys.stderr)
     if not isinstance(error, VdeError):
         message = f"unexpected {type(error).__name__}: {_first_line(error)}"
-        hint = "run it again with --debug for the traceback"
+        hint = "run the command again with --debug for the traceback"
         lines = [f"error: {message} (--debug shows the traceback)"]
-        return _tell(lines, {"message": message, "hint": hint}, as_json, 1)
+        return _print_error(lines, {"message": message, "hint": hint}, as_json, 1)
     several = error.mistakes if isinstance(error, ProjectError) else ()
     lines = [line for mistake in several or (error,) for line in _lines(mistake)]
     if len(several) > 1:
         lines.append(f"{len(several)} mistakes")
-    detail: dict[str, Any] = {**_one(error), "mistakes": list(map(_one, several))}
+    detail: dict[str, Any] = {**_error_json(error), "mistakes": list(map(_error_json, several))}
     if isinstance(error, ExecutionError):
         detail["failures"] = [failure.to_json() for failure in error.failures]
         detail["log"] = str(error.log) if error.log else None
-        # Between what happened and what to do next.
+        # Failures go between the message and the hint.
         lines[1:1] = _failure_lines(error)
-    return _tell(lines, detail, as_json, error.exit_code)
+    return _print_error(lines, detail, as_json, error.exit_code)
 
 
 def report_call(message: str, *, as_json: bool) -> int:
-    """Print a mistake in the call that the argument parser found; return exit code 2."""
-    hint = "--help lists the commands and their options"
+    """Print an error of the argument parser; return exit code 2."""
+    hint = "run `vde --help` for the commands and their options"
     lines = [f"error: {message}", f"hint: {hint}"]
-    return _tell(lines, {"message": message, "hint": hint}, as_json, 2)
+    return _print_error(lines, {"message": message, "hint": hint}, as_json, 2)
 
 
 def report_cancelled(*, as_json: bool) -> int:
-    """Print that the user stopped the work; return exit code 130."""
-    detail = {"message": "cancelled", "hint": "run it again to go on from here"}
-    return _tell(["cancelled"], detail, as_json, CANCELLED)
+    """Print that the user canceled the work; return exit code 130."""
+    detail = {"message": "cancelled", "hint": "run the command again to continue"}
+    return _print_error(["cancelled"], detail, as_json, CANCELLED)
 
 
 _NOTHING: dict[str, Any] = {
@@ -104,7 +104,7 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def _tell(lines: list[str], detail: dict[str, Any], as_json: bool, code: int) -> int:
+def _print_error(lines: list[str], detail: dict[str, Any], as_json: bool, code: int) -> int:
     if as_json:
         print_json({"error": {**_NOTHING, **detail}})
     print("\n".join(lines), file=sys.stderr)
@@ -126,10 +126,10 @@ def _failure_lines(error: ExecutionError) -> Iterator[str]:
         if failure.hint and not failure.audits:
             yield f"{failure.model}: hint: {failure.hint}"
     if error.log is not None:
-        yield f"whole stacks: {error.log}"
+        yield f"full tracebacks: {error.log}"
 
 
-def _one(error: VdeError) -> dict[str, Any]:
+def _error_json(error: VdeError) -> dict[str, Any]:
     location = error.location
     return {
         "message": error.message,

@@ -1,4 +1,4 @@
-"""Options that commands share, those by which plans are made, and the project that is opened."""
+"""Shared options of commands, options of plans, and the opening of the project."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 Create = Annotated[
     bool,
-    typer.Option("--create", help="Make a new environment, although its name looks mistyped."),
+    typer.Option("--create", help="Create the environment even if its name looks mistyped."),
 ]
 
 EnvironmentName = Annotated[
-    str, typer.Argument(metavar="ENV", help="The environment: prod, or a name of your own.")
+    str, typer.Argument(metavar="ENV", help="The environment: prod, or any other name.")
 ]
 
 OptionalEnvironment = Annotated[
     str | None,
-    typer.Argument(metavar="ENV", help="The environment; `dagster.default_environment` if none."),
+    typer.Argument(metavar="ENV", help="The environment; default: `dagster.default_environment`."),
 ]
 
 Models = Annotated[
@@ -45,10 +45,12 @@ Models = Annotated[
     typer.Argument(metavar="[MODELS]...", help="Only these: name, +name, name+, tag:x or a glob."),
 ]
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
-RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-PATTERNS = "Only these: name, +name, name+, tag:name or a glob; give it again for more."
-"""The help of an option that takes models by patterns."""
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
+]
+PATTERNS = "Only these: name, +name, name+, tag:name or a glob; repeatable."
+"""Help text of options that select models by patterns."""
 
 Select = Annotated[
     list[str] | None,
@@ -56,50 +58,56 @@ Select = Annotated[
 ]
 Check = Annotated[
     bool,
-    typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),
+    typer.Option("--check", help="Let Spark analyze every changed query; errors store no plan."),
 ]
-Propose = Annotated[bool, typer.Option("--propose", help="Let it wait in Dagster for approval.")]
-Summary = Annotated[bool, typer.Option("--summary", help="Show a few lines of numbers.")]
-NoDiff = Annotated[bool, typer.Option("--no-diff", help="Leave the changes of texts out.")]
+Propose = Annotated[
+    bool, typer.Option("--propose", help="Submit the plan for approval in Dagster.")
+]
+Summary = Annotated[bool, typer.Option("--summary", help="Show only a summary.")]
+NoDiff = Annotated[bool, typer.Option("--no-diff", help="Do not show changes of the SQL text.")]
 SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches at once.")]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="Maximum models and batches in parallel.")
+]
 
 
-def asking(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command on a project, with options of a plan in place of its parameter `options`.
 
     Args:
-        names: By their names in the launchpad; all that are not of a run when empty.
+        names: Names of the options as in the launchpad; default: all that are not only for runs.
     """
-    asked = [o for o in asked_of_plans() if (o.name in names if names else not o.of_run)]
-    return partial(on_project, asked=asked)
+    plan_options = [o for o in asked_of_plans() if (o.name in names if names else not o.of_run)]
+    return partial(on_project, plan_options=plan_options)
 
 
 def _parameter(option: Asked) -> Parameter:
-    told = option.help
+    text = option.help
     if option.type is list:
-        told = f"{told.removesuffix('.')}; give it again for more."
+        text = f"{text.removesuffix('.')}; repeatable."
     forms: dict[type, tuple[Any, Any]] = {str: (str | None, None), list: (list[str] | None, None)}
     type_, default = forms.get(option.type, (option.type, option.type()))
     least = 0 if option.type is int else None
-    said = typer.Option(*option.flags, metavar=option.metavar, help=told, min=least)
+    typer_option = typer.Option(*option.flags, metavar=option.metavar, help=text, min=least)
     kind = Parameter.POSITIONAL_OR_KEYWORD
-    return Parameter(option.name, kind, default=default, annotation=Annotated[type_, said])
+    return Parameter(option.name, kind, default=default, annotation=Annotated[type_, typer_option])
 
 
-def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Callable[..., None]:
+def on_project(
+    command: Callable[..., None], plan_options: Sequence[Asked] = ()
+) -> Callable[..., None]:
     """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`.
 
     Args:
-        asked: What it may be asked of a plan, which it gets read as `options`.
+        plan_options: Options of a plan, which the command gets as `options`.
     """
     hints = get_type_hints(command, localns={"Workspace": object}, include_extras=True)
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         if name == "options":
-            parameters += map(_parameter, asked)
+            parameters += map(_parameter, plan_options)
         elif name not in ("workspace", "output"):
             parameters.append(parameter.replace(annotation=hints[name]))
     parameters += _COMMON
@@ -107,9 +115,9 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
     def run(project: Path, as_json: bool, debug: bool, **given: Any) -> None:
         from vde_dagster.execution.workspace import Workspace
 
-        if asked:
+        if plan_options:
             spelled = {option.name: option.flags[0] for option in asked_of_plans()}
-            typed = {option.name: given.pop(option.name) for option in asked}
+            typed = {option.name: given.pop(option.name) for option in plan_options}
             now = datetime.now(timezone.utc)
             given["options"] = PlanOptions.read(typed, now, spelled.__getitem__)
         announce_spark()
@@ -117,11 +125,11 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
             try:
                 command(workspace=workspace, output=Output(as_json), **given)
             finally:
-                # A command may have ended before it read the project's files.
+                # A command may end before it reads the project's files.
                 if _WARM in sys.modules and "settings" in workspace.__dict__:
                     keep_ready(workspace.settings, imported())
 
-    # What Typer asks of a function.
+    # Attributes of a function that Typer reads.
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -129,7 +137,7 @@ def on_project(command: Callable[..., None], asked: Sequence[Asked] = ()) -> Cal
 
 
 def _common(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
-    """Take the options of every command on a project."""
+    """Declare the options of every command on a project."""
 
 
 _COMMON = tuple(signature(_common, eval_str=True).parameters.values())
@@ -139,18 +147,18 @@ LOGGER: Final = "vde_dagster.spark.session.session"
 
 
 class _OnTerminal(logging.Handler):
-    """Prints to whatever stderr is by then: bars of progress put themselves in its place."""
+    """Prints to the current stderr, which progress bars replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a message in a line of its own."""
+        """Print a message on a separate line."""
         print(self.format(record), file=sys.stderr, flush=True)
 
 
 def announce_spark() -> None:
-    """Print a line on stderr when Spark starts and when it is there, if that is a terminal."""
+    """Print a line on stderr when Spark starts and when it is ready, if stderr is a terminal."""
     logger = logging.getLogger(LOGGER)
-    told = any(isinstance(handler, _OnTerminal) for handler in logger.handlers)
-    if told or not sys.stderr.isatty():
+    text = any(isinstance(handler, _OnTerminal) for handler in logger.handlers)
+    if text or not sys.stderr.isatty():
         return
     logger.setLevel(logging.INFO)
     logger.addHandler(_OnTerminal())

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 PIPE_WIDTH = 1000
-"""Columns of output that goes to a file or a pipe: nothing is folded there."""
+"""Width of output to a file or a pipe, where lines are not folded."""
 
 
 class Output:
-    """Prints a command's result, as one JSON object or for people."""
+    """Prints a command's result, as one JSON object or as text."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
     @functools.cached_property
     def out(self) -> Console:
-        """The console for results."""
+        """Console for results."""
         return _console(stderr=False)
 
     @functools.cached_property
     def err(self) -> Console:
-        """The console for progress and messages."""
+        """Console for progress and messages."""
         return _console(stderr=True)
 
     def result(
@@ -40,7 +40,7 @@ class Output:
 
         Args:
             value: The documented JSON object.
-            shown: The same for people: a text, a table, or what prints it.
+            shown: Text form of the result: a text, a table, or a function that prints it.
         """
         if self.as_json:
             print_json(value)
@@ -50,7 +50,7 @@ class Output:
             self.out.print(shown, markup=False, soft_wrap=isinstance(shown, str))
 
     def note(self, text: str) -> None:
-        """Print a message for people on stderr; `[bold]…[/]` markup is understood."""
+        """Print a message on stderr; `[bold]…[/]` markup is rendered."""
         if not self.as_json:
             self.err.print(text)
 
@@ -63,19 +63,19 @@ def _console(*, stderr: bool) -> Console:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on stdout, readable and in ASCII-safe UTF-8."""
+    """Print one JSON object on stdout, indented, in ASCII-safe UTF-8."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()
 
 
 def simple_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> PlainTable:
-    """Build a plain table; texts are shown as they are, without markup."""
+    """Build a plain table; texts are printed without markup."""
     texts = [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
     return PlainTable(tuple(headers), texts)
 
 
 class PlainTable:
-    """A table under a line as Rich draws it; drawn here where it fits, ten times faster."""
+    """Table in Rich's style, drawn ten times faster than Rich where no cell must be folded."""
 
     def __init__(self, headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         self._headers = headers

@@ -1,4 +1,4 @@
-"""Progress of an apply as bars on stderr: all intervals, and a line per model at work."""
+"""Progress of an apply as bars on stderr: one for all intervals, and a line per running model."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class ApplyProgress:
-    """A context manager whose `show` shows an apply's events.
+    """Context manager whose `show` displays an apply's events.
 
-    On a terminal it draws bars with the time left; elsewhere it prints a line per model.
+    On a terminal it draws bars with the remaining time; elsewhere it prints a line per model.
     """
 
     def __init__(self, console: Console, plan: Plan) -> None:
@@ -63,12 +63,12 @@ class ApplyProgress:
         match event:
             case ApplyStarted() if total := sum(self._units.values()):
                 models = count(len(self._units), "model")
-                self._say(f"computing {models}, {count(total, 'interval')}")
+                self._print(f"computing {models}, {count(total, 'interval')}")
             case UnitTestFinished(result=result) if not result.passed:
-                self._say(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
+                self._print(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
             case UnitTestFinished(remembered=False):
                 test = event.result.test.name
-                self._say(f"{event.snapshot.name}: {test} [dim]passed[/]")
+                self._print(f"{event.snapshot.name}: {test} [dim]passed[/]")
             case ModelStarted():
                 self._start(event)
             case IntervalFilled():
@@ -76,25 +76,27 @@ class ApplyProgress:
             case AuditFinished() if event.result.failed_rows:
                 self._audit(event)
             case MemoryLacked():
-                self._say(f"[yellow]{event.text}[/]")
+                self._print(f"[yellow]{event.text}[/]")
             case ModelFinished():
                 self._finish(event)
             case ModelFailed():
                 self._hide(event.name)
-                self._say(f"[red]{event.name} failed[/]")
+                self._print(f"[red]{event.name} failed[/]")
                 if event.skipped:
-                    self._say(f"[yellow]skipped for it: {', '.join(map(str, event.skipped))}[/]")
+                    self._print(
+                        f"[yellow]skipped because of it: {', '.join(map(str, event.skipped))}[/]"
+                    )
             case VirtualUpdateRan(error=None):
-                self._say(f"{event.model}: [dim]{event.statement}[/]")
+                self._print(f"{event.model}: [dim]{event.statement}[/]")
             case Published():
                 environment = event.environment
-                self._say(
+                self._print(
                     f"published [bold]{environment.name}[/] version {environment.version} "
                     f"in {event.seconds:.1f} s"
                 )
 
     def _task(self, name: ModelName) -> Task:
-        """Return a model's bar, which is seen from the model's start to its end."""
+        """Return a model's bar, which is visible from the model's start to its end."""
         if name not in self._tasks:
             total = self._units.get(name, 0)
             self._tasks[name] = self._bars.add_task(str(name), total=total, visible=False)
@@ -104,7 +106,7 @@ class ApplyProgress:
         task = self._task(event.snapshot.name)
         before = int(task.completed)
         self._bars.reset(task.id, visible=True)
-        # What an earlier attempt had finished is not missing any more.
+        # Intervals of an earlier attempt are no longer missing.
         missing = units(event.snapshot, event.missing)
         self._count(task, before, int(task.total or 0) - missing)
 
@@ -113,7 +115,7 @@ class ApplyProgress:
         from rich.markup import escape
 
         for note in event.result.notes:
-            self._say(f"[yellow]{escape(note)}[/]")
+            self._print(f"[yellow]{escape(note)}[/]")
         if event.skipped is not None:
             self._skipped.add(name)
         task = self._task(name)
@@ -121,8 +123,8 @@ class ApplyProgress:
         self._count(task, int(task.completed), int(task.completed) + filled)
 
     def _count(self, task: Task, before: int, done: int) -> None:
-        """Set how many units of a model are done, in its bar and in that of all."""
-        # Lookback fills some intervals again: they were never counted as missing.
+        """Update the number of finished units in a model's bar and in the total."""
+        # Lookback refills some intervals, which were never counted as missing.
         done = max(0, min(done, int(task.total or 0)))
         self._bars.update(task.id, completed=done)
         self._bars.advance(self._all, done - before)
@@ -131,24 +133,26 @@ class ApplyProgress:
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
         where = span(event.interval)
-        self._say(f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]")
+        self._print(
+            f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]"
+        )
 
     def _finish(self, event: ModelFinished) -> None:
         name = event.snapshot.name
         self._hide(name)
-        if name not in self._units:  # Only audited, or made without rows: no work that was told.
-            self._say(f"{name} [dim]{event.seconds:.1f} s[/]")
+        if name not in self._units:  # Only audited or created empty: not in the total.
+            self._print(f"{name} [dim]{event.seconds:.1f} s[/]")
             return
         self._finished += 1
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
-        how = "nothing new, skipped" if name in self._skipped else f"{event.seconds:.1f} s"
-        self._say(f"{ready} {name} [dim]{how}[/]")
+        how = "skipped, no new input" if name in self._skipped else f"{event.seconds:.1f} s"
+        self._print(f"{ready} {name} [dim]{how}[/]")
 
     def _hide(self, name: ModelName) -> None:
         if name in self._tasks:
             self._bars.update(self._tasks[name], visible=False)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._bars.console.print(text)
 
 

@@ -1,4 +1,6 @@
-"""Reports, differences, and findings of audits, tests and the linter, on a terminal and as JSON."""
+"""Terminal and JSON output of reports, differences, and findings of audits, tests and the
+linter.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
 
 MOST_REASONS = 4
-"""Reasons shown per row; the JSON form has them all."""
+"""Maximum number of reasons per row; the JSON form has all."""
 MOST_NAMES = 10
-"""Breaks that the short form names."""
+"""Maximum number of breaking changes in the short form."""
 
 _STYLES = {
     Mark.PLAIN: "",
@@ -44,19 +46,19 @@ _STYLES = {
 
 
 def report_text(report: Report, width: int) -> str:
-    """Return a report as it is printed where there are no colours."""
+    """Return a report as text without colors."""
     from io import StringIO
 
     from rich.console import Console
 
     printed = StringIO()
-    # In a notebook's kernel, Rich would show what is written to any file.
+    # In a notebook's kernel, Rich would also display output written to a file.
     show_report(Console(file=printed, width=width, color_system=None, force_jupyter=False), report)
     return printed.getvalue().rstrip()
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print a report as a tree, and its warnings below."""
+    """Print a report as a tree, then its warnings."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -73,7 +75,7 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def show_table(console: Console, section: Section) -> None:
-    """Print a section's rows as a table, if there are any, and its title below."""
+    """Print a section's rows as a table, if there are any, with its title as the last line."""
     rows = [[cell.text for cell in row.cells] for row in section.rows]
     if rows:
         console.print(simple_table(section.columns, rows))
@@ -82,7 +84,7 @@ def show_table(console: Console, section: Section) -> None:
 
 
 def show_summary(console: Console, report: Report) -> None:
-    """Print a report in short: what breaks, and a line for each section."""
+    """Print a report's summary: breaking changes, and a line for each section."""
     console.print(_title(report))
     broken = report.breaks.rows if report.breaks else ()
     for row in broken[:MOST_NAMES]:
@@ -98,15 +100,15 @@ def show_summary(console: Console, report: Report) -> None:
 
 
 def show_warnings(console: Console, warnings: Sequence[str]) -> None:
-    """Print what looks like a mistake in the project, one a line."""
+    """Print warnings about likely errors in the project, one per line."""
     from rich.text import Text
 
     for warning in warnings:
         console.print(Text("warning: ", style="yellow").append(warning, style="default"))
 
 
-def coloured(lines: Sequence[str]) -> Text:
-    """Colour a diff: removed lines red, added ones green."""
+def color_diff(lines: Sequence[str]) -> Text:
+    """Color a diff: removed lines red, added lines green."""
     from rich.text import Text
 
     text = Text()
@@ -138,7 +140,7 @@ def _add_row(branch: Tree, row: Row) -> None:
     if more := first_of(len(row.reasons), MOST_REASONS):
         node.add(Text(more.lstrip(), style="dim"))
     if row.diff:
-        node.add(coloured(row.diff))
+        node.add(color_diff(row.diff))
 
 
 def _line(row: Row, before: str = "") -> Text:
@@ -168,9 +170,9 @@ def diff_json(environment: str, diffs: Sequence[Difference]) -> dict[str, Any]:
 def show_diffs(
     console: Console, environment: str, diffs: Sequence[Difference], *, same: str = ""
 ) -> None:
-    """Print what differs; `same` is said when nothing does."""
+    """Print differences, or `same` if there are none."""
     if not diffs:
-        console.print(same or f"the project is what [bold]{environment}[/] has")
+        console.print(same or f"the project equals [bold]{environment}[/]")
     for diff in diffs:
         change, category = diff.change.value, diff.category.value if diff.category else None
         category = f", {category}" if category not in (None, change) else ""
@@ -179,17 +181,17 @@ def show_diffs(
             if names and diff.change not in (Change.ADDED, Change.REMOVED):
                 console.print(f"  columns {what}: {', '.join(names)}", markup=False)
         if diff.change is not Change.ADDED and (lines := _lines(diff)):
-            console.print(coloured(lines))
+            console.print(color_diff(lines))
 
 
 def _lines(diff: Difference) -> list[str]:
-    """Return a unified diff of a model's file; nothing where only its parents changed."""
+    """Return a unified diff of a model's file; empty if only its parents changed."""
     texts = (definition_text(snapshot) if snapshot else "" for snapshot in (diff.old, diff.new))
     return diff_lines(*texts)
 
 
 def show_data(console: Console, data: Iterable[DataDifference]) -> None:
-    """Print of which models two versions show other rows."""
+    """Print the models whose rows differ between two versions."""
     for one in data:
         after, before = ("?" if n is None else n for n in (one.after, one.before))
         rows = f"{after} rows, {before} before"
@@ -225,7 +227,7 @@ def audits_json(report: AuditReport) -> dict[str, Any]:
 
 
 def show_audits(console: Console, report: AuditReport) -> None:
-    """Print a line an audit and range, and some of the rows that fail."""
+    """Print a line per audit and range, and some of the failing rows."""
     rows = [
         (
             "failed" if found.result.failed_rows else "passed",
@@ -247,7 +249,7 @@ def show_audits(console: Console, report: AuditReport) -> None:
             cells = [list(map(text_value, row.values())) for row in sample]
             console.print(simple_table(list(sample[0]), cells))
     for name in report.unbuilt:
-        console.print(f"{name} holds no rows yet", markup=False)
+        console.print(f"{name} has no rows yet", markup=False)
     where = f"{report.run.environment} (version {report.run.version})"
     console.print(f"{where}: {count(len(report.results), 'audit')}, {len(report.failed)} failed")
 
@@ -281,7 +283,7 @@ def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
 
 
 def show_results(console: Console, results: Sequence[TestResult]) -> None:
-    """Print each test's end, and for failed ones the rows that differ."""
+    """Print each test's result and, for failed tests, the differing rows."""
     from rich.markup import escape
 
     for result in results:
@@ -290,7 +292,7 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
         if result.error:
             console.print(f"  {escape(result.error)}")
         for part, found in result.differences:
-            console.print(f"  rows of {part} that were expected and are not there, or the reverse:")
+            console.print(f"  missing or unexpected rows of {part}:")
             rows = [("expected", *map(text_value, row)) for row in found.missing]
             rows += [("returned", *map(text_value, row)) for row in found.unexpected]
             console.print(simple_table(("", *found.columns), rows))
@@ -321,11 +323,11 @@ def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
 
 
 def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idle: bool) -> None:
-    """Print a line a finding, and how many there are."""
+    """Print a line per finding, and the number of findings."""
     if idle and not findings:
         console.print(
-            "no rules are looked at: name them under \\[tool.vde.linter] (rules, warn_rules), or "
-            "try them all with: vde lint --rule all"
+            "no rules are enabled: list them under \\[tool.vde.linter] (rules, warn_rules), or "
+            "try all of them: vde lint --rule all"
         )
         return
     for finding in findings:
@@ -335,5 +337,7 @@ def show_lint(console: Console, findings: Sequence[Finding], models: int, *, idl
         console.print(f"{violation.message} (rule {finding.rule})", markup=False)
     errors = sum(finding.certain for finding in findings)
     warnings = len(findings) - errors
-    said = f"{count(errors, 'error')}, {count(warnings, 'warning')}" if findings else "no findings"
-    console.print(f"{count(models, 'model')}: {said}")
+    summary = (
+        f"{count(errors, 'error')}, {count(warnings, 'warning')}" if findings else "no findings"
+    )
+    console.print(f"{count(models, 'model')}: {summary}")

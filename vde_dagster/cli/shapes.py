@@ -1,4 +1,4 @@
-"""Environments, rows, changes and comparisons as documented JSON (docs/cli.md) and for people."""
+"""Environments, rows, changes and comparisons as documented JSON (docs/cli.md) and as text."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def instant_json(value: datetime | None) -> str | None:
-    """Write an instant as ISO 8601 in UTC, or None."""
+    """Format an instant as ISO 8601 in UTC, or return None."""
     return iso(value) if value is not None else None
 
 
 def environment_json(environment: Environment | EnvironmentSummary) -> dict[str, Any]:
-    """Describe one version of an environment."""
+    """Return one version of an environment as JSON."""
     return {
         "name": environment.name,
         "version": environment.version,
@@ -44,12 +44,12 @@ def environment_json(environment: Environment | EnvironmentSummary) -> dict[str,
         "expires_at": instant_json(environment.expires_at),
         "note": environment.note,
         "frozen": environment.frozen,
-        "held": _held(environment),
+        "held": _held_tables(environment),
     }
 
 
 def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any] | None:
-    """Describe how an environment's mirrored views stand; None where it has none."""
+    """Return the state of an environment's mirrored views as JSON; None without a mirror."""
     if standing is None:
         return None
     since = standing.since
@@ -63,14 +63,14 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Say to people how an environment's mirrored views stand, and for how long."""
+    """Return the state of an environment's mirrored views as text, with its duration."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())
     return f"{standing} (for {timedelta(seconds=seconds)})"
 
 
-def _held(environment: Environment | EnvironmentSummary) -> int:
+def _held_tables(environment: Environment | EnvironmentSummary) -> int:
     if environment.frozen is not None:
         return 0
     if not isinstance(environment, Environment):
@@ -96,8 +96,8 @@ def show_rows(
     console.print(simple_table([name for name, _ in columns], texts))
 
 
-def tell_answer(output: Output, result: QueryResult) -> None:
-    """Print the answer to a query: the documented JSON, or a table and what to know of it."""
+def print_query_result(output: Output, result: QueryResult) -> None:
+    """Print a query's result: the documented JSON, or a table with notes."""
     output.result(
         {
             **rows_json(result.columns, result.rows),
@@ -110,11 +110,14 @@ def tell_answer(output: Output, result: QueryResult) -> None:
     output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
     if result.read_live:
         tables = ", ".join(result.read_live)
-        output.note(f"read as they are now, as versions pin no external tables: {tables}")
+        output.note(
+            "external tables were read in their current state, because versions do not "
+            f"pin them: {tables}"
+        )
 
 
 def text_value(value: Any) -> str:
-    """Write a value for a table on a terminal."""
+    """Format a value for a table on a terminal."""
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -123,7 +126,7 @@ def text_value(value: Any) -> str:
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
-"""Of the columns in front, those that differ within one answer: the table shows no others."""
+"""Leading columns; the table shows only those whose values vary within the result."""
 
 
 def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
@@ -167,19 +170,19 @@ def show_cursors(console: Console, found: dict[str, Any]) -> None:
     if rows := [list(one.values()) for one in found["cursors"]]:
         console.print(simple_table(headers, rows))
     else:
-        console.print(f"no cursor of {found['model']} in '{found['environment']}' was moved yet")
+        console.print(f"{found['model']} has no cursor in '{found['environment']}' yet")
 
 
 def show_changes(console: Console, found: FoundChanges[Any]) -> None:
-    """Print changes as a table, and what changed of the columns above it."""
+    """Print changes as a table, with changes of columns above it."""
     changes = found.changes
     for event in changes.events:
-        console.print(_said(event), markup=False)
+        console.print(_event_text(event), markup=False)
     if changes.method == "resync":
-        text = f"read {changes.model} of version {changes.until} anew: {changes.why}"
+        text = f"reload {changes.model} at version {changes.until}: {changes.why}"
         console.print(text, markup=False, soft_wrap=True)
     elif not found.rows:
-        console.print("no row changed")
+        console.print("no rows changed")
     else:
         from vde_dagster.planning.changes.query import MARKS
 
@@ -191,7 +194,7 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
 
 
 def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
-    """Yield the notes for people behind a number of rows."""
+    """Yield the notes for users after a number of rows."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
@@ -199,30 +202,30 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
         yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
     ack = _ack(found)
     if ack is not None:
-        yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"
+        yield f"[dim]to confirm: --cursor {found.cursor} --ack {ack}[/]"
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return what a consumer acknowledges; None where nobody may, or not all was read."""
+    """Return the range for `--ack`; None without a cursor, or if not everything was read."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"
 
 
-def _said(event: ColumnEvent) -> str:
+def _event_text(event: ColumnEvent) -> str:
     if event.what == "renamed":
-        return f"column {event.was} is {event.column} now"
+        return f"column {event.was} was renamed to {event.column}"
     if event.what == "retyped":
-        return f"column {event.column} was {event.was} and is {event.becomes} now"
+        return f"column {event.column} changed its type from {event.was} to {event.becomes}"
     if event.what == "added":
-        return f"column {event.column} ({event.becomes}) is new, and NULL where no change says else"
-    return f"column {event.column} is gone"
+        return f"column {event.column} ({event.becomes}) was added; unchanged rows have NULL"
+    return f"column {event.column} was removed"
 
 
 _HEADINGS = {
     "differing": "rows that differ",
-    "only_source": "rows that only the first has",
-    "only_target": "rows that only the second has",
+    "only_source": "rows only in the first",
+    "only_target": "rows only in the second",
 }
 
 
@@ -250,7 +253,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print what differs: columns, numbers of rows, and some of the rows."""
+    """Print differences: columns, numbers of rows, and sample rows."""
     console.print(f"{found.source} → {found.target}, by {', '.join(found.keys)}", markup=False)
     schema = [
         *((name, type_, "") for name, type_ in found.schema.removed.items()),

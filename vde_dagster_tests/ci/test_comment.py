@@ -146,7 +146,7 @@ def test_a_comment_is_short_enough_for_the_forge_and_says_what_it_left_out(
     assert _checked(clone).passed
     (body,) = github.bodies(7)
     assert 20_000 < len(body) < 65_536
-    assert "Why, and what changed: 14 models" in body
+    assert "Reasons and changes: 14 models" in body
     assert 3 < body.count("column_number_149") < 24, "of some models, both lines"
     assert re.search(r"… and \d+ more", body)
     assert "| `wide.model_11`" in body

@@ -220,8 +220,8 @@ def test_a_pipeline_that_there_is_stays_as_it_is(vde: Vde, shop: ProjectFolder) 
     ("arguments", "said"),
     [
         (("--ci", "gitea"), "no CI system 'gitea' is installed"),
-        (("--ci", "github", "--dbt"), "--ci writes jobs for a project that there is"),
-        (("nowhere", "--ci", "github"), "there is no folder 'nowhere'"),
+        (("--ci", "github", "--dbt"), "--ci adds jobs to an existing project"),
+        (("nowhere", "--ci", "github"), "the folder 'nowhere' does not exist"),
         ((".", "--ci", "github"), "there are no models"),
     ],
 )
@@ -239,7 +239,7 @@ def test_a_file_that_there_is_is_not_written_over(vde: Vde, shop: ProjectFolder)
     path = shop.root.parent / FILES["github"]
     path.write_text("mine")
     done = vde("init", shop.root, "--ci", "github")
-    assert (done.code, "there is" in done.err, path.read_text()) == (2, True, "mine")
+    assert (done.code, "nothing was written: " in done.err, path.read_text()) == (2, True, "mine")
 
 
 def test_a_folder_that_would_be_code_in_the_file_is_refused(vde: Vde, tmp_path: Path) -> None:

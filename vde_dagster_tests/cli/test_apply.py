@@ -230,7 +230,7 @@ def test_ctrl_c_stops_the_work_and_publishes_nothing(
     ended = vde("apply", "prod", "--project", template.root, "--json")
     assert ended.code == 130, ended.err
     assert ended.json["error"]["message"] == "cancelled"
-    assert "what is finished is kept" in ended.err
+    assert "completed intervals are kept" in ended.err
     assert signal.getsignal(signal.SIGINT) is before
     listed = vde("environments", "--project", template.root, "--json")
     assert listed.json == {"environments": []}
@@ -249,7 +249,7 @@ def test_a_checked_plan_lists_what_spark_refuses_and_is_stored_when_it_is_right(
     with Workspace.open(template.root) as workspace:
         assert workspace.store.plans.load(right.json["id"]).environment == "prod"
         assert workspace.store.tables.load(m["table"] for m in right.json["models"]) == {}
-    assert "Spark has analysed 3 models: no mistake" in vde(*check).err
+    assert "Spark analyzed 3 models: no errors" in vde(*check).err
 
     template.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + array(1) AS")
     wrong = vde(*check, "--json")

@@ -24,7 +24,7 @@ def shop(prepared: Prepared) -> ProjectFolder:
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A terminal at which somebody presses Enter; `setattr` types something else."""
-    monkeypatch.setattr(applying, "somebody_there", lambda output: not output.as_json)
+    monkeypatch.setattr(applying, "is_interactive", lambda output: not output.as_json)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
     return monkeypatch
 
@@ -45,7 +45,7 @@ def test_a_plan_names_first_what_it_breaks(shop: ProjectFolder, vde: Vde) -> Non
     shop.edit(TOP, "ORDER BY revenue", "ORDER BY turnover")
     told = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue, place)"
     shown = vde("plan", "prod", "--project", shop.root).out.splitlines()
-    assert "breaks what is published" in shown[1]
+    assert "breaking changes" in shown[1]
     assert told in shown[2]
     plan = vde("plan", "prod", "--project", shop.root, "--json").json
     assert list(plan).index("breaks") < list(plan).index("models")
@@ -69,7 +69,7 @@ def test_without_a_terminal_a_break_needs_a_word_more(shop: ProjectFolder, vde: 
     drop_a_column(shop)
     refused = vde("apply", "prod", "--project", shop.root, "--json")
     assert refused.code == 2
-    assert "it breaks what is published: marts.top.revenue goes" in refused.json["error"]["message"]
+    assert "it breaks published columns: marts.top.revenue goes" in refused.json["error"]["message"]
     assert "--yes" in refused.json["error"]["hint"]
     assert version(shop, vde) == 1
     assert vde("apply", "prod", "--yes", "--project", shop.root).code == 0
@@ -108,7 +108,9 @@ def test_at_a_terminal_enter_means_no_where_something_breaks(
     asked = vde("apply", "prod", "--project", shop.root)
     assert asked.code == 0
     assert ("[y/N]" if published == 1 else "[Y/n]") in asked.err
-    assert ("not applied; later: vde apply prod --plan" in asked.err) is (published == 1)
+    assert ("not applied; to apply it later, run: vde apply prod --plan" in asked.err) is (
+        published == 1
+    )
     assert version(shop, vde) == published
 
 
@@ -129,7 +131,7 @@ def test_a_new_environment_one_letter_from_another_needs_create(
     refused = vde(command, "prdo", "--project", shop.root, "--json")
     assert refused.code == 2
     said = refused.json["error"]
-    assert said["message"] == "there is no environment 'prdo': did you mean 'prod'?"
+    assert said["message"] == "environment 'prdo' does not exist; did you mean 'prod'?"
     assert "--create" in said["hint"]
     made = vde(command, "prdo", "--create", "--project", shop.root, "--json")
     assert made.code == 0
@@ -143,7 +145,7 @@ def test_at_a_terminal_a_mistyped_environment_is_asked_about(
     drop_a_column(shop)
     answer.setattr("sys.stdin", io.StringIO(typed))
     shown = vde("plan", "prdo", "--project", shop.root)
-    assert "There is no environment 'prdo'; did you mean 'prod'? [Y/n]" in shown.err
+    assert "Environment 'prdo' does not exist; did you mean 'prod'? [Y/n]" in shown.err
     assert f"plan for {planned}" in shown.out
 
 

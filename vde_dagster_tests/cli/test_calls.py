@@ -64,7 +64,10 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["render", "marts.daily_revenu"], "there is no model 'marts.daily_revenu'"),
         (["render", "raw.orders"], "raw.orders has no SQL"),
         (["apply", "prod", "--plan", "x"], "there is no plan 'x'"),
-        (["apply", "prod", "--plan", "x", "--skip-backfill"], "--plan takes no other choices"),
+        (
+            ["apply", "prod", "--plan", "x", "--skip-backfill"],
+            "--plan cannot be combined with plan options",
+        ),
     ],
 )
 def test_a_mistake_in_the_call_has_a_message_a_hint_and_exit_code_2(

@@ -56,7 +56,7 @@ def test_changes_are_shown_and_consumed(
     assert vde(*at, "--cursor", "copy", "--ack", "1-3").code == 2
     other = vde(*at, "--cursor", "copy", "--ack", "0-1")
     assert (other.code, "is at version 2, not at 0" in other.err) == (1, True)
-    assert "no row changed" in vde(*at, "--cursor", "copy").out
+    assert "no rows changed" in vde(*at, "--cursor", "copy").out
     listed = vde(*at, "--cursors", "--json").json
     assert listed["current"] == 2
     (cursor,) = listed["cursors"]
@@ -121,20 +121,29 @@ def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--commit"], "no cursor is named to be moved"),
-        (["--cursor", "a", "--commit", "--limit", "3"], "would skip the changes"),
-        (["--cursor", "a", "--ack", "soon"], "'soon' is no pair of versions"),
+        (["--commit"], "no cursor to move was given"),
+        (["--cursor", "a", "--commit", "--limit", "3"], "would skip changes"),
+        (["--cursor", "a", "--ack", "soon"], "'soon' is not a pair of versions"),
         (["--cursor", "a", "--ack", "1-2", "--from", "1"], "read no changes"),
-        (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
+        (["--cursor", "a", "--ack", "1-2", "--forget"], "--ack and --forget cannot be combined"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read no changes"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read no changes"),
-        (["--cursor", "a", "--cursors"], "only lists cursors"),
-        (["--cursors", "--format", "csv"], "--format has no meaning where"),
-        (["--from", "1", "--format", "xml"], "'xml' is not a format of rows"),
-        (["--from", "1", "--format", "csv", "--json"], "--json contradicts --format csv"),
-        (["--from", "1", "--format", "csv", "--sql"], "--format has no meaning where"),
-        (["--from", "1", "--output", "rows"], "--output is for csv and arrow"),
-        (["--from", "1", "--format", "csv", "--output", "no/where"], "there is no folder"),
+        (["--cursor", "a", "--cursors"], "--cursors cannot be combined with other options"),
+        (["--cursors", "--format", "csv"], "--format requires an option that reads rows"),
+        (["--from", "1", "--format", "xml"], "unknown format 'xml'"),
+        (
+            ["--from", "1", "--format", "csv", "--json"],
+            "--json and --format csv cannot be combined",
+        ),
+        (
+            ["--from", "1", "--format", "csv", "--sql"],
+            "--format requires an option that reads rows",
+        ),
+        (["--from", "1", "--output", "rows"], "--output requires csv or arrow"),
+        (
+            ["--from", "1", "--format", "csv", "--output", "no/where"],
+            "the folder no does not exist",
+        ),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(

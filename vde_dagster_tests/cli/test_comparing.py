@@ -95,7 +95,7 @@ def test_queries_are_run_and_tables_are_compared(
     ("arguments", "said"),
     [
         (["table-diff", "prod:dev", "shop.rows"], "there is no environment 'prod'"),
-        (["table-diff", "shop.more", "shop.others"], "compared without a key of their rows"),
+        (["table-diff", "shop.more", "shop.others"], "compared without key columns"),
         (["table-diff", "rows", "shop.others", "--on", "id"], "'rows' is no table's name"),
         (["evaluate", "shop.rwos"], "there is no model 'shop.rwos'"),
     ],

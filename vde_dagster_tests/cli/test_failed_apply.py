@@ -115,7 +115,7 @@ def test_every_model_that_failed_is_told_with_its_line_its_cause_and_its_rows(
     assert "skipped for them: marts.child" in ended.err
     assert "marts.customers: forall(criteria=(revenue > 1000)), 5 of 5 failing rows:" in ended.err
     assert "    1         5.0\n" in ended.err
-    assert f"whole stacks: {error['log']}" in ended.err
+    assert f"full tracebacks: {error['log']}" in ended.err
     assert "Py4J" not in ended.err
     assert "NativeMethodAccessorImpl" not in ended.err
 

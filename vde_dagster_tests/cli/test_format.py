@@ -39,7 +39,7 @@ def test_a_project_keeps_its_versions_and_is_laid_out_once(tmp_path: Path, vde: 
     assert len(changed) > 5
     assert versions(root) == before
     again = vde("format", "--project", root)
-    assert (again.code, again.out) == (0, f"{len(files) - 1} files: nothing to lay out\n")
+    assert (again.code, again.out) == (0, f"{len(files) - 1} files: nothing to format\n")
 
 
 @pytest.fixture

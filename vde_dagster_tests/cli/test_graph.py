@@ -73,7 +73,7 @@ def test_lineage_against_an_environment_is_what_differs(
     published_shop: ProjectFolder, vde: Vde
 ) -> None:
     words = ("lineage", "marts.top", "--against", "prod", "--project", published_shop.root)
-    assert vde(*words).out == "all is as in prod@1\n"
+    assert vde(*words).out == "no differences from prod@1\n"
     published_shop.edit("models/marts/customers.sql", "sum(amount)", "max(amount + id)")
     found = vde(*words, "--json").json
     assert found["against"] == "prod@1"
@@ -90,7 +90,7 @@ def test_lineage_against_an_environment_is_what_differs(
     lines = vde(*down, "--project", published_shop.root).out.splitlines()
     assert "new: marts.customers.revenue <- staging.orders.id  aggregation" in lines
     both = vde(*words, "--impact")
-    assert (both.code, "two questions" in both.err) == (2, True)
+    assert (both.code, "cannot be combined" in both.err) == (2, True)
 
 
 def test_lineage_of_an_environment_and_between_two_is_asked_without_the_files(
@@ -109,7 +109,7 @@ def test_lineage_of_an_environment_and_between_two_is_asked_without_the_files(
     assert ("marts.customers", "id") in {
         (one["model"], one["from_column"]) for one in between["new"]
     }
-    assert vde(*words, "--against", "dev").out == "all is as in dev@1\n"
+    assert vde(*words, "--against", "dev").out == "no differences from dev@1\n"
     back = vde(*words[:2], "--env", "prod", "--against", "dev", "--project", root, "--json").json
     assert back["gone"] == between["new"]
     column = ("lineage", "marts.top.revenue", "--project", root)
@@ -158,7 +158,7 @@ def test_what_would_follow_from_a_column_is_told_of_models_and_those_who_read_th
         "marts.customers: revenue\n"
         "marts.daily: revenue\n"
         "marts.top: revenue, place\n"
-        "Sales: reads what would be other values\n"
+        "Sales: reads changed values\n"
     )
     found = vde(*words, "--json").json
     assert found["exposures"] == ["Sales"]
@@ -230,7 +230,7 @@ def test_one_environment_is_compared_with_another(published_shop: ProjectFolder,
     assert shown.startswith("dev, compared with prod:\n")
     assert "columns removed: revenue" in shown
     same = vde("diff", "prod", "prod", "--project", shop.root)
-    assert same.out == "prod is what prod is\n"
+    assert same.out == "prod equals prod\n"
 
 
 def test_missing_intervals_are_listed_by_model(shop: ProjectFolder, vde: Vde) -> None:

@@ -115,8 +115,8 @@ def test_init_keeps_the_files_that_any_folder_has(tmp_path: Path, vde: Vde) -> N
         (tmp_path / path).write_text("# mine\n")
     made = vde("init", tmp_path)
     assert made.code == 0
-    assert "kept as they were: .gitignore, README.md, pyproject.toml" in made.err
-    assert "let .gitignore name them" in made.err
+    assert "existing files kept: .gitignore, README.md, pyproject.toml" in made.err
+    assert "add .vde/ and .dagster_home/ to .gitignore" in made.err
     assert files_of(tmp_path) == NEW
     assert [(tmp_path / path).read_text() for path in own] == ["# mine\n"] * 3
     assert vde("plan", "prod", "--project", tmp_path).code == 0
@@ -138,7 +138,7 @@ def test_the_plan_of_the_new_project_starts_no_java_and_is_told_for_people_too(
     assert "computes 2 models" in shown.out
     assert "7 days, 2024-01-01 … 2024-01-07" in shown.out
     assert "3 created" in shown.out
-    assert "apply it with: vde apply prod --plan prod-" in shown.err
+    assert "to apply it, run: vde apply prod --plan prod-" in shown.err
 
 
 @pytest.mark.spark

@@ -83,7 +83,9 @@ def test_views_of_an_environment_that_is_no_more_are_told_until_they_are_gone(
     told = vde("environments", "--project", root, "--json").json
     assert told["environments"] == []
     assert told["ended_mirrors"]["dev"]["behind"] == 3
-    assert "'dev' is no more; its mirror: 3 of 3" in vde("environments", "--project", root).out
+    assert (
+        "'dev' no longer exists; its mirror: 3 of 3" in vde("environments", "--project", root).out
+    )
     for view in wanted("dev", ended=True):
         written(store.mirror, view)
     assert "dev" not in vde("environments", "--project", root).out
@@ -101,4 +103,6 @@ def test_the_page_of_an_environment_says_how_its_mirror_stands() -> None:
 
     assert page(None) is None
     assert page(MirrorStanding(3, 0, None, None)) == "as published"
-    assert str(page(behind)).startswith("1 of 3 views behind since 2026-01-02 03:04 UTC; `vde")
+    assert str(page(behind)).startswith(
+        "1 of 3 views behind since 2026-01-02 03:04 UTC; current status: `vde"
+    )

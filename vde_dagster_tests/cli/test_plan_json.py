@@ -158,4 +158,4 @@ def test_a_plan_has_the_texts_that_changed_and_an_exit_code_for_other_programs(
 def test_two_forms_of_a_plan_at_once_are_a_mistake(template: ProjectFolder, vde: Vde) -> None:
     ended = vde("plan", "prod", "--json", "--format", "markdown", "--project", template.root)
     assert ended.code == 2
-    assert ended.json["error"]["message"] == "--json and --format markdown are two forms"
+    assert ended.json["error"]["message"] == "--json and --format markdown cannot be combined"

@@ -128,7 +128,7 @@ def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
     assert "@anna" not in comment
     assert comment.count("<details>") == comment.count("</details>")
     if plan.breaks:
-        assert comment.index("Breaks what is published") < comment.index("<details>")
+        assert comment.index("Breaking changes") < comment.index("<details>")
 
 
 def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path
     assert len(comment) < MAX_COMMENT
     assert "db.m0.gone goes" in comment
     assert len(comment) > MAX_COMMENT // 2, "what changed is told of as many as there is room for"
-    assert "Why, and what changed: 300 models" in comment
+    assert "Reasons and changes: 300 models" in comment
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,11 @@ def test_a_plan_says_what_is_computed_again_what_is_widened_and_what_becomes_out
     assert "restatement of prod" in said.out
     assert "db.daily  unchanged  2 days, 2024-01-03 … 2024-01-04, computed again" in said.out
     assert "db.newest  unchanged  10 days, 2024-01-01 … 2024-01-10, computed again" in said.out
-    assert "makes outdated 1 table, for their own next runs to compute again" in said.out
+    assert "makes outdated 1 table, which their next runs recompute" in said.out
     assert "db.newest  of dev  whole table" in said.out
     warning = " ".join(said.out.split("warning: ")[1].split())
     assert warning.startswith("db.newest is computed again from 2024-01-01 00:00 UTC on: kind")
-    assert "makes outdated 1 table, for" in vde(*asked, "--summary").out
+    assert "makes outdated 1 table, which" in vde(*asked, "--summary").out
 
 
 def test_the_json_says_the_same_and_the_other_spelling_means_the_same(
@@ -86,7 +86,7 @@ def test_the_page_says_it_before_anybody_approves(workspace: Workspace) -> None:
     plan = workspace.plan("prod", restate=["db.daily"], start=NOW.replace(day=3))
     text = report_markdown(plan_report(plan, {}), SHORT)
     assert text.startswith("## Restatement of `prod`")
-    assert "### Worth knowing" in text
+    assert "### Notes" in text
     assert "| `db.newest` | of dev | whole table |" in text
     assert "Makes outdated 1 table" in short_markdown(plan_report(plan), SHORT)
 
@@ -137,4 +137,4 @@ def test_what_makes_no_sense_is_one_message_and_changes_nothing(
 def test_nothing_in_the_range_is_nothing_to_do(workspace: Workspace, vde: Vde) -> None:
     words = ("--restate", "db.daily", "--start", "2023-01-01", "--end", "2023-02-01")
     said = vde("plan", "prod", *words, "--project", workspace.root)
-    assert said.out == "prod: nothing to restate, nothing is filled in that range\n"
+    assert said.out == "prod: nothing to restate in this range\n"

@@ -65,7 +65,7 @@ def test_types_are_sparks_and_people_read_a_table(shop: ProjectFolder, vde: Vde)
     assert found["version"] == 4
     told = vde("show", "raw.orders", "--limit", "2", "--project", shop.root)
     assert "7.25" in told.out
-    assert "2 rows of version 4, and perhaps there are more: --limit" in told.err
+    assert "2 rows of version 4; for more, raise --limit" in told.err
 
 
 @pytest.mark.parametrize(

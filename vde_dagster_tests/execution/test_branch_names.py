@@ -116,7 +116,7 @@ def test_an_environment_with_a_name_of_its_own_is_no_branchs(folder: ProjectFold
 def test_commands_say_the_name_that_they_made(folder: ProjectFolder, vde: Vde) -> None:  # noqa: F811
     ended = vde("plan", "pr-12", "--project", folder.root)
     assert ended.code == 0
-    assert "the environment of 'pr-12' is pr_12" in ended.err
+    assert "the environment of branch 'pr-12' is pr_12" in ended.err
     assert "vde apply pr_12 --plan" in ended.err
     found = vde("plan", "pr-12", "--project", folder.root, "--json").json
     assert (found["environment"], found["branch"]) == ("pr_12", "pr-12")

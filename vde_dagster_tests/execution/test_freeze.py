@@ -373,7 +373,7 @@ def test_the_command_says_what_is_frozen_and_what_is_not(
 ) -> None:
     code, out, err = vde("freeze", "prod@2", "close", "--keep", "4w")
     assert code == 0
-    assert "close shows prod@2 for ever: 7 models, 4 tables at what they held" in out
+    assert "close is frozen at prod@2: 7 models, 4 pinned tables" in out
     assert "kept until 2024-" in out
     assert "not frozen: lake.rates" in err
     code, out, _ = vde("freeze", "prod@2", "close_too", "--json")

@@ -294,7 +294,7 @@ def test_it_ends_by_itself_when_nobody_asks_anything(tmp_path: Path) -> None:
     engine = _engine(folder)
     until(lambda: not _is_there(engine.pid) and not _is_there(engine.jvm_pid))
     assert find_engine(folder.root / ".vde" / "engine") is None
-    assert "no engine ran" in _vde(folder, "engine", "stop").stdout
+    assert "no engine was running" in _vde(folder, "engine", "stop").stdout
 
 
 def test_it_waits_for_a_model_that_computes_without_it(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_master_elsewhere_has_none(tmp_path: Path) -> None:
     folder = _project(tmp_path)
     folder.edit("pyproject.toml", "local[2]", "spark://127.0.0.1:1")
     told = _vde(folder, "engine", "start", code=2).stderr
-    assert "so the project has no engine of its own" in told
+    assert "the project cannot have an engine" in told
 
 
 def _made_by_spark(warehouse: Path) -> set[tuple[str, int]]:

@@ -1,1 +1,1 @@
-"""One module per group of commands; each imports what is heavy inside its functions."""
+"""One module per group of commands; heavy imports are inside the functions."""

@@ -1,4 +1,4 @@
-"""`vde changes`, and rows written for other programs: CSV, and streams of Arrow."""
+"""Command `vde changes`, and writers of rows for other programs: CSV and Arrow streams."""
 
 from __future__ import annotations
 
@@ -25,41 +25,45 @@ if TYPE_CHECKING:
 
 From = Annotated[
     int | None,
-    typer.Option("--from", min=0, metavar="VERSION", help="The version that you have; 0 for none."),
+    typer.Option("--from", min=0, metavar="VERSION", help="Your current version; 0 for none."),
 ]
 To = Annotated[
     int | None,
-    typer.Option("--to", min=1, metavar="VERSION", help="The version to go to; the current one."),
+    typer.Option(
+        "--to", min=1, metavar="VERSION", help="Last version to include; default: current."
+    ),
 ]
 Cursor = Annotated[
     str | None,
-    typer.Option("--cursor", metavar="NAME", help="Go on from where this consumer is."),
+    typer.Option("--cursor", metavar="NAME", help="Continue at this consumer's position."),
 ]
 Commit = Annotated[
-    bool, typer.Option("--commit", help="Move the cursor once the changes are written out.")
+    bool, typer.Option("--commit", help="Move the cursor after the changes are written.")
 ]
 Ack = Annotated[
     str | None,
     typer.Option(
-        "--ack", metavar="N-M", help="Move the cursor from version N to M; reads nothing."
+        "--ack", metavar="N-M", help="Move the cursor from version N to M without reading."
     ),
 ]
-Forget = Annotated[bool, typer.Option("--forget", help="Forget the cursor; reads nothing.")]
+Forget = Annotated[bool, typer.Option("--forget", help="Delete the cursor without reading.")]
 Cursors = Annotated[
-    bool, typer.Option("--cursors", help="List the model's cursors; reads no changes.")
+    bool, typer.Option("--cursors", help="List the model's cursors without reading changes.")
 ]
 SqlOnly = Annotated[
-    bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
+    bool,
+    typer.Option("--sql", help="Print the Spark SQL that returns the changes without running it."),
 ]
 Each = Annotated[
-    bool, typer.Option("--each", help="Tell each version's changes, not only what they come to.")
+    bool, typer.Option("--each", help="Show the changes of each version, not only the net change.")
 ]
 Format = Annotated[
     str | None,
     typer.Option("--format", metavar="FORM", help="Write rows as csv, arrow (a stream) or json."),
 ]
 OutputFile = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Where csv or arrow goes; stdout.")
+    Path | None,
+    typer.Option("--output", metavar="FILE", help="File for csv or arrow; default: stdout."),
 ]
 _ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
@@ -83,11 +87,11 @@ def changes(
     form: Format = None,
     file: OutputFile = None,
 ) -> None:
-    """Show what changed in a model's rows between two versions of an environment.
+    """Show the changes of a model's rows between two versions of an environment.
 
-    Examples: vde changes prod sales.orders --from 40 --to 41; for a consumer that comes again and
-    again vde changes prod sales.orders --cursor billing --json; when it has them
-    vde changes prod sales.orders --cursor billing --ack 40-41
+    Examples: vde changes prod sales.orders --from 40 --to 41; for a recurring consumer vde changes
+    prod sales.orders --cursor billing --json; after it has processed the changes vde changes prod
+    sales.orders --cursor billing --ack 40-41
     """
     output.as_json = output.as_json or form == "json"
     check_form(
@@ -141,29 +145,29 @@ def changes(
 def _check(said: Set[str], cursor: str | None, ack: str | None) -> None:
     moves = said & {"--commit", "--ack", "--forget"}
     if cursor is None and moves:
-        raise UsageError("no cursor is named to be moved", hint="give --cursor NAME")
+        raise UsageError("no cursor to move was given", hint="add --cursor NAME")
     if "--commit" in said and said & {"--limit", "--sql"}:
         raise UsageError(
-            "--commit would skip the changes that are not shown",
-            hint="leave out --limit and --sql, or move the cursor with --ack",
+            "--commit would skip changes that are not printed",
+            hint="remove --limit and --sql, or move the cursor with --ack",
         )
     if "--cursors" in said and (cursor is not None or said - {"--cursors", "--commit"}):
         raise UsageError(
-            "--cursors only lists cursors: other options have no meaning with it",
-            hint="give it alone",
+            "--cursors cannot be combined with other options",
+            hint="use --cursors alone",
         )
     alone = said & {"--ack", "--forget"}
     if alone and said - alone:
         raise UsageError(
-            "--ack and --forget read no changes: other options have no meaning with them",
-            hint="give them with --cursor NAME alone",
+            "--ack and --forget read no changes and cannot be combined with other options",
+            hint="use them only with --cursor NAME",
         )
     if ack is not None and ("--forget" in said or not _ACK.fullmatch(ack)):
         raise UsageError(
-            "--ack and --forget exclude each other"
+            "--ack and --forget cannot be combined"
             if "--forget" in said
-            else f"'{ack}' is no pair of versions",
-            hint="write --ack 40-41 when you have the changes from version 40 to 41",
+            else f"'{ack}' is not a pair of versions",
+            hint="for the changes from version 40 to 41, write --ack 40-41",
         )
 
 
@@ -178,8 +182,8 @@ def _move(
     said: dict[str, Any] = {"environment": environment, "model": str(model), "cursor": cursor}
     if ack is None:
         was = workspace.changes.forget(environment, model, cursor)
-        told = "is forgotten" if was else "was not known"
-        output.result({**said, "forgotten": was}, f"the cursor '{cursor}' {told}")
+        outcome = "is deleted" if was else "did not exist"
+        output.result({**said, "forgotten": was}, f"the cursor '{cursor}' {outcome}")
         return
     match = _ACK.fullmatch(ack)
     assert match is not None
@@ -209,42 +213,47 @@ FORMS = ("csv", "arrow", "json")
 
 
 def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: bool) -> None:
-    """Make sure that rows can be written as somebody asks for.
+    """Check that rows can be written in the requested form.
 
     Args:
-        form: How; None for people.
-        file: Where to; None for stdout.
-        alone: Whether no row is read at all.
+        form: Format; None for text.
+        file: Output file; None for stdout.
+        alone: Whether the command reads no rows.
     """
     if form is not None and form not in FORMS:
-        raise UsageError(f"'{form}' is not a format of rows", hint=f"say {', '.join(FORMS)}")
+        raise UsageError(f"unknown format '{form}'", hint=f"use one of: {', '.join(FORMS)}")
     if form in ("csv", "arrow") and as_json:
-        raise UsageError(f"--json contradicts --format {form}", hint="leave out one of them")
+        raise UsageError(
+            f"--json and --format {form} cannot be combined", hint="remove one of them"
+        )
     if form is not None and alone:
         raise UsageError(
-            "--format has no meaning where no rows are read",
-            hint="leave it out, or what reads no rows: --sql, --ack and --forget",
+            "--format requires an option that reads rows",
+            hint="remove --format, or remove --sql, --ack and --forget, which read no rows",
         )
     if file is not None and form not in ("csv", "arrow"):
-        raise UsageError("--output is for csv and arrow", hint="say which: --format csv")
+        raise UsageError(
+            "--output requires csv or arrow", hint="add --format csv or --format arrow"
+        )
     if form == "arrow" and file is None and sys.stdout.isatty():
         raise UsageError(
-            "a terminal cannot show Arrow", hint="give --output FILE, or send it to a program"
+            "Arrow is binary and cannot be shown on a terminal",
+            hint="add --output FILE, or use a pipe",
         )
     if file is not None and not file.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {file.parent}", hint="make it first")
+        raise UsageError(f"the folder {file.parent} does not exist", hint=f"mkdir -p {file.parent}")
 
 
 def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
-    """Write rows; a file is there whole or not at all, and stdout is flushed.
+    """Write rows; a file appears only when it is complete, and stdout is flushed.
 
     Args:
         form: `csv` or `arrow`.
-        file: Where to; None for stdout.
+        file: Output file; None for stdout.
     """
     from vde_dagster.lakehouse.io.files import encode_rows
 
-    content = encode_rows(rows, form, "ask for --format arrow, or --format json")
+    content = encode_rows(rows, form, "use --format arrow or --format json")
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -253,5 +262,5 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
     with part.open("wb") as out:
         out.write(content)
         out.flush()
-        os.fsync(out.fileno())  # A cursor that moves behind it is durable, too.
+        os.fsync(out.fileno())  # A cursor moves only after its rows are durable.
     part.replace(file)

@@ -1,4 +1,4 @@
-"""`vde engine start`, `status`, `stop` and `prepare`: the Spark that stays in the background."""
+"""Commands of the background Spark: `vde engine start`, `status`, `stop` and `prepare`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from vde_dagster.spark.session.warm import WarmEngine
 
 engine = typer.Typer(
-    cls=SentenceGroup, help="Keep a Spark in the background, which commands and runs share."
+    cls=SentenceGroup, help="Manage a background Spark that commands and runs share."
 )
 
 
 @engine.command("start")
 @on_project
 def start(workspace: Workspace, output: Output) -> None:
-    """Start the engine of this project, unless it runs.
+    """Start the project's engine, unless it is running.
 
     Example: vde engine start
     """
@@ -39,13 +39,13 @@ def start(workspace: Workspace, output: Output) -> None:
     require_spark(settings)
     if find_engine(warm.folder) is None:
         output.note("starting Spark")
-    _tell(output, join_engine(settings, warm, start=True))
+    _print_status(output, join_engine(settings, warm, start=True))
 
 
 @engine.command("status")
 @on_project
 def status(workspace: Workspace, output: Output) -> None:
-    """Say whether the engine runs, since when, and with how much memory.
+    """Show whether the engine is running, since when, and its memory.
 
     Example: vde engine status
     """
@@ -53,28 +53,29 @@ def status(workspace: Workspace, output: Output) -> None:
 
     folder = _settings(workspace)[1].folder
     found = find_engine(folder)
-    _tell(output, found, [engine for engine in find_engines(folder) if engine != found])
+    _print_status(output, found, [engine for engine in find_engines(folder) if engine != found])
 
 
 @engine.command("stop")
 @on_project
 def stop(workspace: Workspace, output: Output) -> None:
-    """End the engine, and what runs on it.
+    """Stop the engine and its running work.
 
     Example: vde engine stop
     """
     from vde_dagster.spark.session.warm import stop_engines
 
     found = stop_engines(_settings(workspace)[1].folder)
-    output.result({"stopped": bool(found)}, "stopped" if found else "no engine ran")
+    output.result({"stopped": bool(found)}, "stopped" if found else "no engine was running")
 
 
 @engine.command("prepare")
 @on_project
 def prepare(workspace: Workspace, output: Output) -> None:
-    """Make Spark start in half the time on this machine, which an idle engine does by itself.
+    """Build an archive that halves Spark's start time on this machine; an idle engine builds it
+    too.
 
-    It takes about two minutes; meant for images and CI.
+    It takes about two minutes and is meant for images and CI.
 
     Example: vde engine prepare
     """
@@ -85,12 +86,12 @@ def prepare(workspace: Workspace, output: Output) -> None:
     settings = _settings(workspace)[0]
     require_client(settings.master)
     require_spark(settings)
-    output.note("looking at how Spark starts, and what it loads")
+    output.note("recording which classes Spark loads at its start")
     archive, made = prepare_starts(settings)
     size = archive.stat().st_size
     output.result(
         {"archive": str(archive), "bytes": size, "made": made},
-        f"{archive} ({size / 1e6:.0f} MB) {'is made' if made else 'was there'}",
+        f"{archive} ({size / 1e6:.0f} MB) {'was created' if made else 'already exists'}",
     )
 
 
@@ -100,27 +101,31 @@ def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:
     settings = SessionSettings.of(workspace.settings)
     if settings.warm is None:
         raise UsageError(
-            f"Spark runs elsewhere (spark.master is '{settings.master}'), or the system has no "
-            "locks of files, so the project has no engine of its own",
-            hint="an engine is for a master of this machine: local[*]",
+            f"the project cannot have an engine: Spark runs elsewhere (spark.master is "
+            f"'{settings.master}'), or the system has no file locks",
+            hint='an engine requires a local master: set spark.master = "local[*]"',
         )
     return settings, settings.warm
 
 
-def _tell(output: Output, found: WarmEngine | None, others: Sequence[WarmEngine] = ()) -> None:
+def _print_status(
+    output: Output, found: WarmEngine | None, others: Sequence[WarmEngine] = ()
+) -> None:
     data: dict[str, Any] = {"running": found is not None}
-    told = "no engine runs"
+    text = "no engine is running"
     if found is not None:
         data |= _data(found)
-        told = f"the engine runs ({_described(found)})"
+        text = f"the engine is running ({_engine_text(found)})"
     for engine in others:
-        told += f"\nanother one of older settings waits for its last users ({_described(engine)})"
+        text += (
+            f"\nan engine with older settings ends after its last users ({_engine_text(engine)})"
+        )
     if others:
         data["ending"] = list(map(_data, others))
-    output.result(data, told)
+    output.result(data, text)
 
 
-def _described(engine: WarmEngine) -> str:
+def _engine_text(engine: WarmEngine) -> str:
     size = engine.memory
     minutes = int((datetime.now(timezone.utc) - engine.started).total_seconds() // 60)
     return f"process {engine.pid}, for {minutes} min" + (f", {size / 1e9:.1f} GB" if size else "")

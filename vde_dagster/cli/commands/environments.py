@@ -1,4 +1,4 @@
-"""`vde environments`, `vde history`, `vde rollback`, `vde freeze` and `vde drop`."""
+"""Commands of environments: `vde environments`, `history`, `rollback`, `freeze` and `drop`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Version = Annotated[
     int | None,
     typer.Option(
-        "--to", min=1, metavar="VERSION", help="The version; by default the last different one."
+        "--to", min=1, metavar="VERSION", help="The version; default: the last different version."
     ),
 ]
 DefinitionsOnly = Annotated[
-    bool, typer.Option("--definitions-only", help="Leave the data as they are.")
+    bool, typer.Option("--definitions-only", help="Restore only definitions; keep the data.")
 ]
-Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of versions.")]
 
 
 @on_project
@@ -61,7 +61,7 @@ def environments(workspace: Workspace, output: Output) -> None:
         )
         for one in found
     ]
-    # The last two are empty for most projects.
+    # The last two columns are empty for most projects.
     shown = [i for i in range(len(headers)) if i < 6 or any(row[i] for row in rows)]
     table = simple_table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])
     names = {one.name for one in found}
@@ -73,9 +73,9 @@ def environments(workspace: Workspace, output: Output) -> None:
     gone = {name: mirror_json(standing, now) for name, standing in ended.items()}
 
     def show(console: Console) -> None:
-        console.print(table if found else "no environment was published yet")
+        console.print(table if found else "no environment has been published yet")
         for name, standing in ended.items():
-            console.print(f"'{name}' is no more; its mirror: {mirror_text(standing, now)}")
+            console.print(f"'{name}' no longer exists; its mirror: {mirror_text(standing, now)}")
 
     result = {"environments": listed}
     output.result({**result, "ended_mirrors": gone} if gone else result, show)
@@ -85,14 +85,14 @@ def _standing(environment: EnvironmentSummary) -> str:
     if environment.frozen is not None:
         return f"frozen {environment.frozen}"
     models = "1 model" if environment.held == 1 else f"{environment.held} models"
-    return f"{models} as before" if environment.held else ""
+    return f"{models} rolled back" if environment.held else ""
 
 
 @on_project
 def history(
     workspace: Workspace, output: Output, environment: EnvironmentName, limit: Limit = 20
 ) -> None:
-    """List the versions of an environment, newest first, with what each changed.
+    """List the versions of an environment, newest first, with the changes of each.
 
     Example: vde history prod --limit 5
     """
@@ -137,9 +137,9 @@ def rollback(
     definitions_only: DefinitionsOnly = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Publish an earlier version of an environment again, with its data.
+    """Roll an environment back to an earlier version, with its data.
 
-    Nothing is computed: tables go back to the Iceberg snapshots that the version pinned. Examples:
+    Nothing is computed: tables return to the Iceberg snapshots that the version pinned. Examples:
     vde rollback prod; vde rollback prod --to 1 --dry-run
     """
     from vde_dagster.reports.environments import rollback_notes, rollback_sentence
@@ -149,17 +149,17 @@ def rollback(
     )
     sentence = rollback_sentence(result, dry_run=dry_run)
     facts = _rollback_json(result, dry_run=dry_run)
-    _tell(output, result, facts, sentence, rollback_notes(result))
+    _print_publication(output, result, facts, sentence, rollback_notes(result))
 
 
-def _tell(
+def _print_publication(
     output: Output,
     result: RollbackResult | FreezeResult,
     facts: dict[str, Any],
     sentence: str,
     notes: Iterable[str],
 ) -> None:
-    """Print what was published, and the notes on it.
+    """Print what was published, with notes.
 
     Raises:
         SystemExit: Statements on its views failed.
@@ -200,7 +200,7 @@ def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
 def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> None:
     """Let an environment expire now.
 
-    The next `vde janitor` removes its views and what only it used. Example: vde drop dev
+    The next `vde janitor` removes its views and its unshared tables. Example: vde drop dev
     """
     from vde_dagster.planning.environments.environment import environment_name
 
@@ -215,7 +215,7 @@ def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> 
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="VERSION", help="What to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
+        metavar="VERSION", help="Version to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
     ),
 ]
 FrozenName = Annotated[str, typer.Argument(metavar="NAME", help="The new environment's name.")]
@@ -223,7 +223,7 @@ Keep = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="For how long, such as 400d, 12h or 8w; without it until it is dropped.",
+        help="Time to keep it, such as 400d, 12h or 8w; default: until dropped.",
     ),
 ]
 
@@ -232,7 +232,7 @@ Keep = Annotated[
 def freeze(
     workspace: Workspace, output: Output, version: Source, name: FrozenName, keep: Keep = None
 ) -> None:
-    """Make an environment that shows a version for ever, its definitions and its data.
+    """Create an environment that keeps serving one version, with its definitions and data.
 
     Nothing is computed or copied. Example: vde freeze prod@41 close_2026_11 --keep 400d
     """
@@ -242,4 +242,4 @@ def freeze(
     length = parse_duration(keep, "--keep") if keep is not None else None
     result = workspace.environments.freeze(version, name, length)
     facts = {"tables": result.tables, "read_live": [str(one) for one in result.live]}
-    _tell(output, result, facts, freeze_sentence(result), freeze_notes(result))
+    _print_publication(output, result, facts, freeze_sentence(result), freeze_notes(result))

@@ -1,4 +1,6 @@
-"""`vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff` and `dag`."""
+"""Commands that inspect: `vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff`,
+`dag`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import ModelArgument, Models, RowLimit, asking, on_project
+from vde_dagster.cli.options import ModelArgument, Models, RowLimit, on_project, with_plan_options
 from vde_dagster.cli.output import Output
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
@@ -14,24 +16,28 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 InEnvironment = Annotated[
-    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose tables the SQL reads.")
+    str,
+    typer.Option(
+        "--environment", "-e", metavar="ENV", help="Environment whose tables the SQL reads."
+    ),
 ]
 Sql = Annotated[
-    str, typer.Argument(metavar="SQL", help="A query; model names mean the environment's views.")
+    str,
+    typer.Argument(metavar="SQL", help="A query; model names refer to the environment's views."),
 ]
 Raw = Annotated[
     bool,
-    typer.Option("--raw", help="Run the SQL whatever it reads and calls, files and Java included."),
+    typer.Option("--raw", help="Run the SQL without checks, even if it reads files or calls Java."),
 ]
 VersionName = Annotated[
     str,
     typer.Argument(
-        metavar="ENV", help="The environment, or a version of it: prod, prod@41, prod@2024-01-31."
+        metavar="ENV", help="The environment or a version: prod, prod@41, prod@2024-01-31."
     ),
 ]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="TIME", help="The version that was current then (UTC)."),
+    typer.Option("--at", metavar="TIME", help="Use the version current at this time (UTC)."),
 ]
 
 
@@ -53,7 +59,7 @@ def info(workspace: Workspace, output: Output, plugins: WithPlugins = False) -> 
     output.result(found, lambda console: show_info(console, found, plugins=plugins))
 
 
-@asking("start", "end")
+@with_plan_options("start", "end")
 def render(
     workspace: Workspace,
     output: Output,
@@ -61,7 +67,7 @@ def render(
     environment: InEnvironment = "prod",
     options: PlanOptions = NOTHING_SAID,
 ) -> None:
-    """Print the SQL that Spark runs for a model, or for an audit of its own.
+    """Print the SQL that Spark runs for a model or a standalone audit.
 
     Example: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31
     """
@@ -79,9 +85,10 @@ def render(
 def table_name(
     workspace: Workspace, output: Output, model: ModelArgument, environment: InEnvironment = "prod"
 ) -> None:
-    """Print the physical table that holds a model's rows, as an environment shows it.
+    """Print the physical table that holds a model's rows in an environment.
 
-    Of a model without a table its view. Example: vde table-name marts.daily --environment dev
+    For a model without a table, prints its view. Example: vde table-name marts.daily --environment
+    dev
     """
     from vde_dagster.execution.published_version import name_table
     from vde_dagster.planning.environments.environment import environment_name
@@ -89,9 +96,9 @@ def table_name(
     found = name_table(workspace, environment_name(environment), model)
     output.result(found.to_json(), found.table or found.view or str(found.model))
     if found.branch:
-        output.note(f"its rows are on the branch {found.branch}")
+        output.note(f"its rows are on branch {found.branch}")
     if found.table is None and found.view is not None:
-        output.note(f"{found.model} has no table: this view is its query")
+        output.note(f"{found.model} has no table: this is its view")
 
 
 @on_project
@@ -104,37 +111,42 @@ def query(
     limit: RowLimit = None,
     raw: Raw = False,
 ) -> None:
-    """Run a query on an environment's views, or on one of its versions as it was published.
+    """Run a query on an environment's views, or on one of its published versions.
 
-    Examples: vde query prod "SELECT count(*) FROM marts.daily"; the same of version 41 with
-    prod@41, of what was current at a time with prod --at 2026-11-01T06:00
+    Examples: vde query prod "SELECT count(*) FROM marts.daily"; on version 41 with prod@41; on the
+    version current at a time with prod --at 2026-11-01T06:00
     """
-    from vde_dagster.cli.shapes import tell_answer
+    from vde_dagster.cli.shapes import print_query_result
 
-    tell_answer(output, workspace.query(environment, sql, limit, raw=raw, at=at))
+    print_query_result(output, workspace.query(environment, sql, limit, raw=raw, at=at))
 
 
 QueryEnvironment = Annotated[
-    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose tables the query reads.")
+    str,
+    typer.Option(
+        "--environment", "-e", metavar="ENV", help="Environment whose tables the query reads."
+    ),
 ]
-DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="The most rows to return.")]
+DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 First = Annotated[
     str, typer.Argument(metavar="A", help="A table, or two environments as dev:prod.")
 ]
 Second = Annotated[
-    str, typer.Argument(metavar="B", help="The table to compare with; or the model.")
+    str, typer.Argument(metavar="B", help="The table to compare with, or the model.")
 ]
 On = Annotated[
     list[str] | None,
-    typer.Option("--on", metavar="COLUMNS", help="The key of a row; by default the model's grain."),
+    typer.Option("--on", metavar="COLUMNS", help="Key columns; default: the model's grain."),
 ]
 Where = Annotated[
-    str | None, typer.Option(metavar="SQL", help="Only rows that meet this condition.")
+    str | None, typer.Option(metavar="SQL", help="Compare only rows that meet this condition.")
 ]
-SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows of each sample.")]
+SampleLimit = Annotated[
+    int, typer.Option("--limit", min=0, help="Maximum number of rows per sample.")
+]
 
 
-@asking("start", "end")
+@with_plan_options("start", "end")
 def evaluate(
     workspace: Workspace,
     output: Output,
@@ -143,7 +155,7 @@ def evaluate(
     options: PlanOptions = NOTHING_SAID,
     limit: DefaultRowLimit = 100,
 ) -> None:
-    """Run a model's query, or code, as the files have it, and show its rows; writes nothing.
+    """Run the query or code of a model's current file and show its rows; writes nothing.
 
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
@@ -165,7 +177,7 @@ def evaluate(
     )
     output.note(f"[dim]{count(len(found.rows), 'row')}[/]")
     if found.left_out:
-        output.note(f"not run: {count(found.left_out, 'statement')} before the query")
+        output.note(f"not executed: {count(found.left_out, 'statement')} before the query")
 
 
 @on_project
@@ -178,10 +190,10 @@ def table_diff(
     where: Where = None,
     limit: SampleLimit = 10,
 ) -> None:
-    """Compare two tables, or a model in two environments: columns, rows by a key, samples.
+    """Compare two tables, or a model in two environments: columns, rows by key, samples.
 
-    Examples: vde table-diff prod:dev marts.daily --on day;
-    vde table-diff marts.daily crm.old.daily --on day,shop --where "day > '2024-01-01'"
+    Examples: vde table-diff prod:dev marts.daily --on day; vde table-diff marts.daily crm.old.daily
+    --on day,shop --where "day > '2024-01-01'"
     """
     from vde_dagster.cli.shapes import comparison_json, show_comparison
     from vde_dagster.errors import UsageError
@@ -201,8 +213,8 @@ def table_diff(
     keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
     if not (keys or grain):
         raise UsageError(
-            "the tables cannot be compared without a key of their rows",
-            hint="pass --on COLUMNS, or declare grain (COLUMNS) in the model",
+            "the tables cannot be compared without key columns",
+            hint="add --on COLUMNS, or declare grain (COLUMNS) in the model",
         )
     found = compare_tables(
         workspace.engine(), source, target, keys or grain, where=where, limit=limit
@@ -210,14 +222,14 @@ def table_diff(
     output.result(comparison_json(found), lambda console: show_comparison(console, found))
 
 
-Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for Mermaid.")]
+Mermaid = Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")]
 
 
 @on_project
 def dag(
     workspace: Workspace, output: Output, models: Models = None, mermaid: Mermaid = False
 ) -> None:
-    """Show which model reads which, as trees that begin with the sources.
+    """Show the dependency graph of models, as trees from the sources.
 
     Examples: vde dag; vde dag +marts.daily+; vde dag --mermaid
     """

@@ -1,4 +1,4 @@
-"""`vde lineage`: what columns are made of, what is made of them, and what would follow."""
+"""Command `vde lineage`: sources and consumers of columns, and the impact of a change."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Column = Annotated[
     str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
 ]
-Down = Annotated[bool, typer.Option("--down", help="What is made of it, not what it is made of.")]
+Down = Annotated[bool, typer.Option("--down", help="Show consumers, not sources.")]
 Impact = Annotated[
-    bool, typer.Option("--impact", help="What would hold other values if the column did.")
+    bool, typer.Option("--impact", help="Show what changes if the column's values change.")
 ]
 Of = Annotated[
     str | None,
@@ -34,7 +34,7 @@ Of = Annotated[
         "--env",
         "-e",
         metavar="ENV",
-        help="By what an environment shows, or prod@41, in place of the files.",
+        help="Use the definitions of an environment or version, such as prod@41, not the files.",
     ),
 ]
 Against = Annotated[
@@ -42,7 +42,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="ENV",
-        help="What is other than in an environment, or prod@41: edges, and columns' values.",
+        help="Show differences from an environment or version, such as prod@41: edges and values.",
     ),
 ]
 
@@ -57,18 +57,21 @@ def lineage(
     environment: Of = None,
     against: Against = None,
 ) -> None:
-    """Show which columns a column is made of and decided by, up to the tables that others write.
+    """Show the columns that a column is computed from or filtered by, down to external tables.
 
-    Below it stands what decides the rows. Examples: vde lineage marts.daily.revenue; vde lineage
-    marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount --impact;
-    vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against prod@41
+    The last tree shows what the rows depend on. Examples: vde lineage marts.daily.revenue; vde
+    lineage marts.daily; vde lineage raw.orders.amount --down; vde lineage raw.orders.amount
+    --impact; vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against
+    prod@41
     """
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.planning.snapshots.snapshot import require_column
     from vde_dagster.project.selection import model_and_column, no_model
 
-    # A name that is not there is told before the files' definitions are made.
-    shown, snapshots = _shown(workspace, environment) if environment is not None else (None, {})
+    # Report an unknown name before building the files' definitions.
+    shown, snapshots = (
+        _load_version(workspace, environment) if environment is not None else (None, {})
+    )
     models: Collection[ModelName] = workspace.project.models if shown is None else snapshots
     name, column = model_and_column(models, of, workspace.settings.default_namespace)
     if name not in models:
@@ -78,12 +81,12 @@ def lineage(
     snapshot = snapshots[name]
     column = None if column is None else require_column(snapshot, column)
     if impact and against is not None:
-        raise UsageError("--impact and --against are two questions", hint="give one of them")
+        raise UsageError("--impact and --against cannot be combined", hint="remove one of them")
     if impact:
         if column is None:
             raise UsageError(
-                f"'{of}' is a model, and --impact is of a column",
-                hint=f"for instance: vde lineage {name}.{snapshot.columns[0].name} --impact"
+                f"--impact requires a column, but '{of}' is a model",
+                hint=f"for example: vde lineage {name}.{snapshot.columns[0].name} --impact"
                 if snapshot.columns
                 else None,
             )
@@ -91,10 +94,10 @@ def lineage(
         return
     flows = (trace_down if down else trace)(snapshots, name, column)
     if against is not None:
-        other, theirs = _shown(workspace, against)
-        of_shown = None if shown is None else f"{shown.name}@{shown.version}"
+        other, theirs = _load_version(workspace, against)
+        from_label = None if shown is None else f"{shown.name}@{shown.version}"
         _show_difference(output, other, theirs, snapshots, (name, column), flows,
-                         of_shown=of_shown, down=down)  # fmt: skip
+                         from_label=from_label, down=down)  # fmt: skip
         return
     columns = [column] if column else [item.name for item in snapshot.columns]
     has_rows = any((flow.model, flow.column) == (str(name), None) for flow in flows)
@@ -104,12 +107,15 @@ def lineage(
         "\n".join(_flow_lines(str(name), tops, flows, down=down)),
     )
     if snapshot.version.opaque and not down:
-        output.note(f"its query is not understood as a whole: {snapshot.version.opaque}")
+        output.note(
+            "the lineage is incomplete, because part of the query is opaque: "
+            f"{snapshot.version.opaque}"
+        )
 
 
-def _shown(workspace: Workspace, text: str) -> tuple[Environment, dict[ModelName, Snapshot]]:
-    """Return what is named, `dev` or `prod@41`, and its definitions."""
-    # Not above: it needs the state store, which lineage of the files is not asked of.
+def _load_version(workspace: Workspace, text: str) -> tuple[Environment, dict[ModelName, Snapshot]]:
+    """Return the environment version named by `dev` or `prod@41`, with its definitions."""
+    # Imported here, because lineage of the files does not need the state store.
     from vde_dagster.execution.published_version import named_environment, stored_snapshots
 
     found = named_environment(workspace, text)
@@ -124,10 +130,10 @@ def _show_difference(
     of: tuple[ModelName, str | None],
     flows: Sequence[Flow],
     *,
-    of_shown: str | None,
+    from_label: str | None,
     down: bool,
 ) -> None:
-    """Show which flows an environment has not, or has beside, and what holds other values."""
+    """Show the flows that only one side has, and the columns whose values differ."""
     from vde_dagster.base.names import ModelName
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
 
@@ -148,30 +154,30 @@ def _show_difference(
     for model, held in sorted(touched, key=lambda one: (one[0], one[1] or "")):
         key = ModelName(*model.split(".", 1))
         one, other = ours.get(key), theirs.get(key)
-        if one is None or _meaning(one, held) != (other and _meaning(other, held)):
+        if one is None or _content_version(one, held) != (other and _content_version(other, held)):
             changed.append((model, held))
     lines = [
         f"{word}: {_text(flow.model, flow.column)} <- {_text(flow.parent, flow.source)}  {flow.how}"
         for word, some in (("new", new), ("gone", gone))
         for flow in some
     ]
-    lines += [f"other values: {_text(*one)}" for one in changed]
+    lines += [f"different values: {_text(*one)}" for one in changed]
     output.result(
         {
             "model": str(name),
             "column": column,
-            "of": of_shown,
+            "of": from_label,
             "against": f"{shown.name}@{shown.version}",
             "new": _flows_json(str(name), column, new)["flows"],
             "gone": _flows_json(str(name), column, gone)["flows"],
             "changed": [{"model": model, "column": held} for model, held in changed],
         },
-        "\n".join(lines) or f"all is as in {shown.name}@{shown.version}",
+        "\n".join(lines) or f"no differences from {shown.name}@{shown.version}",
     )
 
 
-def _meaning(snapshot: Snapshot, column: str | None) -> str | None:
-    """Return the version of a column's values, or of the rows; None where there is none."""
+def _content_version(snapshot: Snapshot, column: str | None) -> str | None:
+    """Return the version of a column's values, or of the rows; None if there is none."""
     if column is None:
         return snapshot.version.rows
     wanted = column.lower()
@@ -193,8 +199,8 @@ def _show_impact(
     shown = [one.name for one in found_readers if one.what != "metric"]
     metrics = [one.name for one in found_readers if one.what == "metric"]
     lines = [_impact_line(one, snapshots[one], item) for one, item in found.items()]
-    lines += [f"{one}: reads what would be other values" for one in shown]
-    lines += [f"the metric {one}: would be another value" for one in metrics]
+    lines += [f"{one}: reads changed values" for one in shown]
+    lines += [f"the metric {one}: its value changes" for one in metrics]
     output.result(
         {
             "model": str(name),
@@ -211,7 +217,7 @@ def _show_impact(
             "exposures": shown,
             "metrics": metrics,
         },
-        "\n".join(lines) or f"nothing is made of {name}.{column}",
+        "\n".join(lines) or f"nothing depends on {name}.{column}",
     )
 
 
@@ -247,7 +253,7 @@ def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[s
 def _flow_lines(
     model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
 ) -> Iterator[str]:
-    """Return a tree for each column; what was shown before is named and not followed again."""
+    """Return a tree for each column; repeated nodes are named without their branches."""
     edges: dict[str, list[tuple[str, str]]] = {}
     for flow in flows:
         upper, lower = _text(flow.parent, flow.source), _text(flow.model, flow.column)

@@ -1,4 +1,6 @@
-"""`vde plan`, `plan reject`, `diff`, `check-intervals`, `apply`, `run` and `audit`."""
+"""Commands of plans: `vde plan`, `plan reject`, `diff`, `check-intervals`, `apply`, `run`,
+`audit`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from vde_dagster.cli.options import (
     SkipTests,
     Summary,
     Yes,
-    asking,
     on_project,
+    with_plan_options,
 )
 from vde_dagster.cli.output import Output, print_json, simple_table
 from vde_dagster.errors import UsageError
@@ -36,18 +38,20 @@ if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
 
 
-PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
-OtherEnvironment = Annotated[
-    str | None, typer.Argument(metavar="[OTHER]", help="What ENV is compared with.")
+PlanId = Annotated[
+    str, typer.Argument(metavar="ID", help="The plan's id, as `vde plan` prints it.")
 ]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
+OtherEnvironment = Annotated[
+    str | None, typer.Argument(metavar="[OTHER]", help="Environment to compare ENV with.")
+]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason for the rejection.")]
 
 CHANGES = 3
-"""Exit code of `vde plan --exit-code` where there is something to apply."""
+"""Exit code of `vde plan --exit-code` for a plan that is not empty."""
 
 
 class Form(str, Enum):
-    """The form in which a plan is printed."""
+    """Output format of a plan."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -55,18 +59,20 @@ class Form(str, Enum):
 
 
 PlanForm = Annotated[
-    Form, typer.Option("--format", help="As text, as a comment on a pull request, or as JSON.")
+    Form, typer.Option("--format", help="Text, Markdown for a pull request, or JSON.")
 ]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="End with 3 where there is something to apply, else 0.")
+    bool, typer.Option("--exit-code", help="Exit with 3 if there is something to apply, else 0.")
 ]
 Save = Annotated[
     Path | None,
-    typer.Option("--save", metavar="FILE", help="Write it to a file, for `vde apply --plan FILE`."),
+    typer.Option(
+        "--save", metavar="FILE", help="Write the plan to a file for `vde apply --plan FILE`."
+    ),
 ]
 
 
-@asking()
+@with_plan_options()
 def plan(
     workspace: Workspace,
     output: Output,
@@ -81,21 +87,23 @@ def plan(
     exit_code: ExitCode = False,
     save: Save = None,
 ) -> None:
-    """Say what an apply would compute and publish.
+    """Show what an apply would compute and publish.
 
-    The plan is stored, and can be applied by its id, or rejected: vde plan reject ID. With --check,
-    Spark analyses what it changes first; with --propose, it waits in Dagster for an approval.
-    Examples: vde plan prod; vde plan dev --check;
-    vde plan dev --select marts.daily+ --start 2024-01-01; vde plan prod --format markdown
+    The plan is stored; apply it by its id, or reject it: vde plan reject ID. With --check, Spark
+    analyzes the changed queries first; with --propose, the plan awaits approval in Dagster.
+    Examples: vde plan prod; vde plan dev --check; vde plan dev --select marts.daily+ --start
+    2024-01-01; vde plan prod --format markdown
     """
     from vde_dagster.base.names import current_user
-    from vde_dagster.cli.applying import meant_environment, previous_snapshots
+    from vde_dagster.cli.applying import confirm_environment, previous_snapshots
 
     if output.as_json and form is Form.MARKDOWN:
-        raise UsageError("--json and --format markdown are two forms", hint="give one of them")
+        raise UsageError(
+            "--json and --format markdown cannot be combined", hint="remove one of them"
+        )
     output = Output(output.as_json or form is Form.JSON)
     made = workspace.plan(
-        meant_environment(
+        confirm_environment(
             output,
             workspace,
             environment or workspace.settings.dagster.default_environment,
@@ -143,8 +151,10 @@ def plan(
         output.note(work.sentence())
     if not made.is_empty:
         stored = workspace.store.rights.has("plan")
-        by_id = f"apply it with: vde apply {made.environment} --plan {made.id}"
-        output.note(by_id if stored else "it is not stored: that needs the right to plan")
+        by_id = f"to apply it, run: vde apply {made.environment} --plan {made.id}"
+        output.note(
+            by_id if stored else "the plan is not stored, because you do not have the right to plan"
+        )
     if save is not None:
         _save(workspace, output, made, save)
     if exit_code and not made.is_empty:
@@ -155,17 +165,19 @@ def _save(workspace: Workspace, output: Output, made: Plan, path: Path) -> None:
     from vde_dagster.execution.plans.plan_file import save_plan
 
     if made.is_empty:
-        output.note(f"nothing to apply: {path} is not written")
+        output.note(f"nothing to apply: {path} was not written")
         return
     save_plan(workspace, made.id, path)
-    output.note(f"or elsewhere, over the same state: vde apply {made.environment} --plan {path}")
+    output.note(
+        f"or from another checkout with the same state: vde apply {made.environment} --plan {path}"
+    )
 
 
 @on_project
 def reject(workspace: Workspace, output: Output, plan_id: PlanId, reason: Reason = "") -> None:
-    """Reject a stored plan: nobody can apply it any more.
+    """Reject a stored plan, so that it cannot be applied.
 
-    Dagster does not make it again for the same files; `vde plan ENV` does, and so does an edit.
+    Dagster does not create it again for the same files; an edit or `vde plan ENV` does.
 
     Example: vde plan reject prod-1a2b3c4d5e --reason "it drops a column"
     """
@@ -189,11 +201,11 @@ def diff(
     environment: EnvironmentName,
     other: OtherEnvironment = None,
 ) -> None:
-    """Show how the project differs from an environment, or one environment from another.
+    """Show differences between the project and an environment, or between two environments.
 
-    Compares model by model, and stores nothing. Examples: vde diff prod (the files with
-    production); vde diff dev prod (what dev shows with what production does); vde diff prod@41
-    prod@40 (two versions, with their data)
+    Compares definitions per model, and stores nothing. Examples: vde diff prod (files and
+    production); vde diff dev prod (two environments); vde diff prod@41 prod@40 (two versions,
+    including data)
     """
     if other is not None:
         _diff_environments(output, workspace, environment, other)
@@ -230,7 +242,7 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
     new, old = (named_environment(workspace, name) for name in (environment, other))
     one, two = environment.strip().lower(), other.strip().lower()
     found = compare_environments(workspace, new, old)
-    # Of environments as they are now, definitions are compared; a version is its data, too.
+    # Current environments are compared by definitions; versions also by data.
     versions = "@" in environment or "@" in other
     data = compare_data(workspace, new, old) if versions else ()
     shown = {**diff_json(one, found), "other": two}
@@ -241,13 +253,13 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
         if found or data:
             console.print(f"[bold]{one}[/], compared with [bold]{two}[/]:")
         if found or not data:
-            show_diffs(console, two, found, same=f"{one} is what {two} is")
+            show_diffs(console, two, found, same=f"{one} equals {two}")
         show_data(console, data)
 
     output.result(shown, show)
 
 
-@asking("ignore_cron")
+@with_plan_options("ignore_cron")
 def check_intervals(
     workspace: Workspace,
     output: Output,
@@ -255,7 +267,7 @@ def check_intervals(
     models: Models = None,
     options: PlanOptions = NOTHING_SAID,
 ) -> None:
-    """List the intervals that an environment's tables miss by now; computes nothing.
+    """List the intervals that an environment's tables are missing now; computes nothing.
 
     Examples: vde check-intervals prod; vde check-intervals prod marts.daily --ignore-cron
     """
@@ -295,17 +307,17 @@ def check_intervals(
         },
         simple_table(("model", "intervals", "from", "until (UTC)"), rows)
         if rows
-        else f"{count(len(among), 'model')}: nothing is missing",
+        else f"{count(len(among), 'model')}: no intervals are missing",
     )
 
 
 StoredPlan = Annotated[
     str | None,
-    typer.Option("--plan", metavar="ID", help="Apply this stored plan, or that of a file."),
+    typer.Option("--plan", metavar="ID", help="Apply this stored plan, or the plan in this file."),
 ]
 
 
-@asking()
+@with_plan_options()
 def apply(
     workspace: Workspace,
     output: Output,
@@ -317,25 +329,25 @@ def apply(
     yes: Yes = False,
     create: Create = False,
 ) -> None:
-    """Bring an environment to the project's state.
+    """Update an environment to the project's files.
 
-    Runs the unit tests of what changed, computes what is missing, audits it, and publishes all of
-    it at once. Without --plan it plans first, and asks before it applies when it runs on a
-    terminal; where columns that production shows go or change their type, it needs --yes or --plan
-    elsewhere. Examples: vde apply prod; vde apply dev --select marts.daily+ --start 2024-01-01;
-    vde apply prod --plan prod-1a2b3c4d5e
+    Runs the unit tests of changed models, computes missing intervals, audits them, and publishes
+    everything in one transaction. Without --plan it creates a plan first and, on a terminal, asks
+    for confirmation. Without a terminal, if columns of production are removed or change their type,
+    it requires --yes or --plan. Examples: vde apply prod; vde apply dev --select marts.daily+
+    --start 2024-01-01; vde apply prod --plan prod-1a2b3c4d5e
     """
     if plan_id is not None and options:
         raise UsageError(
-            "--plan takes no other choices: they are part of the stored plan",
-            hint="plan again with these options, or leave them out",
+            "--plan cannot be combined with plan options: the stored plan contains them",
+            hint="plan again with these options, or remove them",
         )
     from vde_dagster.cli.applying import (
         apply_and_report,
         confirm,
-        meant_environment,
+        confirm_environment,
+        is_interactive,
         previous_snapshots,
-        somebody_there,
     )
 
     if plan_id is not None:
@@ -353,7 +365,7 @@ def apply(
             )
     else:
         plan = workspace.plan(
-            meant_environment(output, workspace, environment, create=create, yes=yes),
+            confirm_environment(output, workspace, environment, create=create, yes=yes),
             options,
             at_once=True,
         )
@@ -367,13 +379,15 @@ def apply(
             show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
     breaks = workspace.plans.breaks_to_accept(plan)
     if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
-        output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
+        output.note(
+            f"not applied; to apply it later, run: vde apply {plan.environment} --plan {plan.id}"
+        )
         return
-    read = plan_id is not None or (somebody_there(output) and not yes)
+    read = plan_id is not None or (is_interactive(output) and not yes)
     apply_and_report(workspace, plan, output, concurrency, approved=read, skip_tests=skip_tests)
 
 
-@asking("full", "ignore_cron", "execution_time")
+@with_plan_options("full", "ignore_cron", "execution_time")
 def run(
     workspace: Workspace,
     output: Output,
@@ -381,11 +395,10 @@ def run(
     options: PlanOptions = NOTHING_SAID,
     concurrency: Concurrency = None,
 ) -> None:
-    """Compute and publish what is due in an environment.
+    """Compute and publish the due intervals of an environment.
 
-    Works on the environment as it was published, whatever the files say now. Tables that are made
-    whole are left as they are where nothing that they are made of has changed. Examples:
-    vde run prod; vde run prod --full
+    Uses the published definitions, even if files have changed. Tables that are replaced as a whole
+    are skipped if none of their inputs has changed. Examples: vde run prod; vde run prod --full
     """
     from vde_dagster.cli.applying import apply_and_report
 
@@ -403,10 +416,10 @@ OfModels = Annotated[
 def audit(
     workspace: Workspace, output: Output, environment: EnvironmentName, model: OfModels = None
 ) -> None:
-    """Run the audits of what an environment shows.
+    """Run the audits of an environment's published tables.
 
-    Nothing is filled or published; what they find is kept, and shown in Dagster. The exit code is 1
-    when an audit that blocks finds rows. Example: vde audit prod --model marts.daily
+    Nothing is filled or published; the results are stored and shown in Dagster. The exit code is 1
+    if a blocking audit finds rows. Example: vde audit prod --model marts.daily
     """
     from vde_dagster.cli.report_view import audits_json, show_audits
 

@@ -1,4 +1,6 @@
-"""`vde --version`, `init`, `schema`, `lint`, `format` and `create-external-models`."""
+"""Commands of a project: `vde --version`, `init`, `schema`, `lint`, `format`,
+`create-external-models`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
-def _say_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
@@ -30,7 +32,7 @@ def about(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_say_version, help="Print the version and end."
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -38,7 +40,7 @@ def about(
 
 
 def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
-    """Print the JSON Schema of a model's properties, for editors and checkers.
+    """Print the JSON Schema of model properties, for editors and checkers.
 
     Example: vde schema
     """
@@ -50,34 +52,34 @@ def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug 
 
 Folder = Annotated[
     Path | None,
-    typer.Argument(metavar="DIR", help="The new project's folder; by default that of --project."),
+    typer.Argument(metavar="DIR", help="The new project's folder; default: --project."),
 ]
 NoDagster = Annotated[
-    bool, typer.Option("--no-dagster", help="Leave out definitions.py, Dagster's code location.")
+    bool, typer.Option("--no-dagster", help="Do not write definitions.py, Dagster's code location.")
 ]
 
 
 OfDbt = Annotated[
     bool,
-    typer.Option("--dbt", help="The folder is a dbt project: write only what it needs beside it."),
+    typer.Option("--dbt", help="Add only the required files to an existing dbt project."),
 ]
 
 
 CiSystem = Annotated[
     str,
     typer.Option(
-        "--ci", metavar="SYSTEM", help="Write a project's jobs for pull requests: github or gitlab."
+        "--ci", metavar="SYSTEM", help="Write CI jobs for pull requests: github or gitlab."
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """Files by which a CI system checks and deploys a project.
+    """Files of a CI system's jobs that check and deploy a project.
 
     Args:
         files: Texts by path.
-        left: What people have to do for it to work, in sentences.
+        left: Remaining manual steps, in sentences.
     """
 
     files: Mapping[Path, str]
@@ -96,12 +98,12 @@ def init(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a new project that runs as it is.
+    """Create a new project that runs without changes.
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
-    Dagster. Nothing is asked, and no file is written over. A dbt project needs settings and a code
-    location only. With --ci a project gets a CI system's jobs for pull requests, and nothing else.
-    Examples: vde init shop; vde init --dbt transform; vde init --ci github
+    Dagster. Existing files are never replaced, and nothing is asked. A dbt project gets only
+    settings and a code location. With --ci, an existing project gets only a CI system's jobs for
+    pull requests. Examples: vde init shop; vde init --dbt transform; vde init --ci github
     """
     import shlex
 
@@ -112,8 +114,8 @@ def init(
     if ci:
         if dbt or no_dagster:
             raise UsageError(
-                "--ci writes jobs for a project that there is, and nothing else",
-                hint="make the project first, without --ci",
+                "--ci adds jobs to an existing project and cannot be combined with other options",
+                hint="create the project first: vde init DIR",
             )
         _write_jobs(output, target, ci)
         return
@@ -128,11 +130,13 @@ def init(
         "\n".join(f"{target / path}" for path in made.written),
     )
     if made.kept:
-        output.note(f"kept as they were: {', '.join(made.kept)}")
+        output.note(f"existing files kept: {', '.join(made.kept)}")
     if ".gitignore" in made.kept:
-        output.note("what is computed lies in .vde/ and .dagster_home/: let .gitignore name them")
+        output.note("add .vde/ and .dagster_home/ to .gitignore: they contain computed data")
     if "pyproject.toml" in made.kept:
-        output.note(f'a shared state knows the project by [tool.vde] id = "{made.id}": add it')
+        output.note(
+            f'add id = "{made.id}" under [tool.vde]: it identifies the project in a shared state'
+        )
     where = "" if target == Path(".") else escape(f" --project {shlex.quote(str(target))}")
     output.note(f"next: vde apply prod{where}")
     if not no_dagster:
@@ -144,13 +148,15 @@ def _write_jobs(output: Output, folder: Path, system: str) -> None:
 
     workflow = _WORKFLOWS.require(system)
     if not folder.is_dir():
-        raise UsageError(f"there is no folder '{folder}'", hint="make the project: vde init DIR")
+        raise UsageError(
+            f"the folder '{folder}' does not exist", hint="create the project: vde init DIR"
+        )
     require_files(folder)
     written = workflow(folder)
     if there := [str(path) for path in written.files if path.exists()]:
         raise UsageError(
-            f"there is {' and '.join(there)} already",
-            hint="nothing was written: move it away, or go on with what it is",
+            f"nothing was written: {' and '.join(there)} already exists",
+            hint="rename the existing file and run the command again, or keep the file",
         )
     for path, text in written.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +171,9 @@ def _write_jobs(output: Output, folder: Path, system: str) -> None:
 Rules = Annotated[
     list[str] | None,
     typer.Option(
-        "--rule", metavar="RULE", help="Look at this rule instead of the settings' ones; or all."
+        "--rule",
+        metavar="RULE",
+        help="Check this rule, or all, instead of the rules in the settings.",
     ),
 ]
 
@@ -173,7 +181,7 @@ Rules = Annotated[
 Fixed = Annotated[
     bool,
     typer.Option(
-        "--fix", help="First mend the files where it is sure how; mistakes that a plan finds, too."
+        "--fix", help="Apply unambiguous fixes first, including fixes for errors of planning."
     ),
 ]
 
@@ -186,10 +194,10 @@ def lint(
     rule: Rules = None,
     fix: Fixed = False,
 ) -> None:
-    """Look at models by the rules of the linter; the exit code is 2 when one is broken.
+    """Check models with the rules of the linter; the exit code is 2 if a rule is broken.
 
-    Which are errors and which warnings is said under [tool.vde.linter], or in SQLMesh's
-    configuration. Examples: vde lint; vde lint sales.orders+; vde lint --rule noselectstar --fix
+    Severities are set under [tool.vde.linter], or in SQLMesh's configuration. Examples: vde lint;
+    vde lint sales.orders+; vde lint --rule noselectstar --fix
     """
     from vde_dagster.execution.linting.linter import Linter, reader_findings
 
@@ -208,7 +216,9 @@ def lint(
         for place, one in mended.done:
             output.note(f"{place}: {escape(one.title)}")
         for place, one in mended.left:
-            output.note(f"{place}: not done, as another mistake comes of it: {escape(one.title)}")
+            output.note(
+                f"{place}: not applied, because it would cause another error: {escape(one.title)}"
+            )
     linter = Linter(workspace.project, rule or ())
     findings, looked_at = [], 0
     if not linter.is_idle:
@@ -229,11 +239,11 @@ def lint(
 Files = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILES|MODELS]...", help="Only these: files, or name, +name, name+, tag:x, a glob."
+        metavar="[FILES|MODELS]...", help="Only these: files, name, +name, name+, tag:x, or a glob."
     ),
 ]
 Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; say which files are not laid out.")
+    bool, typer.Option("--check", help="Write nothing; list files that are not formatted.")
 ]
 
 
@@ -241,19 +251,19 @@ Check = Annotated[
 def format_sql(
     workspace: Workspace, output: Output, files: Files = None, check: Check = False
 ) -> None:
-    """Lay out files of models and audits; words, comments, macros and templates stay as they are.
+    """Format files of models and audits; text, comments, macros and templates stay unchanged.
 
-    A file of which another model, or another version of it, would come is left alone. The exit code
-    is 1 when one was, or with --check when one is not laid out. Examples: vde format;
-    vde format models/sales/orders.sql; vde format sales.* --check
+    A file is skipped if formatting would change the model or its version. The exit code is 1 if a
+    file was skipped or, with --check, if a file is not formatted. Examples: vde format; vde format
+    models/sales/orders.sql; vde format sales.* --check
     """
     from vde_dagster.base.texts import count
     from vde_dagster.execution.format_files import format_files
 
     done = format_files(workspace, files or (), check=check)
-    verb = "would lay out" if check else "laid out"
+    verb = "would format" if check else "formatted"
     lines = [f"{verb} {path}" for path in done.changed]
-    lines += [f"left alone {error.location}: {error.message}" for error in done.left_alone]
+    lines += [f"skipped {error.location}: {error.message}" for error in done.left_alone]
     output.result(
         {
             "files": done.looked_at,
@@ -267,7 +277,7 @@ def format_sql(
                 for error in done.left_alone
             ],
         },
-        "\n".join(lines) or f"{count(done.looked_at, 'file')}: nothing to lay out",
+        "\n".join(lines) or f"{count(done.looked_at, 'file')}: nothing to format",
     )
     if done.left_alone or (check and done.changed):
         raise typer.Exit(1)
@@ -275,10 +285,10 @@ def format_sql(
 
 @on_project
 def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
-    """Declare the tables that models read and others write, with the columns that they have.
+    """Declare external tables that models read, with their columns.
 
-    Adds to external_models.yaml what is not declared anywhere. Spark is not started: columns are
-    read from the project's catalog.
+    Adds undeclared tables to external_models.yaml. Spark is not started: columns are read from the
+    project's catalog.
 
     Example: vde create-external-models --dry-run
     """
@@ -289,7 +299,7 @@ def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun
     lines = [f"{verb} {name} with {len(own)} columns" for name, own in done.added.items()]
     output.result(done.to_json(), "\n".join(lines) or "nothing to declare")
     for name in done.absent:
-        output.note(f"{name} is not in the project's catalog: declare it by hand")
+        output.note(f"{name} is not in the project's catalog: declare it in external_models.yaml")
 
 
 TEMPLATE = Path(__file__).parents[1] / "template"
@@ -306,7 +316,7 @@ class NewProject:
     """Files of a new project, as sorted paths relative to its folder.
 
     Args:
-        kept: Files that were there already and are as they were.
+        kept: Existing files that were not changed.
         id: The setting `id` of the project.
     """
 
@@ -316,24 +326,24 @@ class NewProject:
 
 
 def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> NewProject:
-    """Write a small project that runs as it is.
+    """Write a small project that runs without changes.
 
-    A file that exists is never written over: those that any folder may have (`.gitignore`,
-    `README.md`, `pyproject.toml`) are kept, as a project runs without ours.
+    An existing file is never replaced: common files (`.gitignore`, `README.md`, `pyproject.toml`)
+    are kept, because a project runs without the template's versions.
 
     Args:
         dagster: Whether to write `definitions.py`, Dagster's code location.
-        dbt: Whether the folder is a dbt project, whose models are those there are.
+        dbt: Whether the folder is a dbt project, whose models are used.
 
     Raises:
-        UsageError: The folder has models, or another file that would be written, or is no dbt
-            project; nothing was written.
+        UsageError: The folder has models or another file of the template, or it is not a dbt
+            project. Nothing was written.
     """
     if dbt and not (folder / "dbt_project.yml").is_file():
-        hint = "give the folder of a dbt project: vde init --dbt DIR"
+        hint = "pass the folder of a dbt project: vde init --dbt DIR"
         raise UsageError(f"'{folder}' has no dbt_project.yml", hint=hint)
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"'{folder}' is a file", hint="give another folder: vde init DIR")
+        raise UsageError(f"'{folder}' is a file", hint="choose another folder: vde init DIR")
     files = {p.relative_to(TEMPLATE).as_posix(): p for p in TEMPLATE.rglob("*") if p.is_file()}
     template = {_NAMES.get(name, name): p.read_text("utf-8") for name, p in files.items()}
     import secrets
@@ -351,7 +361,7 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
         taken = ["models", *(path for path in taken if not path.startswith("models/"))]
     if taken:
         command = "vde init --dbt" if dbt else "vde init"
-        hint = f"give another folder: {command} DIR"
+        hint = f"choose another folder: {command} DIR"
         if taken == [DEFINITIONS]:
             hint += f"; or keep your {DEFINITIONS}: {command} --no-dagster"
         raise UsageError(f"'{folder}' already has {', '.join(taken)}", hint=hint)
@@ -364,11 +374,13 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
 
 
 def _dbt_settings() -> str:
-    """Return settings for the dbt that compiles: that of the path, unless one lies beside vde."""
+    """Return settings for dbt's executable: a dbt installed next to vde, else the one on the
+    path.
+    """
     import shutil
     import sys
 
     found = shutil.which("dbt")
     own = found is None or Path(found).parent == Path(sys.executable).parent
-    text = 'executable = "dbt"  # dbt in an environment of its own; the path to it, or its name'
+    text = 'executable = "dbt"  # dbt in a separate environment: its path or name'
     return f"\n[tool.vde.dbt]\n{'# ' if own else ''}{text}\n"

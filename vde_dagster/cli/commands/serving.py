@@ -1,4 +1,4 @@
-"""`vde ui`, `vde serve`, and the tokens of its readers: `vde token create`, `list` and `revoke`."""
+"""Commands of servers: `vde ui`, `vde serve`, and `vde token create`, `list` and `revoke`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 ServedPort = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any.")
+    int,
+    typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any free port."),
 ]
 Log = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Where each request gets a line; by default stderr."),
+    typer.Option(metavar="FILE", help="Access log with a line per request; default: stderr."),
 ]
 WriteMetadata = Annotated[
     bool,
     typer.Option(
         "--write-metadata",
-        help="Write the metadata of each table that is asked for to the warehouse, for clients "
-        "that read it from there, such as ClickHouse.",
+        help="Write the metadata of each requested table to the warehouse, for clients that "
+        "read it from there, such as ClickHouse.",
     ),
 ]
 Connections = Annotated[
-    int, typer.Option("--connections", min=1, metavar="N", help="The most connections at a time.")
+    int, typer.Option("--connections", min=1, metavar="N", help="Maximum number of connections.")
 ]
 ByAddress = Annotated[
     int,
@@ -45,25 +46,25 @@ ByAddress = Annotated[
         "--connections-per-address",
         min=1,
         metavar="N",
-        help="The most of one address; a proxy is one.",
+        help="Maximum per client address; a proxy counts as one.",
     ),
 ]
 _HTTP = "http"
 PublisherName = Annotated[
-    str, typer.Option("--publisher", metavar="NAME", help="Another server, a plug-in.")
+    str, typer.Option("--publisher", metavar="NAME", help="Plug-in with another server.")
 ]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """What a server is asked to do.
+    """Options of a server.
 
     Args:
-        port: The port; 0 for one that is free.
-        log: The file that gets a line for each request; None for stderr.
-        writes_metadata: Whether metadata that is answered is a file, too.
-        connections: The most at a time; `by_address` of one address.
+        port: The port; 0 for any free port.
+        log: File with a line per request; None for stderr.
+        writes_metadata: Whether served metadata is also written to a file.
+        connections: Maximum number at a time; `by_address` per address.
     """
 
     host: str = "127.0.0.1"
@@ -75,13 +76,13 @@ class Listening:
 
 
 class Running(Protocol):
-    """A server, within whose block it listens."""
+    """Server that listens while its `with` block runs."""
 
     @property
     def url(self) -> str: ...
 
     def run(self) -> None:
-        """Answer until Ctrl-C."""
+        """Serve until Ctrl-C."""
 
     def __enter__(self) -> Running: ...
 
@@ -89,16 +90,16 @@ class Running(Protocol):
 
 
 class Publisher(Protocol):
-    """Shows environments to other programs, as a server."""
+    """Plug-in that serves environments to other programs."""
 
     def open(self, workspace: Workspace, asked: Listening) -> Running:
         """Return the server."""
 
     def check_filter(self, text: str) -> None:
-        """Make sure that the rows which a token reads can be told by a condition.
+        """Check that a condition can restrict the rows of a token.
 
         Raises:
-            UsageError: They cannot.
+            UsageError: The condition cannot be evaluated per row.
         """
 
 
@@ -112,11 +113,11 @@ def ui(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Open Dagster on a project, until Ctrl-C.
+    """Open the Dagster UI on a project, until Ctrl-C.
 
-    Works on the instance in DAGSTER_HOME, or in the project's .dagster_home, which is made. The
-    code location is that of workspace.yaml, of pyproject.toml or of definitions.py, or else the
-    project by itself. Example: vde ui --port 3001
+    Uses the instance in DAGSTER_HOME, or in the project's .dagster_home, which is created if
+    missing. The code location comes from workspace.yaml, pyproject.toml or definitions.py, or else
+    from the project alone. Example: vde ui --port 3001
     """
     from vde_dagster.orchestration.local_ui import local_ui
 
@@ -131,7 +132,9 @@ def ui(
                 f"Dagster is at {found.url} (Ctrl-C stops it)",
             )
             for name, message in found.load_errors().items():
-                output.err.print(f"the code location {name} does not load: {message}", markup=False)
+                output.err.print(
+                    f"the code location {name} failed to load: {message}", markup=False
+                )
             found.wait()
     except KeyboardInterrupt:
         raise Cancelled from None
@@ -152,14 +155,14 @@ def serve(
     connections_per_address: ByAddress = 250,
     publisher: PublisherName = _HTTP,
 ) -> None:
-    """Serve the environments, read-only, until Ctrl-C: an Iceberg REST catalog, and rows over HTTP.
+    """Serve environments read-only until Ctrl-C: an Iceberg REST catalog, and rows over HTTP.
 
     Example: vde serve --port 8182
     """
     asked = Listening(host, port, log, write_metadata, connections, connections_per_address)
     with _PUBLISHERS.require(publisher).open(workspace, asked) as server:
         output.result({"url": server.url}, f"the catalog is at {server.url} (Ctrl-C stops it)")
-        # A shell that starts it in the background lets it ignore what ends it all the same.
+        # A shell makes background processes ignore SIGINT: set the handlers explicitly.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             server.run()
@@ -173,17 +176,19 @@ def _stopped(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-token = typer.Typer(cls=SentenceGroup, help="Say who may read environments from `vde serve`.")
+token = typer.Typer(cls=SentenceGroup, help="Manage access to environments of `vde serve`.")
 
 Expires = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="When it ends: 12h, 30d, 8w; without, it never does."),
+    typer.Option(metavar="TIME", help="Lifetime: 12h, 30d, 8w; default: unlimited."),
 ]
 RowFilter = Annotated[
     str | None,
-    typer.Option("--filter", metavar="CONDITION", help="The rows that it reads: 'tenant = 7'."),
+    typer.Option("--filter", metavar="CONDITION", help="Rows that it can read: 'tenant = 7'."),
 ]
-TokenId = Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")]
+TokenId = Annotated[
+    str, typer.Argument(metavar="ID", help="The token's id, as `vde token list` prints it.")
+]
 
 
 @token.command("create")
@@ -195,7 +200,7 @@ def create(
     expires: Expires = None,
     row_filter: RowFilter = None,
 ) -> None:
-    """Make a token that reads an environment and its versions, and show it, once.
+    """Create a token for reading an environment and its versions, and print it once.
 
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
@@ -211,11 +216,11 @@ def create(
     if not store.environments.exists(name):
         raise no_environment(store, name)
     store.project.require_own()
-    store.rights.require_change(name, f"let others read '{name}'")
+    store.rights.require_change(name, f"grant read access to '{name}'")
     ends = store.database.clock.now() + lasts if lasts is not None else None
     made, text = store.tokens.create(name, current_user(), ends, row_filter)
     output.result({**_json(made), "token": text}, text)
-    output.note(f"token {made.id} reads '{name}'; keep it, it cannot be shown again")
+    output.note(f"token {made.id} can read '{name}'; save it now, because it cannot be shown again")
 
 
 @token.command("list")
@@ -244,20 +249,20 @@ def list_tokens(workspace: Workspace, output: Output) -> None:
     head = ("id", "environment", "rows", "created (UTC)", "by", "ends (UTC)")
     output.result(
         {"tokens": [_json(one) for one in found]},
-        simple_table(head, rows) if found else "no token was made yet",
+        simple_table(head, rows) if found else "no token has been created yet",
     )
 
 
 @token.command("revoke")
 @on_project
 def revoke(workspace: Workspace, output: Output, token_id: TokenId) -> None:
-    """Make a token void, from the next request on.
+    """Revoke a token; later requests with it are refused.
 
     Example: vde token revoke 1f2e3d4c5b6a
     """
     workspace.store.project.require_own()
     workspace.store.tokens.revoke(token_id)
-    output.result({"id": token_id, "revoked": True}, f"token {token_id} is void")
+    output.result({"id": token_id, "revoked": True}, f"token {token_id} is revoked")
 
 
 def _json(token: Token) -> dict[str, Any]:

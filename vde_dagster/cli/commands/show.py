@@ -1,4 +1,4 @@
-"""`vde show`: rows of a published model, read without Spark."""
+"""Command `vde show`: rows of a published model, read without Spark."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ Shown = Annotated[
     ),
 ]
 Columns = Annotated[
-    str, typer.Option(metavar="COLUMNS", help="Only these columns, with commas between them.")
+    str, typer.Option(metavar="COLUMNS", help="Only these columns, separated by commas.")
 ]
 Order = Annotated[
     str,
-    typer.Option(
-        metavar="COLUMNS", help="Sort by these; a minus in front for the greatest first: -day,shop."
-    ),
+    typer.Option(metavar="COLUMNS", help="Columns to sort by; - means descending: -day,shop."),
 ]
 
 
@@ -42,10 +40,10 @@ def show(
     order_by: Order = "",
     limit: DefaultRowLimit = 100,
 ) -> None:
-    """Show rows of a model that has a table, as an environment or a version of it has them.
+    """Show rows of a model with a table, from an environment or one of its versions.
 
-    It needs no Spark. Examples: vde show marts.daily; vde show marts.daily -e prod@2
-    --where "day >= '2024-01-02'" --order-by -day --limit 5
+    Does not need Spark. Examples: vde show marts.daily; vde show marts.daily -e prod@2 --where "day
+    >= '2024-01-02'" --order-by -day --limit 5
     """
     from vde_dagster.base.texts import count
     from vde_dagster.cli.shapes import rows_json, show_rows
@@ -63,7 +61,7 @@ def show(
         {**rows_json(read.columns, rows), "version": read.version},
         lambda console: show_rows(console, read.columns, rows),
     )
-    more = ", and perhaps there are more: --limit" if len(rows) == limit else ""
+    more = "; for more, raise --limit" if len(rows) == limit else ""
     output.note(f"[dim]{count(len(rows), 'row')} of version {read.version}{more}[/]")
 
 

@@ -1,4 +1,4 @@
-"""`vde test`."""
+"""Command `vde test`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ if TYPE_CHECKING:
 
 Create = Annotated[
     str | None,
-    typer.Option("--create", metavar="MODEL", help="Write a test of a model, of rows in ENV."),
+    typer.Option("--create", metavar="MODEL", help="Write a test of a model from rows in ENV."),
 ]
 Of = Annotated[
-    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose rows --create takes.")
+    str,
+    typer.Option(
+        "--environment", "-e", metavar="ENV", help="Environment with the rows for --create."
+    ),
 ]
 Queries = Annotated[
     list[str] | None,
-    typer.Option("--query", metavar="PARENT=SQL", help="Rows of a parent, for --create."),
+    typer.Option("--query", metavar="PARENT=SQL", help="Query for a parent's rows, for --create."),
 ]
 Variables = Annotated[
     list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable of the test, or its start, end."),
+    typer.Option(
+        "--var", metavar="NAME=VALUE", help="A variable of the test, or its start or end."
+    ),
 ]
-RowLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows of each parent.")]
+RowLimit = Annotated[int, typer.Option("--limit", min=0, help="Maximum number of rows per parent.")]
 TestName = Annotated[str | None, typer.Option("--name", "-n", help="The new test's name.")]
 TestPath = Annotated[
     str | None, typer.Option("--path", "-p", help="The new test's file, in the folder of tests.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", "-o", help="Replace the file.")]
-IncludeCtes = Annotated[bool, typer.Option("--include-ctes", help="Expect the rows of CTEs, too.")]
+IncludeCtes = Annotated[bool, typer.Option("--include-ctes", help="Also expect the rows of CTEs.")]
 
 
 @on_project
@@ -55,9 +60,9 @@ def run_tests(
 ) -> None:
     """Run the project's unit tests, or write one with --create.
 
-    They run on Spark; nothing is written to the warehouse. An apply does not run again what passed
-    here. Examples: vde test --select marts.daily;
-    vde test --create marts.daily --query "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
+    Tests run on Spark and write nothing to the warehouse. An apply skips tests that passed here.
+    Examples: vde test --select marts.daily; vde test --create marts.daily --query
+    "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
     if create is not None:
         from vde_dagster.execution.unit_testing.create_test import Wanted
@@ -86,8 +91,8 @@ def run_tests(
     }
     if needless := next((option for option, is_given in given.items() if is_given), None):
         raise UsageError(
-            f"{needless} needs --create: tests have their own rows",
-            hint="leave it out, or name the model to write a test of with --create",
+            f"{needless} requires --create, because existing tests contain their rows",
+            hint="remove it, or add --create MODEL",
         )
     from vde_dagster.cli.report_view import results_json, show_results
     from vde_dagster.execution.apply.plan_tests import PassedTests
@@ -130,19 +135,19 @@ def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
             "outputs": done.outputs,
         },
         f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
-        f"come of {given or 'nothing'}",
+        f"expected from {given or 'no input rows'}",
     )
 
 
 def _values(texts: dict[str, str]) -> dict[str, Any]:
-    """Read numbers, dates and lists as the test's file will have them."""
+    """Parse numbers, dates and lists as the test's file would."""
     import yaml
 
     try:
         return {name: yaml.safe_load(text) for name, text in texts.items()}
     except yaml.YAMLError:
         raise UsageError(
-            "a value of --var cannot be read", hint="write it as YAML has it: --var size=5"
+            "a value of --var is not valid YAML", hint="write for example: --var size=5"
         ) from None
 
 
@@ -152,7 +157,7 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not (name.strip() and sign and value.strip()):
             raise UsageError(
-                f"{option} '{text}' is not of the form NAME=VALUE",
+                f"{option} '{text}' does not have the form NAME=VALUE",
                 hint=f"write {option} name=value",
             )
         pairs[name.strip()] = value.strip()
