@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster_tests.dbt.conftest import MANIFEST, DbtCopy
 
 ASKS = """#!/bin/sh
@@ -74,3 +77,78 @@ def test_a_compile_that_failed_is_tried_again_though_no_file_changed(
     mended.touch()
 
     assert sorted(map(str, load_project(shop.root, strict=False).models)) == whole
+
+
+LEAVES_OUT = """#!/bin/sh
+while [ "$1" != "--target-path" ]; do shift; done
+mkdir -p "$2"
+cp "{manifest}" "$2/manifest.json"
+cp "{asked}" "$VDE_DBT_ASKED"
+touch "$2/partial_parse.msgpack"
+"""
+
+
+def _leave_out(shop: DbtCopy, folder: Path, asked: dict[str, str]) -> Project:
+    """Load the shop as dbt compiles it where the code of some nodes asks the warehouse."""
+    told, dbt, manifest = folder / "asked.json", folder / "dbt", folder / "manifest.json"
+
+    def take_code(content: dict[str, Any]) -> None:
+        for unique_id in asked:
+            content["nodes"][unique_id]["compiled_code"] = None
+
+    shop.edit(take_code)
+    (shop.root / MANIFEST).rename(manifest)
+    told.write_text(json.dumps(asked))
+    dbt.write_text(LEAVES_OUT.format(manifest=manifest, asked=told))
+    dbt.chmod(0o755)
+    (shop.root / "pyproject.toml").write_text(f"[tool.vde]\n[tool.vde.dbt]\nexecutable = '{dbt}'\n")
+    return load_project(shop.root)
+
+
+def test_nodes_that_ask_the_warehouse_are_left_out_with_their_readers_and_tests(
+    shop: DbtCopy, tmp_path: Path
+) -> None:
+    asked = {
+        "model.shop.stg_orders": "dbt_utils.star",
+        "test.shop.source_not_null_web_visits_visitor.41e65173b1": "adapter.get_relation",
+    }
+    project = _leave_out(shop, tmp_path, asked)
+
+    assert sorted(map(str, project.models)) == [
+        "main.customer_history",
+        "main.customer_history__versions",
+        "main.customer_log",
+        "main.customer_log__versions",
+        "main.raw_customers",
+        "main.raw_orders",
+        "main_staging.stg_customers",
+        "weblog.raw_visits",
+    ]
+    assert (project.problems, project.exposures, project.tests) == ((), (), ())
+    visits = project.models[ModelName("weblog", "raw_visits")]
+    assert [audit.name for audit in visits.audits] == []
+    told = [one.message for one in project.warnings if "left out" in one.message]
+    assert told == [
+        "8 models and 10 tests of the dbt project are left out, as dbt cannot compile them without "
+        "answers of the warehouse: models and snapshots that ask: stg_orders (dbt_utils.star); "
+        "models that read these: big_spenders, customers, large_orders, order_facts, "
+        "order_history, paid_orders, visits; "
+        "tests that ask: source_not_null_web_visits_visitor; "
+        "tests of these models: accepted_values_stg_orders_status__placed__returned, "
+        "at_least_customers_total__0, no_free_orders, not_null_customers_customer_id, "
+        "not_null_stg_orders_order_id, "
+        "relationships_customers_customer_id__customer_id__ref_stg_customers_, "
+        "totals_are_summed, unique_customers_customer_id, unique_stg_orders_order_id"
+    ]
+
+
+def test_a_test_that_asks_the_warehouse_takes_no_model_with_it(
+    shop: DbtCopy, tmp_path: Path
+) -> None:
+    every = sorted(map(str, shop.load().models))
+    project = _leave_out(shop, tmp_path, {"test.shop.no_free_orders": "run_query"})
+
+    assert sorted(map(str, project.models)) == every
+    audits = project.models[ModelName("main_staging", "stg_orders")].audits
+    assert "no_free_orders" not in {audit.name for audit in audits}
+    assert any("1 test of the dbt project is left out" in one.message for one in project.warnings)

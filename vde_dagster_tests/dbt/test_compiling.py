@@ -158,3 +158,55 @@ def test_what_dbt_refuses_is_one_message(
 
     told = [str(problem) for problem in project.problems]
     assert [one[: len(expected)] for one in told] == [expected], told
+
+
+ASKS = {
+    "macros/asks.sql": """{% macro ids() %}
+        {%- set found = run_query("select max(id) from " ~ ref('merged')) -%}
+        {{ return(found.columns[0].values() | list if execute else []) }}
+    {% endmacro %}""",
+    "models/by_query.sql": "select {{ ids() | length }} as n from {{ ref('merged') }}",
+    "models/by_relation.sql": """
+        {% set found = adapter.get_relation(none, this.schema, 'merged') %}
+        select {{ 1 if found else 0 }} as n, id from {{ ref('merged') }}""",
+    "models/by_columns.sql": """
+        select {% for column in adapter.get_columns_in_relation(ref('merged')) -%}
+            {{ column.name }},
+        {%- endfor %} 1 as n from {{ ref('merged') }}""",
+    "models/by_statement.sql": """
+        {% call statement('found', fetch_result=True) %}select 1{% endcall %}
+        select {{ (load_result('found') or {'data': []})['data'] | length }} as n""",
+    "models/when_later.sql": """
+        {{ config(materialized='incremental', unique_key='id') }}
+        select id from {{ ref('merged') }}
+        {% if is_incremental() %}where id > {{ ids()[0] }}{% endif %}""",
+    "models/asks_not.sql": """
+        {{ config(materialized='view') }}
+        {% if not execute %}{{ ids() }}{% endif %}
+        select {{ adapter.quote('id') }} from {{ ref('merged') }}""",
+    "models/their_reader.sql": "select * from {{ ref('by_query') }}",
+}
+"""Models whose code asks the warehouse in each way that dbt has, and one that only may."""
+
+
+def test_models_that_ask_the_warehouse_leave_the_rest_of_the_project(
+    dbt: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "table"
+    shutil.copytree(PROJECTS / "table", root, ignore=shutil.ignore_patterns("target"))
+    (root / "pyproject.toml").write_text(f"{SETTINGS.format(dbt=dbt)}introspect = false\n")
+    before = set(load_project(root).models)
+    for name, text in ASKS.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+
+    project = load_project(root)
+
+    assert set(project.models) - before == {ModelName("main", "asks_not")}
+    assert before <= set(project.models)
+    told = next(one.message for one in project.warnings if "left out" in one.message)
+    assert told.endswith(
+        "models and snapshots that ask: by_columns (adapter.get_columns_in_relation), "
+        "by_query (ids), by_relation (adapter.get_relation), by_statement (statement), "
+        "when_later (ids); models that read these: their_reader"
+    )

@@ -32,6 +32,9 @@ _CACHE = ".vde/cache/dbt"
 _DONE = "done.json"
 _FIRST, _LATER = "first/manifest.json", "later/manifest.json"
 _HOOKS = "hooks.json"
+_ASKED = "asked.json"
+_INSIDE_DBT = Path(__file__).parent / "inside_dbt"
+"""A folder on the path of dbt's own process."""
 _PARSED = "partial_parse.msgpack"
 MACROS = "vde_macros"
 """The folder of the macro that a compile has more than the project."""
@@ -67,17 +70,20 @@ class Compiled(NamedTuple):
         later: Of incremental models alone, with `is_incremental()` being true; None where there
             are none, or the project has a macro of that name.
         hooks: Hooks as they were rendered, if some were: see `Hooks.rendered`.
+        asked: Nodes that dbt did not compile because their code asks the warehouse, if there are
+            some, by unique id with what they call.
     """
 
     first: str
     later: str | None = None
     hooks: str | None = None
     seconds: float | None = None
+    asked: str | None = None
 
     @property
     def files(self) -> list[str]:
         """All that it is of."""
-        return [path for path in (self.first, self.later, self.hooks) if path]
+        return [path for path in (self.first, self.later, self.hooks, self.asked) if path]
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,8 @@ class Compiler:
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
         later = f"{_CACHE}/{_LATER}" if done["later"] else None
         hooks = f"{_CACHE}/{_HOOKS}" if done.get("hooks") else None
-        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, done["seconds"] if now else None)
+        asked = f"{_CACHE}/{_ASKED}" if done.get("asked") else None
+        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, done["seconds"] if now else None, asked)
 
     def _done(self) -> dict[str, Any] | None:
         """Return what the last compile left, if it was of the files as they are."""
@@ -167,19 +174,22 @@ class Compiler:
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
         own = any(map(_OWN_MACRO.search, texts))
         self._lay_out(cache / "project", own)
-        for target in (_FIRST, _LATER, _HOOKS):
+        for target in (_FIRST, _LATER, _HOOKS, _ASKED):
             (cache / target).unlink(missing_ok=True)
         # Said so, as a selector of the project's may else leave nodes out.
-        self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
+        asked = self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
             shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
             selected = ["--select", "config.materialized:incremental"]
-            self._run(cache / "project", "later", selected)
+            asked |= self._run(cache / "project", "later", selected)
             done["later"] = True
         manifest = (cache / _FIRST).read_bytes()
         if b"-hook" in manifest or b'"operation"' in manifest:
             done["hooks"] = self._render_hooks(cache / "project")
+        if asked:
+            (cache / _ASKED).write_text(json.dumps(asked, sort_keys=True), encoding="utf-8")
+            done["asked"] = True
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _render_hooks(self, project: Path) -> bool:
@@ -251,8 +261,10 @@ class Compiler:
         if not own:
             (project / MACROS / "is_incremental.sql").write_text(_MACRO, encoding="utf-8")
 
-    def _run(self, project: Path, target: str, more: list[str], *, introspect: bool = True) -> None:
-        """Run dbt.
+    def _run(
+        self, project: Path, target: str, more: list[str], *, introspect: bool = True
+    ) -> dict[str, str]:
+        """Run dbt, and return the nodes that it did not compile as their code asks the warehouse.
 
         Raises:
             ProjectError: It fails, with what it says.
@@ -268,15 +280,27 @@ class Compiler:
         if settings.profiles_dir:
             given = self.folder.root / Path(settings.profiles_dir).expanduser()
             command += ["--profiles-dir", str(given)]
+        asked = cache / f"{target}_{_ASKED}"
+        asked.unlink(missing_ok=True)
+        path = os.pathsep.join(filter(None, (str(_INSIDE_DBT), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path, "VDE_DBT_ASKED": str(asked)}
         try:
             done = subprocess.run(
-                command, cwd=project, capture_output=True, text=True, errors="replace", check=False
+                command,
+                cwd=project,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
             )
         except OSError as error:
             why = f"{self.executable} cannot be run: {error.strerror or error}"
             raise self._said(why) from None
         if done.returncode == 0:
-            return
+            # A dbt that is no Python, or runs elsewhere, writes none.
+            found: dict[str, str] = json.loads(asked.read_text()) if asked.is_file() else {}
+            return found
         said = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
         parts = _ERROR.split(said, maxsplit=1)
         lines = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -262,12 +262,15 @@ class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: list[tuple[str, ...]]
 
 
-def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
+def read_manifest(
+    path: Path, content: bytes, folder: Path, without_code: Container[str] = ()
+) -> Manifest:
     """Read a manifest.
 
     Args:
         path: The file, relative to the project's root.
         folder: The dbt project's folder, likewise.
+        without_code: Unique ids of nodes that need no compiled code.
 
     Raises:
         ProjectError: It is broken, of another version, has no compiled code, or has functions.
@@ -294,7 +297,7 @@ def read_manifest(path: Path, content: bytes, folder: Path) -> Manifest:
             location=_at(path, content, int(place[1]) if place else -1),
         ) from None
     manifest = _enabled(manifest)
-    _require_compiled(path, manifest)
+    _require_compiled(path, manifest, without_code)
     for function in manifest.functions.values():
         raise ProjectError(
             f"'{function.name}' is a function, which dbt creates in the warehouse",
@@ -348,9 +351,13 @@ def later_nodes(content: bytes) -> dict[str, Node]:
     return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 
 
-def _require_compiled(path: Path, manifest: Manifest) -> None:
+def _require_compiled(path: Path, manifest: Manifest, without_code: Container[str]) -> None:
     kinds = ("model", "snapshot", "test")
-    coded = [n for n in manifest.nodes.values() if n.resource_type in kinds and n.language == "sql"]
+    coded = [
+        node
+        for unique_id, node in manifest.nodes.items()
+        if node.resource_type in kinds and node.language == "sql" and unique_id not in without_code
+    ]
     lacking = [node.name for node in coded if node.compiled_code is None]
     if lacking:
         named = "" if len(lacking) == len(coded) else f" of {count(len(lacking), 'node')}"

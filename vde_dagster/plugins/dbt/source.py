@@ -24,6 +24,7 @@ from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
+    from vde_dagster.plugins.dbt.left_out import LeftOut
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
     from vde_dagster.plugins.dbt.models import Context
 
@@ -34,6 +35,10 @@ _SEMANTIC = "semantic_manifest.json"
 """What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
 _HOOKS = "target/hooks.json"
+_ASKS_HINT = (
+    "set introspect = true under [tool.vde.dbt], so that dbt asks while it compiles; or compile = "
+    "false, and run `dbt compile` where the warehouse is"
+)
 _DIALECTS = {
     "athena": "athena",
     "bigquery": "bigquery",
@@ -140,6 +145,8 @@ class DbtProject:
             "adapter": manifest.metadata.adapter_type,
             "package": manifest.metadata.project_name or "",
             "unread": dict(Counter(not_read(manifest))),
+            "left_out": self._left_out.message if self._left_out else "",
+            "left_out_relations": self._left_out.relations if self._left_out else [],
             **(recorded(manifest, self._folder, self._inside) if self._compiler is None else {}),
         }
 
@@ -149,15 +156,36 @@ class DbtProject:
 
     @cached_property
     def _manifest(self) -> Manifest:
+        """The manifest without the nodes that are left out."""
         if not (self._folder.root / self._path).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
                 hint="run `dbt compile`",
                 location=SourceLocation(Path(f"{self._inside}{PROJECT_FILE}")),
             )
+        from vde_dagster.plugins.dbt.left_out import without
+
+        return without(self._whole_manifest, self._left_out)
+
+    @cached_property
+    def _whole_manifest(self) -> Manifest:
         from vde_dagster.plugins.dbt.manifest import read_manifest
 
-        return read_manifest(Path(self._path), self._content(self._path), Path(self._inside))
+        content = self._content(self._path)
+        return read_manifest(Path(self._path), content, Path(self._inside), self._asked)
+
+    @cached_property
+    def _asked(self) -> dict[str, str]:
+        path = self._compiled.asked
+        found: dict[str, str] = json.loads(self._content(path)) if path else {}
+        return found
+
+    @cached_property
+    def _left_out(self) -> LeftOut | None:
+        """The nodes that ask the warehouse while dbt compiles them, and what reads these."""
+        from vde_dagster.plugins.dbt.left_out import LeftOut
+
+        return LeftOut.of(self._whole_manifest, self._asked) if self._asked else None
 
     def _content(self, path: str) -> bytes:
         content = self._folder.hasher.content(path)
@@ -242,13 +270,21 @@ class DbtProject:
             raise self._problem
         self.names.used.clear()
         if path in self._semantic:
-            return _FORMS.require("metrics")(self._folder, Path(path), text, self._context)
+            file = _FORMS.require("metrics")(self._folder, Path(path), text, self._context)
+            return self._without_left_out(file)
         unit = self._parts[path.partition("#")[2]]
         try:
             return read_unit(path, unit, self._context)
         except ProjectError as error:
             error.location = self._with_line(error.location, unit)
             raise
+
+    def _without_left_out(self, file: LoadedFile) -> LoadedFile:
+        """Leave out metrics and others of a file that read a model that is left out."""
+        relations = self._memory.get("left_out_relations", ())
+        gone = {self.names.model_name(tuple(parts)) for parts in relations}
+        kept = (one for one in file.exposures if gone.isdisjoint(name for name, _, _ in one.reads))
+        return replace(file, exposures=tuple(kept)) if gone else file
 
     def _with_line(
         self, location: SourceLocation | None, unit: Unit | Reader
@@ -328,6 +364,9 @@ class DbtProject:
             message = f"of the dbt project this has no meaning here, by number of nodes: {told}"
             hint = "docs/dbt.md says what becomes of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
+        if self._memory["left_out"]:
+            place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
+            found.append(Problem(self._memory["left_out"], _ASKS_HINT, place, False))
         if self._compiled.seconds is not None:
             message = f"dbt compile {self._compiled.seconds} s"
             found.append(Problem(message, None, SourceLocation(Path(self._path)), False))

@@ -1,0 +1,93 @@
+"""Nodes that are left out of a project, because dbt cannot compile them here, and their readers.
+
+A node whose code asks the warehouse has no compiled code where no warehouse answers. What reads its
+table cannot be filled without it, and a test that reads it has nothing to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from vde_dagster.base.texts import count
+from vde_dagster.plugins.dbt.manifest import Manifest, Node, UnitTest
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The nodes that are left out.
+
+    Args:
+        unique_ids: Nodes and unit tests.
+        relations: Names, in parts, of tables that are therefore not there.
+        message: All of them, by name.
+    """
+
+    unique_ids: frozenset[str]
+    relations: list[tuple[str, ...]]
+    message: str
+
+    @classmethod
+    def of(cls, manifest: Manifest, asked: Mapping[str, str]) -> LeftOut:
+        """Find the readers of nodes that ask the warehouse.
+
+        Args:
+            asked: What nodes call that asks, by unique id.
+        """
+        gone = _with_readers(manifest, asked)
+        every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
+        found = [(one, node) for one, node in every.items() if one in gone]
+        models = [(one, n) for one, n in found if isinstance(n, Node) and _has_table(n)]
+        tests = [(one, n) for one, n in found if not (isinstance(n, Node) and _has_table(n))]
+        calls = [f"{n.name} ({asked[one]})" for one, n in models if one in asked]
+        parts = [
+            _named("models and snapshots that ask", calls),
+            _named("models that read these", (n.name for one, n in models if one not in asked)),
+            _named("tests that ask", (n.name for one, n in tests if one in asked)),
+            _named("tests of these models", (n.name for one, n in tests if one not in asked)),
+        ]
+        numbers = [count(len(n), noun) for n, noun in ((models, "model"), (tests, "test")) if n]
+        is_one = len(models) + len(tests) == 1
+        message = (
+            f"{' and '.join(numbers)} of the dbt project {'is' if is_one else 'are'} left out, as "
+            f"dbt cannot compile {'it' if is_one else 'them'} without answers of the warehouse: "
+            f"{'; '.join(filter(None, parts))}"
+        )
+        return cls(frozenset(gone), [n.relation for _, n in models if isinstance(n, Node)], message)
+
+
+def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
+    """Return a manifest without nodes that are left out, and exposures without reads of them."""
+    if left_out is None:
+        return manifest
+    gone = left_out.unique_ids
+    return msgspec.structs.replace(
+        manifest,
+        nodes={one: node for one, node in manifest.nodes.items() if one not in gone},
+        unit_tests={one: test for one, test in manifest.unit_tests.items() if one not in gone},
+    )
+
+
+def _with_readers(manifest: Manifest, asked: Iterable[str]) -> set[str]:
+    readers: dict[str, list[str]] = {}
+    for unique_id, node in (*manifest.nodes.items(), *manifest.unit_tests.items()):
+        for parent in node.depends_on.nodes:
+            readers.setdefault(parent, []).append(unique_id)
+    found, waiting = set[str](), list(asked)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += readers.get(one, ())
+    return found
+
+
+def _has_table(node: Node) -> bool:
+    return node.resource_type in ("model", "snapshot")
+
+
+def _named(what: str, names: Iterable[str]) -> str:
+    listed = ", ".join(sorted(names))
+    return f"{what}: {listed}" if listed else ""
