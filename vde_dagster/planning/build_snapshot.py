@@ -293,11 +293,18 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
     """Refuse a query that reads its own table where its types need that table to be known."""
     unknown = [column.name for column in columns if column.type is None]
     if unknown:
+        typed = ", ".join(f"{name} TYPE" for name in unknown)
+        declare = f"declare them: columns ({typed})"
+        if model.tool == "dbt":
+            listed = ", ".join(f"{{name: {name}, data_type: TYPE}}" for name in unknown)
+            declare = (
+                f"declare all of its columns in YAML, these as columns: [{listed}], below config: "
+                "{contract: {enforced: true}}"
+            )
         raise ProjectError(
             f"{model.name} reads itself, and the types of its columns {', '.join(unknown)} cannot "
             "be told before its table is there",
-            hint=f"declare them: columns ({', '.join(f'{name} TYPE' for name in unknown)}), or "
-            "cast them in the query",
+            hint=f"{declare}; or cast them in the query",
             location=model.location,
         )
 

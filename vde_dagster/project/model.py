@@ -156,6 +156,7 @@ class Model:
         ignored_rules: Rules of the linter that are not looked at, in lower case.
         freshness: Seconds after its last fill from which it is late, or None.
         asset: Its names in Dagster where they are not those of every model.
+        tool: The tool whose project defines it, such as `dbt`; empty for files of our own.
         described_in: Places of columns' descriptions beside its file, by name in lower case.
     """
 
@@ -199,6 +200,7 @@ class Model:
     ignored_rules: tuple[str, ...] = ()
     asset: Asset | None = None
     freshness: int | None = None
+    tool: str = field(default="", compare=False)
     origins: Runs = field(default=(), compare=False, repr=False)
     described_in: dict[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -355,7 +356,13 @@ CUSTOMERS = ("nodes", "model.shop.customers")
     [
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v9.json"),
-            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; version 12 is read",
+            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; version 12 is read "
+            "Hint: run `dbt compile` with dbt 1.8 to 1.11",
+        ),
+        (
+            _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v20.json"),
+            f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; version 12 is read "
+            "Hint: manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value=None),
@@ -568,3 +575,84 @@ def test_a_source_has_columns_that_its_yaml_does_not_list(
 def test_a_column_that_the_table_of_a_source_does_not_have_is_a_mistake(shop: DbtCopy) -> None:
     with pytest.raises(ProjectError, match=r"'v\.page' does not exist"):
         build_snapshots(shop.load().models, lambda _: [("visitor", "INT")], warnings=[])
+
+
+def test_audits_of_a_source_may_read_columns_that_its_yaml_does_not_list(shop: DbtCopy) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        source = manifest["sources"][VISITS]
+        source["columns"].pop("page")
+        source["loaded_at_field"] = "loaded_at"
+        source["freshness"] = {"warn_after": {"count": 1, "period": "day"}}
+
+    shop.edit(change)
+    models = shop.load().models
+    audits = models[ModelName("weblog", "raw_visits")].audits
+    assert "loaded_at" in next(audit.query for audit in audits if audit.name == "freshness")
+
+    build_snapshots(models, lambda _: None, warnings=[])
+
+
+def test_a_source_that_the_catalog_lacks_is_called_declared(shop: DbtCopy) -> None:
+    shop.edit(_set("sources", VISITS, "columns", value={}))
+    warnings: list[Any] = []
+
+    build_snapshots(shop.load().models, lambda _: None, warnings=warnings)
+
+    told = [str(warning) for warning in warnings if "raw_visits" in warning.message]
+    assert told == [
+        "models/models.yml: main.visits reads weblog.raw_visits, which is declared and not in the "
+        "catalog Hint: load it before a plan computes what reads it, or correct where it is "
+        "declared"
+    ]
+
+
+def test_types_of_a_model_that_reads_itself_are_asked_for_in_the_syntax_of_dbt(
+    shop: DbtCopy,
+) -> None:
+    code = 'select page from "shop"."weblog"."raw_visits"'
+    newer = f'{code} where page > (select max(page) from "shop"."main"."order_facts")'
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["sources"][VISITS]["columns"]["page"]["data_type"] = None
+        node = manifest["nodes"]["model.shop.order_facts"]
+        node["config"] = {"materialized": "incremental"}
+        node["raw_code"] = "{% if is_incremental() %}"
+        node["compiled_code"] = code
+
+    shop.edit(change)
+    later = json.loads((shop.root / MANIFEST).read_text())
+    later["nodes"]["model.shop.order_facts"]["compiled_code"] = newer
+    (shop.root / "target/later").mkdir()
+    (shop.root / "target/later/manifest.json").write_text(json.dumps(later))
+    with pytest.raises(ProjectError) as raised:
+        build_snapshots(shop.load().models, lambda _: None, warnings=[])
+
+    assert raised.value.hint == (
+        "declare all of its columns in YAML, these as columns: [{name: page, data_type: TYPE}], "
+        "below config: {contract: {enforced: true}}; or cast them in the query"
+    )
+
+
+def test_a_refused_model_is_named_with_its_tests_and_a_hint_for_dbt(shop: DbtCopy) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        node = manifest["nodes"]["model.shop.customers"]
+        node["compiled_code"] = "select hash(1) as customer_id, 2 as total"
+
+    shop.edit(change)
+    with pytest.raises(ProjectError) as raised:
+        shop.load()
+
+    assert str(raised.value).partition("customers.sql")[2] == (
+        ":1:8: the query cannot be written in Spark SQL: hash() of duckdb is not known to mean the "
+        "same on Spark; 4 tests of 'customers' not read: at_least_customers_total__0, "
+        "not_null_customers_customer_id, "
+        "relationships_customers_customer_id__customer_id__ref_stg_customers_, "
+        "unique_customers_customer_id Hint: write it in SQL that Spark has, too, or leave it out: "
+        'config(enabled=false); or trust the function: dialect_trust = ["hash"] under [tool.vde]'
+    )
+
+    settings = shop.root / "pyproject.toml"
+    trusted = '[tool.vde]\ndialect_trust = ["hash"]'
+    settings.write_text(settings.read_text().replace("[tool.vde]", trusted, 1))
+    query = shop.load().models[ModelName("main", "customers")].query
+    assert query == "SELECT HASH(1) AS customer_id, 2 AS total"

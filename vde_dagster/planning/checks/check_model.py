@@ -290,10 +290,13 @@ def _missing_types(
     read = dict.fromkeys(
         str(one) for name in untyped for one in parents[name].model.depends_on or [name]
     )
+    where = "external_models.yaml"
+    if any(parents[name].model.tool == "dbt" for name in untyped):
+        where = "YAML, as data_type below the source's columns"
     return (
         f"the types of {', '.join(columns)} of {first} are not known, so it is not known which "
         f"{', '.join(key)} its rows change",
-        f"declare the columns of {listed(list(read))} with their types in external_models.yaml, or "
+        f"declare the columns of {listed(list(read))} with their types in {where}, or "
         f"cast them in the SELECT: CAST({columns[0]} AS STRING) AS {columns[0]}",
     )
 

@@ -22,11 +22,13 @@ from vde_dagster.planning.checks.diagnostics import (
     without_property,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
+from vde_dagster.project.kinds import External
 from vde_dagster.project.macros.variables import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.properties.model_properties import METADATA
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.versions.version import OTHER_COLUMNS
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
 """A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
@@ -161,7 +163,8 @@ def _read(
 
     model = known.model
     schema = column_types({**parents, **known.audited})
-    schema[str(model.name)] = columns
+    is_partial = isinstance(model.kind, External) and model.kind.partial
+    schema[str(model.name)] = columns | ({OTHER_COLUMNS: "UNKNOWN"} if is_partial else {})
     try:
         found = analyze(
             audit.query.replace("@this_model", quote(*model.name)),
@@ -212,10 +215,11 @@ _NO_NAMESPACE = "default"
 def absent_tables(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Say of each table that is read and absent which of ours is likely to be meant."""
+    """Report tables that are read and absent; of undeclared ones, which of ours may be meant."""
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
-        near = _meant(name, own)
+        is_declared = bool(models[name].source)
+        near = None if is_declared else _meant(name, own)
         file = name.namespace.lower() in _FILES
         readers = [
             str(one) for one, m in models.items() if name in (*m.depends_on, *m.audited_against)
@@ -223,6 +227,9 @@ def absent_tables(
         reader = readers[0] if readers else "a model"
         what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
         hint = "declare tables that others write in external_models.yaml"
+        if is_declared:
+            what = f"{reader} reads {name}, which is declared and not in the catalog"
+            hint = "load it before a plan computes what reads it, or correct where it is declared"
         if file:
             what = f"{reader} reads files by their path, {name.namespace}.`{name.name}`, "
             what += "which is looked up as a table of the lakehouse"

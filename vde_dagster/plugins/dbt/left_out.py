@@ -72,7 +72,8 @@ def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
 
 def _with_readers(manifest: Manifest, asked: Iterable[str]) -> set[str]:
     readers: dict[str, list[str]] = {}
-    for unique_id, node in (*manifest.nodes.items(), *manifest.unit_tests.items()):
+    every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
+    for unique_id, node in every.items():
         for parent in node.depends_on.nodes:
             readers.setdefault(parent, []).append(unique_id)
     found, waiting = set[str](), list(asked)

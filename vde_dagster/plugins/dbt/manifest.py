@@ -20,6 +20,11 @@ from vde_dagster.errors import ProjectError, SourceLocation
 
 VERSION = 12
 _AGAIN = "run `dbt compile`"
+_NEWER = (
+    "manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not: install "
+    '"dbt-core<1.12" with your adapter in an environment of its own, name it as executable under '
+    "[tool.vde.dbt], or run its `dbt compile`"
+)
 _MODELS = ("model", "seed", "snapshot")
 _NOT_READ = ("metrics", "semantic_models", "saved_queries")
 """Parts that are not read of the manifest; the plug-in `metrics` reads them of another file."""
@@ -280,10 +285,11 @@ def read_manifest(
         version = re.search(r"/v(\d+)\.json$", metadata.dbt_schema_version)
         if version is None or int(version[1]) != VERSION:
             found = f"version {version[1]}" if version else "no version that is known"
+            newer = version is not None and int(version[1]) > VERSION
             raise ProjectError(
                 f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
                 f"version {VERSION} is read",
-                hint=f"{_AGAIN} with dbt 1.8 or later",
+                hint=_NEWER if newer else f"{_AGAIN} with dbt 1.8 to 1.11",
                 location=_at(path, content, content.find(b'"dbt_schema_version"')),
             )
         manifest = msgspec.json.decode(content, type=Manifest)

@@ -159,6 +159,7 @@ def _model(
         columns=columns if is_source or is_python or node.contract.enforced else (),
         column_descriptions={c.name: c.description for c in columns if c.description},
         asset=asset_of(node, meta),
+        tool="dbt",
     )
     if is_source:
         audits = tuple(freshness_of(node, dialect))
@@ -283,7 +284,8 @@ def _rendered(
     source: SourceText, code: Expanded, context: Context, *, what: str = "query"
 ) -> Rendered:
     """Write code in Spark SQL; nothing in it is a macro, so that it is not expanded."""
-    scope = MacroScope({}, {}, context.dialect, names=context.names)
+    trusted = frozenset(name.lower() for name in context.settings.dialect_trust)
+    scope = MacroScope({}, {}, context.dialect, names=context.names, dialect_trust=trusted)
     return render(Expander(source, scope), code, context.names, what=what)
 
 

@@ -224,6 +224,7 @@ class DbtProject:
             memory.get("adapter"),
             memory.get("package"),
             self._grants,
+            sorted(settings.dialect_trust),
         )
         return digest(repr(deciding))
 
@@ -277,6 +278,8 @@ class DbtProject:
             return read_unit(path, unit, self._context)
         except ProjectError as error:
             error.location = self._with_line(error.location, unit)
+            error.message += _with_tests(unit)
+            error.hint = _in_dbt(error.hint)
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
@@ -384,3 +387,28 @@ class DbtProject:
             more = "" if len(files) == 1 else f" and {count(len(files) - 1, 'other file')}"
             message = f"the manifest is older than {files[0]}{more}"
             yield Problem(message, "run `dbt compile`", SourceLocation(Path(self._path)), False)
+
+
+def _with_tests(unit: Unit | Reader) -> str:
+    """Return what a message about a node that is refused adds about its tests."""
+    from vde_dagster.plugins.dbt.manifest import Reader
+
+    if isinstance(unit, Reader):
+        return ""
+    names = sorted([*(one.name for one in unit.tests), *(one.name for one in unit.unit_tests)])
+    if not names:
+        return ""
+    return f"; {count(len(names), 'test')} of '{unit.node.name}' not read: {', '.join(names)}"
+
+
+def _in_dbt(hint: str | None) -> str | None:
+    """Return a hint about a query of another dialect as a file of dbt can follow it."""
+    from vde_dagster.project.reading.rendering import TRANSLATE
+
+    if hint is None or not hint.startswith(TRANSLATE):
+        return hint
+    trusted = re.search(r"dialect_trust \(([^)]*)\)", hint)
+    hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
+    if trusted:
+        hint += f'; or trust the function: dialect_trust = ["{trusted[1]}"] under [tool.vde]'
+    return hint

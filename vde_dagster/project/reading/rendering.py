@@ -136,7 +136,7 @@ def render_last_statement(expander: Expander, expanded: Expanded) -> str:
 _MOST_FORMS = 50
 """Aliases that mean each other would be written anew without end."""
 _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECASE)
-_TRANSLATE = "write it in Spark's dialect: dialect spark"
+TRANSLATE = "write it in Spark's dialect: dialect spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +211,9 @@ class _Text:
             return spark_text(tree, scope.dialect, scope.dialect_trust)
         except Unwritable as problem:
             message = f"the {self.what} cannot be written in Spark SQL: {problem}"
-            hint = _TRANSLATE
+            hint = TRANSLATE
             if problem.function is not None:
-                hint = f"{_TRANSLATE}; or trust the function: dialect_trust ({problem.function})"
+                hint = f"{TRANSLATE}; or trust the function: dialect_trust ({problem.function})"
             raise self.error(self._place_of(problem), message, hint) from problem
 
     def _place_of(self, problem: Unwritable) -> int:
@@ -244,7 +244,7 @@ class _Text:
             return replace(self, expander=Expander(self.expander.source, scope)).parse()
         except ProjectError as error:
             message = f"the {self.what} cannot be written in Spark SQL: {error.message}"
-            raise self.error(0, message, _TRANSLATE) from error
+            raise self.error(0, message, TRANSLATE) from error
 
     def parse(self) -> tuple[list[Token], exp.Expr]:
         from sqlglot import exp

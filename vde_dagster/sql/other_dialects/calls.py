@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects import Unwritable, dates, regexes, texts, values
+from vde_dagster.sql.other_dialects import Unwritable, dates, percentiles, regexes, texts, values
 
 Made = exp.Expr | None
 """What stands for a part of a query, or None where it stays as it is."""
@@ -451,6 +451,7 @@ def _seconds(value: exp.Expr) -> exp.Expr:
 
 _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.DataType,), _type),
+    ((exp.WithinGroup, exp.PercentileCont), percentiles.percentile),
     ((exp.Struct,), _struct),
     ((exp.Date,), _date),
     ((exp.Timestamp,), _timestamp),

@@ -9,14 +9,15 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
+from vde_dagster.sql.other_dialects.percentiles import interpolates
 from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql
 from vde_dagster.sql.reading import parse_plain
 
 _WRONG = {
     "ToChar": "to_char(…, format)",
-    "PercentileCont": "PERCENTILE_CONT",
-    "PercentileDisc": "PERCENTILE_DISC",
+    "PercentileCont": "this form of percentile_cont()",
+    "PercentileDisc": "percentile_disc(), which is a DOUBLE on Spark,",
     "ParseJSON": "parse_json",
     "Localtime": "LOCALTIME",
     "Localtimestamp": "LOCALTIMESTAMP",
@@ -44,7 +45,7 @@ def spark_text(
     unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
-        if what is not None:
+        if what is not None and not interpolates(node, dialect):
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")

@@ -1,0 +1,71 @@
+"""Percentiles of DuckDB and PostgreSQL, which Spark has as the function PERCENTILE.
+
+SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. Spark's
+is a DOUBLE, as PostgreSQL's is. DuckDB's has the type of its argument, except for integers, and of
+a DECIMAL its value is rounded, so that only integers and DOUBLE are accepted from there.
+
+Sources: PostgreSQL's manual 9.21, table 9.62; DuckDB 1.4 itself.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+_SAME_TYPE = ("tinyint", "smallint", "int", "bigint", "double")
+_REFUSED = "percentile_cont of duckdb is known for integers and DOUBLE only: cast what it orders by"
+
+
+def interpolates(node: exp.Expr, dialect: str) -> bool:
+    """Say whether a percentile is one that `percentile` writes in Spark SQL."""
+    if not isinstance(node, exp.PercentileCont):
+        return False
+    ordered, fraction = _ordered(node), _fraction(node)
+    is_called_so = dialect == "duckdb" or node.args.get("expression") is None
+    return (
+        dialect in ("duckdb", "postgres")
+        and is_called_so
+        and ordered is not None
+        and isinstance(fraction, exp.Literal)
+        and not fraction.is_string
+    )
+
+
+def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
+    """Write `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
+
+    NULLs are left out on each engine, so that their order says nothing.
+    """
+    inner = node.this if isinstance(node, exp.WithinGroup) else node
+    if isinstance(node.parent, exp.WithinGroup) or not isinstance(inner, exp.PercentileCont):
+        return None
+    if not interpolates(inner, dialect):
+        return None
+    ordered, fraction = _ordered(inner), _fraction(inner)
+    assert ordered is not None
+    assert fraction is not None
+    value, share = ordered.this.copy(), Decimal(fraction.name)
+    if dialect == "duckdb":
+        types = [exp.Literal.string(name) for name in _SAME_TYPE]
+        known = exp.In(this=exp.Anonymous(this="TYPEOF", expressions=[value]), expressions=types)
+        refused = exp.Anonymous(this="RAISE_ERROR", expressions=[exp.Literal.string(_REFUSED)])
+        value = exp.Anonymous(this="IF", expressions=[known, value.copy(), refused])
+    if ordered.args.get("desc"):
+        share = 1 - share
+    quantile = exp.Quantile(this=value, quantile=exp.Literal.number(str(share)))
+    return quantile
+
+
+def _ordered(node: exp.PercentileCont) -> exp.Ordered | None:
+    """Return what a percentile orders by, if it is one thing."""
+    if node.args.get("expression") is not None:
+        return exp.Ordered(this=node.this)
+    group = node.parent
+    orders = group.expression.expressions if isinstance(group, exp.WithinGroup) else []
+    return orders[0] if len(orders) == 1 else None
+
+
+def _fraction(node: exp.PercentileCont) -> exp.Expr | None:
+    fraction: exp.Expr | None = node.args.get("expression") or node.this
+    return fraction
