@@ -65,7 +65,6 @@ from vde_dagster.planning.plan.restatement import (
     restate_published,
 )
 from vde_dagster.planning.plan.restatement import restate as restated
-from vde_dagster.planning.snapshots.identity import keep_published
 from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
@@ -343,7 +342,7 @@ class Plans:
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
             state = gather(snapshots)
-        snapshots = keep_published(snapshots, (state.target, state.production), state.snapshots)
+        snapshots = state.keep_published(snapshots)
         kept = state.target.kept if state.target is not None else {}
 
         def with_settings(plan: Plan) -> Plan:

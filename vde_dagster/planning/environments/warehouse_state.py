@@ -100,6 +100,21 @@ class WarehouseState:
             guarded=frozenset(e.table_id for e in lost(self.production).values() if e.table_id),
         )
 
+    def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
+        """Replace definitions of a target by published ones that mean the same.
+
+        The environment's own entry comes before production's.
+        """
+        kept = dict(snapshots)
+        for name, snapshot in snapshots.items():
+            for environment in (self.target, self.production):
+                entry = environment.entries.get(name) if environment is not None else None
+                published = self.snapshots.get(entry.snapshot_id) if entry is not None else None
+                if published is not None and published.means(snapshot):
+                    kept[name] = published
+                    break
+        return kept
+
     def resolver(self, environment: Environment) -> Resolver:
         """Return the resolution of names in an environment of which everything was read."""
         from vde_dagster.planning.environments.resolver import Resolver

@@ -6,19 +6,13 @@ comment have two ids and one `meaning`; a plan keeps the published one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from vde_dagster.base.hashing import content_digest, digest
-from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.serialise import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.environments.environment import Environment
 
 WHOLE_SINCE = 15
 """The first canonicaliser whose ids are hashes of all bytes."""
@@ -59,28 +53,6 @@ def from_content(key: str, data: bytes) -> Snapshot | None:
     number = snapshot.canonicaliser.partition("/")[0]
     is_earlier = number.isdecimal() and int(number) < WHOLE_SINCE
     return snapshot if is_earlier and snapshot.id == key == _earlier_id(snapshot) else None
-
-
-def keep_published(
-    snapshots: Mapping[ModelName, Snapshot],
-    environments: tuple[Environment | None, ...],
-    known: Mapping[str, Snapshot],
-) -> dict[ModelName, Snapshot]:
-    """Exchange definitions of a target for those that are published and mean the same.
-
-    Args:
-        environments: The first of them that shows the meaning decides.
-        known: Stored snapshots by id.
-    """
-    kept = dict(snapshots)
-    for name, snapshot in snapshots.items():
-        for environment in environments:
-            entry = environment.entries.get(name) if environment is not None else None
-            shown = known.get(entry.snapshot_id) if entry is not None else None
-            if shown is not None and shown.means(snapshot):
-                kept[name] = shown
-                break
-    return kept
 
 
 def _earlier_id(snapshot: Snapshot) -> str:
