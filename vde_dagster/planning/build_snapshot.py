@@ -140,6 +140,7 @@ def _meaning(
         return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.checks.other_dialects import Origin
     from vde_dagster.semantics.session import read_session
 
     schema = column_types(parents)
@@ -153,6 +154,7 @@ def _meaning(
             tree=tree,
             of=str(model.name),
             session=read_session(model.session, model.pre_statements),
+            origin=Origin(model.dialect, frozenset(model.dialect_trust)),
         )
     except SemanticError as error:
         raise ProjectError.of(_located(one, model) for one in error.mistakes) from error

@@ -150,6 +150,7 @@ class Model:
         reads_itself: Whether the query or code reads what earlier fills of the model wrote.
         table: Catalog, schema and name of an external model's table where it lies in another
             catalog than the project's; else empty.
+        dialect: SQLGlot dialect that the query was written in.
         dialect_trust: Functions of the query's dialect that are taken to mean the same on Spark.
         skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
             has changed; None where what the model is made of decides.
@@ -193,6 +194,7 @@ class Model:
     relative_start: str | None = None
     relative_end: str | None = None
     skip_unchanged: bool | None = None
+    dialect: str = "spark"
     dialect_trust: tuple[str, ...] = ()
     reads_itself: bool = False
     signals: tuple[Signal, ...] = ()

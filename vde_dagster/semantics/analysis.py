@@ -15,6 +15,7 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.checks import find, is_written
+from vde_dagster.semantics.checks.other_dialects import Origin
 from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
@@ -26,6 +27,7 @@ from vde_dagster.sql.trees import dismantle
 
 _LOG = logging.getLogger(__name__)
 
+SPARK = Origin()
 Schema = Mapping[str, Mapping[str, str]]
 Parents = Mapping[str, SemanticVersion]
 
@@ -59,6 +61,7 @@ def analyze(
     tree: exp.Expr | None = None,
     of: str = "a query",
     session: Session = UNKNOWN,
+    origin: Origin = SPARK,
 ) -> Analysis:
     """Read a query once, for its version, lineage and types.
 
@@ -70,6 +73,7 @@ def analyze(
         tree: What `sql.reading` made of the text, if it is at hand; it is used up.
         of: Whose query it is, for the log.
         session: The session that it runs in.
+        origin: The dialect that it was written in.
 
     Raises:
         SemanticError: A syntax error, or columns that are ambiguous or do not exist; the first
@@ -82,7 +86,7 @@ def analyze(
     reading.doubt = tree.meta.get(DOUBT)
     reading.terms.has_zoned_timestamps = session.has_zoned_timestamps
     try:
-        found = _read(query, tree, reading, schema, parents or {}, of)
+        found = _read(query, tree, reading, schema, parents or {}, of, origin)
         if session.unlike is not None:
             read = _every_table(tree, schema, parents or {})
             found = _in_other_session(query, found, read, session.unlike)
@@ -104,6 +108,7 @@ def analyze(
         functions=functions,
         of=of,
         session=session,
+        origin=origin,
     )
 
 
@@ -118,7 +123,13 @@ def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str)
 
 
 def _read(
-    query: str, tree: exp.Expr, reading: Binder, schema: Schema, parents: Parents, of: str
+    query: str,
+    tree: exp.Expr,
+    reading: Binder,
+    schema: Schema,
+    parents: Parents,
+    of: str,
+    origin: Origin,
 ) -> Analysis:
     names: list[str] | None = None
     try:
@@ -138,7 +149,7 @@ def _read(
     if reading.mistakes:
         return found
     try:
-        findings = find(tree, reading, names)
+        findings = find(tree, reading, names, origin)
     except RecursionError:
         findings = ()
     return replace(found, findings=findings, complete=names is not None)

@@ -16,6 +16,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import canonical_type
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
+from vde_dagster.sql.other_dialects.verified import signature, verified_functions
 from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.project.conftest import WriteProject
 from vde_dagster_tests.yaml_files import read_yaml
@@ -25,9 +26,16 @@ CASES: dict[str, list[dict[str, Any]]] = read_yaml(
 )
 
 
+DOCUMENTED: list[dict[str, Any]] = read_yaml(
+    Path(__file__).parent.parent / "fixtures" / "documented_dialects.yaml"
+)["documented"]
+
+
 def written(case: dict[str, Any]) -> str:
     query = f"SELECT {case['written']} AS v FROM x.t"
-    return spark_text(parse_one(query, dialect=case["dialect"]), case["dialect"])
+    listed = verified_functions(case["dialect"]) and not case.get("trusted")
+    trusted: frozenset[str] = frozenset(() if listed else ("*",))
+    return spark_text(parse_one(query, dialect=case["dialect"]), case["dialect"], trusted)
 
 
 @each_of("case", CASES["written"])
@@ -67,6 +75,54 @@ def test_function_that_no_grid_verified_is_refused_unless_it_is_trusted(
 
     assert name.upper() in spark_text(tree(), dialect, frozenset({name})).upper()
     assert spark_text(tree(), dialect, frozenset({"*"}))
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "redshift", "tsql"])
+def test_functions_of_a_dialect_without_an_engine_are_those_of_its_documentation(
+    dialect: str,
+) -> None:
+    cases = [case for case in DOCUMENTED if case["dialect"] == dialect]
+    trees = [parse_one(f"SELECT {case['written']}", dialect=dialect) for case in cases]
+    keys = {key for tree in trees for node in tree.walk() if (key := signature(node))}
+
+    assert keys == verified_functions(dialect)
+    assert all(case["source"].split()[0] in _PAGES[dialect] for case in cases)
+
+
+_PAGES = {
+    "snowflake": ("snowpark", "snowflake"),
+    "redshift": ("redshift",),
+    "tsql": ("tsql",),
+}
+
+
+@pytest.mark.parametrize(
+    "dialect", ["mysql", "clickhouse", "hive", "presto", "sqlite", "oracle", "teradata", "doris"]
+)
+def test_no_function_of_a_dialect_without_a_list_is_known(dialect: str) -> None:
+    with pytest.raises(Unwritable, match=f"of {dialect} is not known to mean the same on Spark"):
+        spark_text(parse_one("SELECT UPPER(a) FROM x.t", dialect=dialect), dialect)
+
+    tree = parse_one("SELECT UPPER(a) FROM x.t", dialect=dialect)
+    assert spark_text(tree, dialect, frozenset({"upper"})) == "SELECT UPPER(a) FROM x.t"
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "spark2"])
+def test_functions_of_databricks_are_those_of_spark(dialect: str) -> None:
+    tree = parse_one("SELECT SOUNDEX(a), DATE_ADD(b, 1) FROM x.t", dialect=dialect)
+
+    assert spark_text(tree, dialect) == "SELECT SOUNDEX(a), DATE_ADD(b, 1) FROM x.t"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "same", "unknown"),
+    [("athena", "trino", "FLATTEN(a)"), ("fabric", "tsql", "SOUNDEX(a)")],
+)
+def test_dialects_of_one_family_share_a_list(dialect: str, same: str, unknown: str) -> None:
+    for other in (dialect, same):
+        assert spark_text(parse_one("SELECT UPPER(a) FROM x.t", dialect=other), other)
+        with pytest.raises(Unwritable, match="is not known to mean the same"):
+            spark_text(parse_one(f"SELECT {unknown} FROM x.t", dialect=other), other)
 
 
 def test_refusal_has_its_place_and_the_model_or_the_settings_can_trust(

@@ -11,7 +11,7 @@ from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.spark import SparkEngine
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster.sql.spark_forms import spark_forms
-from vde_dagster_tests.project.test_other_dialects import CASES, written
+from vde_dagster_tests.project.test_other_dialects import CASES, DOCUMENTED, written
 from vde_dagster_tests.spark.random_pairs import quick_session
 from vde_dagster_tests.yaml_files import read_yaml
 
@@ -45,7 +45,7 @@ def test_forms_that_are_written_anew_give_the_meant_rows(spark_engine: SparkEngi
 def test_expressions_of_other_dialects_have_the_values_that_they_have_there(
     spark_engine: SparkEngine,
 ) -> None:
-    cases = CASES["written"]
+    cases = CASES["written"] + DOCUMENTED
     queries = [written(case).replace("x.t", "one") for case in cases]
     columns = ", ".join(f"(SELECT CAST(v AS STRING) FROM ({query}))" for query in queries)
 

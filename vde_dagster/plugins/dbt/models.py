@@ -160,6 +160,8 @@ def _model(
         column_descriptions={c.name: c.description for c in columns if c.description},
         asset=asset_of(node, meta),
         tool="dbt",
+        dialect="spark" if is_source or is_python else dialect,
+        dialect_trust=tuple(sorted(name.lower() for name in settings.dialect_trust)),
     )
     if is_source:
         audits = tuple(freshness_of(node, dialect))

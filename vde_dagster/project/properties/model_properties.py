@@ -294,6 +294,7 @@ def canonical_type(
         return text.upper()
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.sql.other_dialects import Unwritable
     from vde_dagster.sql.other_dialects.calls import with_spark_calls
     from vde_dagster.sql.reading import parse_type
 
@@ -308,7 +309,10 @@ def canonical_type(
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
-    return with_spark_calls(type_, dialect).sql(dialect="spark")
+    try:
+        return with_spark_calls(type_, dialect).sql(dialect="spark")
+    except Unwritable as problem:
+        raise error(f"the type '{text}' cannot be written in Spark SQL: {problem}", None) from None
 
 
 def _is_type(found: exp.Expr) -> bool:

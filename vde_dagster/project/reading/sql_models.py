@@ -98,6 +98,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
     fields = dict(properties.fields)
+    if properties.dialect != "spark":
+        fields["dialect_trust"] = tuple(sorted(trusted))
     reads: dict[ModelName, SourceLocation] = {}
     if properties.kind.has_query:
         parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
@@ -138,6 +140,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
         pre_statements=before,
         post_statements=after,
         on_virtual_update=later,
+        dialect=properties.dialect,
         **fields,
     )
     model = completed(model, source.path, context.settings, context.materializations)

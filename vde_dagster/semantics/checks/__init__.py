@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
+from vde_dagster.semantics.checks.other_dialects import Origin, other_dialect_findings
 from vde_dagster.semantics.checks.queries import finding_of, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, offset_of
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from vde_dagster.semantics.binding.binder import Binder
 
 
-def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple[Finding, ...]:
+def find(
+    tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
+) -> tuple[Finding, ...]:
     """The mistakes in a bound query, whose columns have their types where they are known.
 
     Args:
         outputs: The names of its output columns, or None where they are not known.
+        origin: The dialect that it was written in.
     """
     found: dict[Finding, None] = {}
     for noted in binder.noted:
@@ -38,6 +42,7 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(parts)))
     found.update(dict.fromkeys(interval_filter_findings(parts)))
+    found.update(dict.fromkeys(other_dialect_findings(parts, origin)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 

@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects import Unwritable, dates, percentiles, regexes, texts, values
+from vde_dagster.sql.other_dialects import (
+    Unwritable,
+    dates,
+    numbers,
+    percentiles,
+    regexes,
+    texts,
+    values,
+)
 
 Made = exp.Expr | None
 """What stands for a part of a query, or None where it stays as it is."""
@@ -40,24 +48,6 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
         else:
             node.replace(made)
     return tree
-
-
-_LONG = frozenset({"bigquery", "snowflake"})
-"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
-
-
-def _type(node: exp.DataType, dialect: str) -> None:
-    """Give Snowflake's names of integers the 38 digits that they have there.
-
-    Only of TRY_CAST, which would be NULL without a word; a CAST of what is too large fails.
-    """
-    if dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
-        if node.this in exp.DataType.INTEGER_TYPES:
-            digits = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (38, 0)]
-            node.set("this", exp.DType.DECIMAL)
-            node.set("expressions", digits)
-    elif dialect in _LONG and node.this in (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT):
-        node.set("this", exp.DType.BIGINT)
 
 
 def _struct(node: exp.Struct, dialect: str) -> None:
@@ -201,7 +191,7 @@ def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect:
     if not (counts or node.args.get("date_part_boundary")):
         return None
     asked = node.args.get("unit")
-    shown = "DAY" if asked is None else asked.name.upper()
+    shown = "DAY" if asked is None else dates.full_unit(asked.name.upper(), dialect)
     sunday = shown == "WEEK" and dialect in _SUNDAY_WEEKS
     if isinstance(asked, exp.WeekStart):
         sunday = shown == "SUNDAY"
@@ -278,83 +268,6 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
 
 
-_ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
-"""Dialects in which a CAST to an integer rounds; Spark's cuts off."""
-_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
-"""Those of them that round halves of floats to the even neighbour, others away from zero."""
-_FLOATS = frozenset({"duckdb", "bigquery"})
-"""Those of them in which divisions and averages are floats, in others decimals."""
-_FLOAT, _DECIMAL = "float", "decimal"
-
-
-def _rounded(node: exp.Cast, dialect: str) -> Made:
-    """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
-    if dialect not in _ROUNDING or node.to.this not in exp.DataType.INTEGER_TYPES:
-        return None
-    fraction = _fraction(node.this, dialect)
-    if fraction is None:
-        return None
-    even = fraction == _FLOAT and dialect in _TO_EVEN
-    made = node.copy()
-    made.set("this", _call("BROUND" if even else "ROUND", made.this.copy()))
-    return made
-
-
-def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
-    node = node.unnest()
-    if isinstance(node, exp.Literal):
-        if node.is_string or node.is_int:
-            return None
-        return _FLOAT if dialect == "bigquery" or "e" in node.name.lower() else _DECIMAL
-    if isinstance(node, exp.Cast):
-        if node.to.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
-            return _FLOAT
-        return _DECIMAL if node.to.this == exp.DType.DECIMAL else None
-    if isinstance(node, exp.Avg) or (isinstance(node, exp.Div) and not node.args.get("typed")):
-        return _FLOAT if dialect in _FLOATS else _DECIMAL
-    within: list[exp.Expr] = []
-    if isinstance(node, exp.Neg | exp.Abs | exp.Sum | exp.Min | exp.Max):
-        within = [node.this]
-    elif isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
-        within = [node.this, node.expression]
-    elif isinstance(node, exp.Coalesce):
-        within = [node.this, *node.expressions]
-    found = [_fraction(one, dialect) for one in within]
-    return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
-
-
-def _float_division(node: exp.Div, dialect: str) -> Made:
-    """Divide decimals as floats, as DuckDB does."""
-    sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
-    if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
-        return None
-    made = node.copy()
-    made.set("this", _cast(node.this.copy(), "DOUBLE"))
-    return made
-
-
-def _whole_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
-    if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
-        return None
-    return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
-
-
-def _is_whole(node: exp.Expr) -> bool:
-    """Say whether an expression is an integer, as far as it alone tells."""
-    node = node.unnest()
-    if isinstance(node, exp.Literal):
-        return node.is_int
-    if isinstance(node, exp.Cast):
-        return node.to.this in exp.DataType.INTEGER_TYPES
-    if isinstance(node, exp.Neg):
-        return _is_whole(node.this)
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
-        return _is_whole(node.this) and _is_whole(node.expression)
-    return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
-
-
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
     """Find the Sunday of a week: the day before the Monday of what is a day later."""
     unit = node.args.get("unit")
@@ -365,11 +278,12 @@ def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
         raise Unwritable(f"weeks that begin on {told.capitalize()}")
     if told != "SUNDAY" and not (dialect in _SUNDAY_WEEKS and unit.name.upper() == "WEEK"):
         return None
-    if not isinstance(node, exp.DateTrunc):
+    if not isinstance(node, exp.DateTrunc) and (dialect != "bigquery" or node.args.get("zone")):
         raise Unwritable("weeks that begin on Sunday")
     later = _call("DATE_ADD", node.this.copy(), exp.Literal.number(1))
     monday = _call("TRUNC", later, exp.Literal.string("WEEK"))
-    return _call("DATE_ADD", monday, exp.Literal.number(-1))
+    sunday = _call("DATE_ADD", monday, exp.Literal.number(-1))
+    return sunday if isinstance(node, exp.DateTrunc) else _cast(sunday, "TIMESTAMP")
 
 
 _FROM_ZERO = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
@@ -432,7 +346,7 @@ def _monday_one(value: exp.Expr) -> exp.Expr:
 
 def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
     """Keep the fractions of DuckDB's epoch()."""
-    return _seconds(node.this) if dialect == "duckdb" else None
+    return _seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
 
 
 def _seconds(value: exp.Expr) -> exp.Expr:
@@ -445,12 +359,12 @@ def _seconds(value: exp.Expr) -> exp.Expr:
     if len(counted) > 1:
         counted = [exp.paren(exp.Sub(this=counted[0], expression=counted[1]))]
     return exp.paren(
-        exp.Div(this=counted[0], expression=exp.Literal.number(1_000_000), typed=False, safe=True)
+        exp.Div(this=counted[0], expression=exp.Literal.number("1e6"), typed=False, safe=True)
     )
 
 
 _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
-    ((exp.DataType,), _type),
+    ((exp.DataType,), numbers.number_type),
     ((exp.WithinGroup, exp.PercentileCont), percentiles.percentile),
     ((exp.Struct,), _struct),
     ((exp.Date,), _date),
@@ -459,6 +373,11 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.AtTimeZone,), _in_zone),
     ((exp.Sub,), dates.days_between),
     ((exp.DateAdd, exp.DateSub), dates.added_interval),
+    ((exp.DateAdd, exp.TsOrDsAdd, exp.TimestampAdd), dates.added_units),
+    ((exp.Week,), dates.week_of_year),
+    ((exp.CurrentDatetime,), dates.local_now),
+    ((exp.Cast,), dates.rounded_time),
+    ((exp.Add,), texts.joined_by_plus),
     ((exp.Add, exp.Sub), _moved),
     ((exp.Is,), _negated),
     ((exp.DatetimeDiff, exp.DateDiff, exp.TsOrDsDiff), _boundaries),
@@ -468,12 +387,16 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Dayname, exp.Monthname), _whole_name),
     ((exp.TimeToStr,), _format_second),
     ((exp.TimeToStr,), dates.shown_time),
-    ((exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix), dates.read_time),
+    (
+        (exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix, exp.ParseDatetime),
+        dates.read_time,
+    ),
+    ((exp.BitwiseRightShift,), numbers.shifted),
     ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _in_brackets),
     ((exp.Cast,), values.json_type),
-    ((exp.Cast,), _rounded),
-    ((exp.Div,), _float_division),
-    ((exp.Div,), _whole_division),
+    ((exp.Cast,), numbers.rounded),
+    ((exp.Div,), numbers.float_division),
+    ((exp.Div,), numbers.whole_division),
     ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _week_of_sunday),
     ((exp.DayOfWeekIso,), lambda node, dialect: _monday_one(node.this)),
     (
@@ -489,12 +412,19 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.RegexpFullMatch,), regexes.full_match),
     ((exp.Substring,), texts.substring),
     ((exp.Left, exp.Right), texts.left_or_right),
+    ((exp.SplitPart,), texts.parted),
+    ((exp.Split,), texts.split_text),
+    ((exp.StrPosition,), texts.position),
     ((exp.Initcap,), texts.capitalized),
     ((exp.Format,), texts.formatted),
     ((exp.Trunc,), values.truncated),
     ((exp.IsNan,), values.not_a_number),
     ((exp.ArgMax, exp.ArgMin), values.by_greatest),
+    ((exp.IgnoreNulls,), values.present_values),
     ((exp.ArrayAgg,), values.collected),
+    ((exp.Array,), values.array_of_rows),
+    ((exp.Unnest,), values.numbered_rows),
+    ((exp.SHA2Digest, exp.SHA1Digest), values.digest),
     ((exp.CountIf,), values.counted),
     ((exp.Log,), values.logarithm),
     ((exp.TimeToUnix,), _epoch),
@@ -502,6 +432,9 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.ArrayDistinct,), values.distinct),
     ((exp.ArrayConcat,), values.joined_lists),
     ((exp.Length,), values.length_of_list),
+    ((exp.Length,), texts.length_without_blanks),
+    ((exp.Coalesce,), texts.replaced_null),
+    ((exp.Concat,), texts.joined_texts),
     ((exp.Stuff,), values.inserted),
     ((exp.Window,), values.filtered_window),
     ((exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract), values.json_value),

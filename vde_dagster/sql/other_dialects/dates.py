@@ -11,6 +11,7 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.texts import literal_int
 
 Made = exp.Expr | None
 
@@ -40,6 +41,12 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
         Unwritable: Spark has no such unit, or the unit is computed.
     """
     asked = node.args.get("unit")
+    zone = node.args.get("zone")
+    if zone is not None:
+        return _cut_in_zone(node, zone, dialect)
+    if isinstance(node, exp.DatetimeTrunc):
+        plain_cut = exp.TimestampTrunc(this=node.this.copy(), unit=asked)
+        return cut(plain_cut, dialect) or plain_cut
     if asked is None or isinstance(asked, exp.WeekStart):
         return None
     if not (asked.is_string or isinstance(asked, exp.Var)):
@@ -63,6 +70,22 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
     made = node.copy()
     made.set("unit", exp.Literal.string(unit) if asked.is_string else exp.var(unit))
     return made
+
+
+def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
+    """Cut the local time of a zone, and return the instant of what is left.
+
+    Raises:
+        Unwritable: The unit is one that a change of the clocks may cut in two.
+    """
+    unit = node.args["unit"].name.upper()
+    if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
+        raise Unwritable(f"a time of a zone cut to {unit}")
+    instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+    local = _call("FROM_UTC_TIMESTAMP", instant, zone)
+    plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
+    made = exp.cast(cut(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
+    return _call("TO_UTC_TIMESTAMP", made, zone)
 
 
 _PARTS = frozenset(
@@ -137,6 +160,63 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
     return exp.cast(made, "TIMESTAMP", dialect="spark")
 
 
+_ADDED = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+_ADDING = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})
+_SQL_SERVER_UNITS = _pairs(
+    "YY=YEAR YYYY=YEAR QQ=QUARTER Q=QUARTER MM=MONTH M=MONTH DAYOFYEAR=DAY DY=DAY Y=DAY DD=DAY "
+    "D=DAY WK=WEEK WW=WEEK WEEKDAY=DAY DW=DAY W=DAY HH=HOUR MI=MINUTE N=MINUTE SS=SECOND S=SECOND"
+)
+
+
+def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
+    """Write `DATEADD(hour, n, x)` as a sum, which keeps the type of what is moved.
+
+    SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. Redshift returns a
+    timestamp.
+
+    Raises:
+        Unwritable: Spark cannot add the unit.
+    """
+    unit = node.args.get("unit")
+    if dialect not in _ADDING or unit is None:
+        return None
+    name = unit.name.upper()
+    name = full_unit(name, dialect)
+    if name not in _ADDED:
+        raise Unwritable(f"DATEADD of {name}")
+    length = _interval(node.expression, name)
+    moved: exp.Expr = exp.paren(node.this.copy())
+    if dialect == "redshift" or node.this.is_string:
+        moved = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+    return exp.paren(exp.Add(this=moved, expression=length))
+
+
+def _interval(number: exp.Expr, unit: str) -> exp.Interval:
+    """Return an interval; Spark has none of quarters."""
+    known = literal_int(number)
+    times = 3 if unit == "QUARTER" else 1
+    value: exp.Expr = exp.Literal.string(str((known or 0) * times))
+    if known is None:
+        value = number.copy()
+        if times > 1:
+            value = exp.Mul(this=exp.paren(value), expression=exp.Literal.number(times))
+    return exp.Interval(this=value, unit=exp.var("MONTH" if times > 1 else unit))
+
+
+def full_unit(name: str, dialect: str) -> str:
+    """Return a unit without SQL Server's abbreviation."""
+    return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
+
+
+def week_of_year(node: exp.Week, dialect: str) -> Made:
+    """Write Snowflake's WEEK, which is the week of ISO 8601 unless a session sets another."""
+    if dialect != "snowflake" or node.args.get("mode") is not None:
+        return None
+    return exp.WeekOfYear(this=node.this.copy())
+
+
 _SHOWN = _pairs(
     "%Y=yyyy %m=MM %d=dd %H=HH %M=mm %S=ss %f=SSSSSS %y=yy %b=MMM %B=MMMM %a=EEE "
     "%A=EEEE %j=DDD %p=a %I=hh %-d=d %-m=M %-H=H %-I=h %-M=m %-S=s %-j=D %%=% "
@@ -160,6 +240,8 @@ def _letters(form: str, dialect: str) -> str:
         if found is not None:
             if found[0] not in _SHOWN or (found[0] == "%e" and dialect != "mysql"):
                 raise Unwritable(f"'{found[0]}' in a time format")
+            if found[0] == "%-d" and dialect == "bigquery":  # SQLGlot's reading of `%e`.
+                raise Unwritable("'%e' in a time format")
             made.append(_SHOWN[found[0]])
             at = found.end()
             continue
@@ -186,11 +268,22 @@ def shown_time(node: exp.TimeToStr, dialect: str) -> Made:
     text = form.name
     letters = _letters(text, dialect)
     rest = _DIRECTIVE.sub("", text)
-    if "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest):
+    zone = node.args.get("zone")
+    plain = "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest)
+    if plain and zone is None and dialect not in _MILLIS:
         return None
     if re.search(r"[#\[\]{}]", rest):
         raise Unwritable(f"the time format '{text}'")
-    return _call("DATE_FORMAT", node.this, exp.Literal.string(letters))
+    value = node.this
+    if zone is not None:
+        value = _call("FROM_UTC_TIMESTAMP", value, zone)
+    if dialect in _MILLIS:
+        value = _later(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
+    return _call("DATE_FORMAT", value, exp.Literal.string(letters))
+
+
+_MILLIS = frozenset({"trino", "athena"})
+"""Dialects whose DATE_FORMAT rounds times to milliseconds first."""
 
 
 def read_time(node: exp.Expr, dialect: str) -> Made:
@@ -198,7 +291,58 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
-    _letters(form.name, dialect)
+    if node.args.get("zone") is not None:
+        raise Unwritable("a time that is read in a zone")
+    letters = _letters(form.name, dialect)
+    if isinstance(node, exp.ParseDatetime):
+        return _call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
     if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
         raise Unwritable(f"plain letters in the time format '{form.name}'")
     return None
+
+
+def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
+    """Write BigQuery's CURRENT_DATETIME as the time of the session, which is in UTC."""
+    now = exp.CurrentTimestamp()
+    return now if node.this is None else _call("FROM_UTC_TIMESTAMP", now, node.this)
+
+
+def rounded_time(node: exp.Cast, dialect: str) -> Made:
+    """Round a time to the digits of its type.
+
+    Raises:
+        Unwritable: The type has digits of a second that Spark cannot round to.
+    """
+    if node.to.this == exp.DType.SMALLDATETIME:
+        raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
+    if node.to.this not in _TIMES or node.meta.get("rounded"):
+        return None
+    given = node.to.expressions
+    if not given and dialect not in _MILLIS:
+        return None
+    digits = given[0].name if given else "3"
+    value = node.this.unnest()
+    if int(digits) >= 6:
+        return None
+    if value.is_string:
+        fraction = _FRACTION.search(value.name)
+        if fraction is None or len(fraction[1]) <= int(digits):
+            return None
+    if digits not in _ROUNDED or dialect not in _ROUNDING_TIMES:
+        raise Unwritable(f"times of {digits} digits of a second")
+    unit, half = _ROUNDED[digits]
+    made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
+    made.meta["rounded"] = True
+    return _call("DATE_TRUNC", exp.Literal.string(unit), _later(made, half))
+
+
+def _later(time: exp.Expr, microseconds: int) -> exp.Expr:
+    number = exp.Literal.string(str(microseconds))
+    return exp.Add(this=time, expression=exp.Interval(this=number, unit=exp.var("MICROSECOND")))
+
+
+_TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME2)
+_ROUNDED = {"0": ("SECOND", 500_000), "3": ("MILLISECOND", 500)}
+_ROUNDING_TIMES = frozenset({"postgres", "trino", "athena", "tsql", "fabric"})
+"""Dialects in which a cast to a time with fewer digits rounds."""
+_FRACTION = re.compile(r"\.(\d+)")

@@ -24,6 +24,7 @@ _BACKSLASHES = frozenset({"duckdb", "postgres", "bigquery", "snowflake"})
 """Dialects whose replacements refer to groups as `\\1`; in Java's they are `$1`."""
 _FULL = frozenset({"duckdb"})
 """Dialects whose operator `~` matches the whole text, as `regexp_full_match` does."""
+_NULL_WITHOUT_A_MATCH = frozenset({"trino", "athena"})
 _ITEM = re.compile(
     r"\\[0-9]+|\\[pP](?:\{\^?\w+\}|\w)|\\x\{[0-9a-fA-F]+\}|\\.|\[\^?\]?|\(\?<?[=!]|\(\?[:<P]?"
     r"|[+*?}][?+]|[.$|]|[^\\]",
@@ -250,7 +251,8 @@ def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> M
     if dialect in _RE2 | _POSIX:
         form = _pattern(node.expression, dialect, matched=True)
         made.set("expression", exp.Literal.string(form))
-    if isinstance(node, exp.RegexpExtract) and node.args.get("null_if_no_match"):
+    null = node.args.get("null_if_no_match") or dialect in _NULL_WITHOUT_A_MATCH
+    if isinstance(node, exp.RegexpExtract) and null:
         if node.args.get("parameters") is not None:
             raise Unwritable("REGEXP_EXTRACT with flags")
         for name in ("position", "occurrence"):

@@ -97,6 +97,10 @@ def substring(node: exp.Substring, dialect: str) -> Made:
         return None if least is not None and least >= 1 else _cut_before(node.this, start, length)
     if dialect == "duckdb" and length is not None:
         return _duckdb_substring(node.this, start, length)
+    if dialect == "snowflake" and (least is None or least < 1):
+        raise Unwritable("SUBSTRING from a place that may be before the text")
+    if dialect == "bigquery" and length is not None and (least is None or least < 0):
+        return _from_the_first(node.this, start, length)
     if dialect in _TRINO:
         return None if least is not None and least >= 1 else _trino(node.this, start, length)
     return None
@@ -140,6 +144,13 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
     return _when(zero, shorter, _call("SUBSTRING", text, start, length))
 
 
+def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
+    """Begin at the first character where a start from the end is before it, as BigQuery does."""
+    before = exp.LT(this=_grouped(start), expression=exp.Neg(this=_call("LENGTH", text)))
+    whole = _call("SUBSTRING", text, exp.Literal.number(1), length)
+    return _when(before, whole, _call("SUBSTRING", text, start, length))
+
+
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
     """Return no text for a start at 0, or before the text's first character."""
     outside = exp.or_(
@@ -175,6 +186,91 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     if literal_int(length) is not None:
         return shorter
     return _when(_less(length, 0), shorter, plain)
+
+
+def parted(node: exp.SplitPart, dialect: str) -> Made:
+    """Return NULL for a part that a text does not have, as Trino does."""
+    if dialect not in _TRINO:
+        return None
+    given = (node.this, node.args["delimiter"], node.args["part_index"])
+    parts = exp.Split(this=node.this.copy(), expression=node.args["delimiter"].copy())
+    number = exp.LTE(
+        this=_grouped(given[2]), expression=exp.Anonymous(this="SIZE", expressions=[parts])
+    )
+    return exp.Case(ifs=[exp.If(this=number, true=_call("SPLIT_PART", *given))])
+
+
+def split_text(node: exp.Split, dialect: str) -> Made:
+    """Refuse a separator that may be empty: other engines split by characters then.
+
+    Raises:
+        Unwritable: The separator is empty, or computed.
+    """
+    by = node.expression
+    if by is None or (by.is_string and by.name):
+        return None
+    raise Unwritable("SPLIT by a text that is empty or computed")
+
+
+def length_without_blanks(node: exp.Length, dialect: str) -> Made:
+    """Leave out the blanks at the end of a text, as SQL Server's LEN does."""
+    if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
+        return None
+    return exp.Length(this=_call("RTRIM", node.this))
+
+
+def joined_texts(node: exp.Concat, dialect: str) -> Made:
+    """Return NULL where a text is NULL, as Redshift's CONCAT does."""
+    if dialect != "redshift":
+        return None
+    return _call("CONCAT", *node.expressions)
+
+
+_JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})
+
+
+def joined_by_plus(node: exp.Add, dialect: str) -> Made:
+    """Write `a + ' ' + b` as `a || ' ' || b`, where one side is certainly a text."""
+    if dialect not in _JOINED_BY_PLUS:
+        return None
+    sides = (node.this.unnest(), node.expression.unnest())
+    if not any(_is_no_number(one) for one in sides):
+        return None
+    return exp.DPipe(this=node.this.copy(), expression=node.expression.copy(), safe=True)
+
+
+def _is_no_number(node: exp.Expr) -> bool:
+    """Return whether a value is a text that no engine reads as a number."""
+    if node.is_string:
+        return not re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", node.name)
+    return isinstance(node, exp.DPipe | exp.Upper | exp.Lower)
+
+
+def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
+    """Refuse SQL Server's ISNULL of a value that may be cut to the type of the first.
+
+    Raises:
+        Unwritable: The value is neither a whole number, nor empty, nor a date.
+    """
+    if not node.args.get("is_null") or dialect not in ("tsql", "fabric"):
+        return None
+    value = node.expressions[0].unnest()
+    if literal_int(value) is None and not (value.is_string and not value.name):
+        raise Unwritable("ISNULL of a value that may be cut to the type of the first one")
+    return None
+
+
+def position(node: exp.StrPosition, dialect: str) -> Made:
+    """Refuse a search that may begin at the end of a text.
+
+    Raises:
+        Unwritable: The search begins at a place that is negative or computed.
+    """
+    begin = node.args.get("position")
+    least = None if begin is None else literal_int(begin)
+    if begin is not None and (least is None or least < 1):
+        raise Unwritable("a search in a text from its end, or from a computed place")
+    return None
 
 
 _DELIMITERS = {

@@ -56,13 +56,19 @@ def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
     return made
 
 
+_ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
+"""Dialects whose ARRAY_AGG keeps NULL among its values."""
+
+
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     """Keep NULL among the values, and return NULL for no rows, as DuckDB and PostgreSQL do.
 
     Raises:
         Unwritable: The values have an order, are distinct, or are those of a window or filter.
     """
-    if dialect not in ("duckdb", "postgres"):
+    if dialect not in _ALL_VALUES:
+        return None
+    if isinstance(node.parent, exp.IgnoreNulls):
         return None
     if isinstance(node.this, exp.Order | exp.Distinct | exp.Filter | exp.Limit):
         raise Unwritable("ARRAY_AGG with DISTINCT or ORDER BY")
@@ -77,6 +83,54 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
 
+def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
+    """Write BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL where no value is left.
+
+    Raises:
+        Unwritable: The values have an order, are distinct, or belong to a window.
+    """
+    inner = node.this
+    if not isinstance(inner, exp.ArrayAgg) or dialect != "bigquery":
+        return None
+    if isinstance(inner.this, exp.Order | exp.Distinct | exp.Limit) or isinstance(
+        node.parent, exp.Window | exp.Order | exp.Limit
+    ):
+        raise Unwritable("ARRAY_AGG with DISTINCT, ORDER BY or OVER")
+    values = _call("COLLECT_LIST", inner.this)
+    some = exp.GT(this=exp.Count(this=inner.this.copy()), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=values)])
+
+
+def array_of_rows(node: exp.Array, dialect: str) -> Made:
+    """Refuse `ARRAY(SELECT …)`, which Spark does not have.
+
+    Raises:
+        Unwritable: The elements of the array come from a query.
+    """
+    if any(isinstance(one, exp.Query) for one in node.expressions):
+        raise Unwritable("ARRAY(SELECT …)")
+    return None
+
+
+def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
+    """Refuse WITH ORDINALITY, whose numbers SQLGlot begins at 0.
+
+    Raises:
+        Unwritable: The rows of an array are numbered from 1.
+    """
+    if node.args.get("offset") and dialect not in ("bigquery",):
+        raise Unwritable("UNNEST WITH ORDINALITY")
+    return None
+
+
+def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
+    """Return the bytes of a hash, where Spark's function returns their digits."""
+    if isinstance(node, exp.SHA1Digest):
+        return _call("UNHEX", exp.SHA(this=node.this.copy()))
+    bits = node.args.get("length") or exp.Literal.number(256)
+    return _call("UNHEX", _call("SHA2", node.this, bits))
+
+
 def counted(node: exp.CountIf, dialect: str) -> Made:
     """Return NULL where no condition has a value, as DuckDB's count_if does."""
     if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
@@ -85,8 +139,8 @@ def counted(node: exp.CountIf, dialect: str) -> Made:
 
 
 def logarithm(node: exp.Log, dialect: str) -> Made:
-    """Write LOG of one number with the base 10 that DuckDB and PostgreSQL take."""
-    if dialect not in ("duckdb", "postgres") or node.expression is not None:
+    """Write LOG of one number with the base 10 that DuckDB, PostgreSQL and Redshift take."""
+    if dialect not in ("duckdb", "postgres", "redshift") or node.expression is not None:
         return None
     return exp.Log(this=exp.Literal.number(10), expression=node.this.copy())
 

@@ -1,0 +1,165 @@
+"""Numbers of other dialects: their types, divisions, and casts to integers.
+
+Sources: PostgreSQL's manual 8.1.2, docs.snowflake.com/en/sql-reference/data-types-numeric,
+docs.aws.amazon.com/redshift/latest/dg/r_Numeric_types201.html,
+learn.microsoft.com/sql/t-sql/data-types/decimal-and-numeric-transact-sql and
+learn.microsoft.com/sql/t-sql/data-types/float-and-real-transact-sql.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+
+Made = exp.Expr | None
+
+
+def _cast(value: exp.Expr, kind: str) -> exp.Cast:
+    return exp.cast(value, kind, dialect="spark")
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+_LONG = frozenset({"bigquery", "snowflake"})
+"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
+_DIGITS = {
+    "bigquery": (38, 9),
+    "postgres": (38, 18),  # As many digits as a value has: 18 decimals hold nearly all.
+    "redshift": (18, 0),
+    "trino": (38, 0),
+    "athena": (38, 0),
+    "tsql": (18, 0),
+    "fabric": (18, 0),
+    "mysql": (10, 0),
+}
+"""Digits and decimals of DECIMAL, by dialect, where a query does not give them."""
+
+
+def number_type(node: exp.DataType, dialect: str) -> None:
+    """Give a type of numbers the width that its name has in a dialect.
+
+    Snowflake's integers get their 38 digits only in TRY_CAST, which would be NULL; a CAST of what
+    is too large fails.
+
+    Raises:
+        Unwritable: The digits of a decimal are not known.
+    """
+    kind = node.this
+    if kind == exp.DType.BIGDECIMAL:
+        raise Unwritable("the type BIGNUMERIC", "BIGNUMERIC", "BIGDECIMAL")
+    if kind == exp.DType.MONEY and dialect in ("tsql", "fabric"):
+        _set_digits(node, 19, 4)
+    elif kind == exp.DType.DECIMAL and not node.expressions:
+        if dialect not in _DIGITS:
+            raise Unwritable("a DECIMAL without its digits", "DECIMAL", "NUMERIC", "NUMBER")
+        _set_digits(node, *_DIGITS[dialect])
+    elif kind == exp.DType.FLOAT and dialect in ("tsql", "fabric"):
+        bits = node.expressions[0].this if node.expressions else exp.Literal.number(53)
+        if int(bits.name) > 24 and not node.meta.get("real"):
+            node.set("this", exp.DType.DOUBLE)
+        node.set("expressions", None)
+    elif dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
+        if kind in exp.DataType.INTEGER_TYPES:
+            _set_digits(node, 38, 0)
+    elif dialect in _LONG and kind in (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT):
+        node.set("this", exp.DType.BIGINT)
+
+
+def _set_digits(node: exp.DataType, digits: int, decimals: int) -> None:
+    sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (digits, decimals)]
+    node.set("this", exp.DType.DECIMAL)
+    node.set("expressions", sizes)
+
+
+def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
+    """Fill a shifted number with zeros, as BigQuery does.
+
+    Raises:
+        Unwritable: The number of bits may be more than a number has.
+    """
+    if dialect != "bigquery":
+        return None
+    bits = node.expression.unnest()
+    if not (isinstance(bits, exp.Literal) and bits.is_int and int(bits.name) < 64):
+        raise Unwritable("a shift by a computed number of bits")
+    return _call("SHIFTRIGHTUNSIGNED", _cast(node.this.copy(), "BIGINT"), bits.copy())
+
+
+_ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
+"""Dialects in which a CAST to an integer rounds; Spark's cuts off."""
+_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
+"""Those of them that round halves of floats to the even neighbour, others away from zero."""
+_FLOATS = frozenset({"duckdb", "bigquery"})
+"""Those of them in which divisions and averages are floats, in others decimals."""
+_FLOAT, _DECIMAL = "float", "decimal"
+
+
+def rounded(node: exp.Cast, dialect: str) -> Made:
+    """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
+    if dialect not in _ROUNDING or node.to.this not in exp.DataType.INTEGER_TYPES:
+        return None
+    fraction = _fraction(node.this, dialect)
+    if fraction is None:
+        return None
+    even = fraction == _FLOAT and dialect in _TO_EVEN
+    made = node.copy()
+    made.set("this", _call("BROUND" if even else "ROUND", made.this.copy()))
+    return made
+
+
+def _fraction(node: exp.Expr, dialect: str) -> str | None:
+    """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        if node.is_string or node.is_int:
+            return None
+        return _FLOAT if dialect == "bigquery" or "e" in node.name.lower() else _DECIMAL
+    if isinstance(node, exp.Cast):
+        if node.to.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
+            return _FLOAT
+        return _DECIMAL if node.to.this == exp.DType.DECIMAL else None
+    if isinstance(node, exp.Avg) or (isinstance(node, exp.Div) and not node.args.get("typed")):
+        return _FLOAT if dialect in _FLOATS else _DECIMAL
+    within: list[exp.Expr] = []
+    if isinstance(node, exp.Neg | exp.Abs | exp.Sum | exp.Min | exp.Max):
+        within = [node.this]
+    elif isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
+        within = [node.this, node.expression]
+    elif isinstance(node, exp.Coalesce):
+        within = [node.this, *node.expressions]
+    found = [_fraction(one, dialect) for one in within]
+    return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
+
+
+def float_division(node: exp.Div, dialect: str) -> Made:
+    """Divide decimals as floats, as DuckDB does."""
+    sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
+    if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
+        return None
+    made = node.copy()
+    made.set("this", _cast(node.this.copy(), "DOUBLE"))
+    return made
+
+
+def whole_division(node: exp.Div, dialect: str) -> Made:
+    """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
+    if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
+        return None
+    return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    """Say whether an expression is an integer, as far as it alone tells."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return node.is_int
+    if isinstance(node, exp.Cast):
+        return node.to.this in exp.DataType.INTEGER_TYPES
+    if isinstance(node, exp.Neg):
+        return _is_whole(node.this)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
+        return _is_whole(node.this) and _is_whole(node.expression)
+    return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
