@@ -13,7 +13,7 @@ from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.types import infer, type_class
-from vde_dagster.sql.strings import string_value
+from vde_dagster.sql.grammar.strings import string_value
 from vde_dagster.sql.trees import dismantle
 
 

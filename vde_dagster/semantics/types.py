@@ -232,7 +232,7 @@ _IN_SPAN = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
 def _typed_literal(name: str, text: str) -> Type:
     if name in _LITERAL_TYPES:
         return data_type(_LITERAL_TYPES[name])
-    # `1 DAY` and `'1-2' YEAR TO MONTH`, as `spark_tokens` writes them.
+    # `1 DAY` and `'1-2' YEAR TO MONTH`, as `grammar.tokens` writes them.
     words = text.rpartition("'")[2].split() if "'" in text else text.split()[1:]
     span = [_IN_SPAN.get(word.upper(), word.upper()) for word in words]
     if name != "interval" or not any(unit in span for units in _SPANS for unit in units):

@@ -13,8 +13,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.precedence import with_brackets
-from vde_dagster.sql.spark_tokens import MARK, as_written
+from vde_dagster.sql.grammar.precedence import with_brackets
+from vde_dagster.sql.grammar.tokens import MARK, as_written
 from vde_dagster.sql.trees import untranslated
 
 DOUBT = "vde_doubt"

@@ -340,7 +340,7 @@ def test_units_that_are_not_equal(session: Any) -> None:
 
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
 INTERVAL_UNITS = {f"{unit}{plural}": unit for unit in _UNITS for plural in ("", "s")}
-"""Units of ``INTERVAL 2 HOURS``; ``spark_tokens`` has the first name for both."""
+"""Units of ``INTERVAL 2 HOURS``; ``grammar.tokens`` has the first name for both."""
 TYPES = {
     "long": "bigint",
     "dec": "decimal",

@@ -18,8 +18,8 @@ from vde_dagster.semantics.spark_functions import (
     SESSION_WITHOUT_ARGUMENTS,
     WITHOUT_PARENTHESES,
 )
+from vde_dagster.sql.grammar.strings import string_value
 from vde_dagster.sql.scanner import Token, tokens_of
-from vde_dagster.sql.strings import string_value
 
 if TYPE_CHECKING:
     from sqlglot import exp

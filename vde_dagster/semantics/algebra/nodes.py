@@ -97,7 +97,7 @@ class Terms:
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """A number or string as `sql.spark_tokens` leaves it, quotes and suffix included.
+        """A number or string as `sql.grammar.tokens` leaves it, quotes and suffix included.
 
         Integers lose leading zeros, zero its sign; adjacent pieces of a string are one string.
         """

@@ -18,8 +18,8 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.semantics.simplify.facts import Facts
+from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
-from vde_dagster.sql.spark_tokens import WITH_UNIT
 
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that make names of fields from the names of their arguments."""

@@ -96,7 +96,7 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """A sign, for which `spark_tokens` has SQLGlot read an operator that Spark has not."""
+    """A sign, for which `grammar.tokens` has SQLGlot read an operator that Spark has not."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else call(binder.terms, "positive", this)
@@ -231,7 +231,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Dot: _bind_dot,
     exp.Literal: lambda b, e, scope: b.terms.literal(e.this),
     exp.Bracket: _bind_bracket,
-    # `>>>`, for which `spark_tokens` has SQLGlot read an operator that Spark has not.
+    # `>>>`, for which `grammar.tokens` has SQLGlot read an operator that Spark has not.
     exp.Coalesce: lambda b, e, scope: call(
         b.terms, "shiftrightunsigned", *(b.bind(o, scope) for o in (e.this, *e.expressions))
     ),

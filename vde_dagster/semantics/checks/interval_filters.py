@@ -16,7 +16,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import infer
-from vde_dagster.sql.spark_tokens import MARK
+from vde_dagster.sql.grammar.tokens import MARK
 
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)

@@ -16,8 +16,8 @@ from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.algebra.nodes import plain_string
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import MOST_DIGITS, infer
+from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import name_of_call
-from vde_dagster.sql.spark_tokens import WITH_UNIT
 
 _RULE = "refused form"
 _Said = Iterator[tuple[exp.Expr, str, str]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.spark_tokens import COMPARISONS, GENERIC, type_end
+from vde_dagster.sql.grammar.tokens import COMPARISONS, GENERIC, type_end
 
 T = TokenType
 _LEVELS = {
