@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.semantics.types import is_refused
 from vde_dagster.spark import SparkEngine
@@ -88,6 +89,65 @@ def test_a_filter_limits_what_matches(spark_engine: SparkEngine) -> None:
     table.fill(rows(("a", 1, 1), ("b", 1, 9)), days(1, 2))
     table.fill(rows(("a", 2, 2), ("b", 2, 8)), days(2, 3))
     assert table.rows("k_1, n, v_9") == [("a", 1, 1), ("a", 2, 2), ("b", 2, 8)]
+
+
+def test_delete_insert_keeps_all_rows_of_a_key_and_null_equals_nothing(
+    spark_engine: SparkEngine,
+) -> None:
+    table = merging(spark_engine, strategy="delete+insert")
+    table.fill(rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 3), (None, 1, 4)), days(1, 2))
+    result = table.fill(rows(("a", 3, 5), ("a", 3, 5), (None, 1, 6)), days(2, 3))
+
+    expected = [("a", 3, 5), ("a", 3, 5), ("b", 1, 3), (None, 1, 4), (None, 1, 6)]
+    assert sorted(table.rows("k_1, n, v_9"), key=str) == sorted(expected, key=str)
+    assert table.summary(result.iceberg_snapshot_id)["vde.interval"] == str(days(2, 3))
+
+    table.fill(rows(), days(3, 4))
+    assert len(table.rows("k_1")) == 5
+
+
+def test_delete_insert_deletes_by_all_of_a_key_and_what_its_filter_lets_go(
+    spark_engine: SparkEngine,
+) -> None:
+    values = {"unique_key": ("k", "n"), "merge_filter": "target.v < 5"}
+    table = merging(spark_engine, strategy="delete+insert", **values)
+    table.fill(rows(("a", 1, 1), ("a", 1, 9), ("a", 2, 2), (None, 1, 3)), days(1, 2))
+    table.fill(rows(("a", 1, 4), (None, 1, 3)), days(2, 3))
+
+    expected = [("a", 1, 4), ("a", 1, 9), ("a", 2, 2), (None, 1, 3), (None, 1, 3)]
+    assert sorted(table.rows("k_1, n, v_9"), key=str) == sorted(expected, key=str)
+
+
+def test_nulls_equal_where_the_strategy_of_an_adapter_has_it_so(spark_engine: SparkEngine) -> None:
+    table = merging(spark_engine, strategy="delete+insert", nulls_match=True)
+    table.fill(rows((None, 1, 1), ("a", 1, 2)), days(1, 2))
+    table.fill(rows((None, 1, 3), (None, 2, 4)), days(2, 3))
+
+    assert sorted(table.rows("v_9")) == [(2,), (3,), (4,)]
+
+
+def test_a_merge_of_dbt_updates_all_rows_of_a_key_and_inserts_null_keys(
+    spark_engine: SparkEngine,
+) -> None:
+    table = merging(spark_engine, strategy="merge", when_matched=(("", (("v", "source.v"),)),))
+    table.fill(rows(("a", 1, 1), ("a", 2, 2), (None, 1, 3)), days(1, 2))
+    table.fill(rows(("a", 9, 5), (None, 1, 6), ("b", 1, 7)), days(2, 3))
+
+    expected = [("a", 1, 5), ("a", 2, 5), ("b", 1, 7), (None, 1, 3), (None, 1, 6)]
+    assert sorted(table.rows("k_1, n, v_9"), key=str) == sorted(expected, key=str)
+
+
+def test_a_merge_of_dbt_refuses_several_new_rows_for_one_of_the_table(
+    spark_engine: SparkEngine,
+) -> None:
+    table = merging(spark_engine, strategy="merge")
+    table.fill(rows(("a", 1, 1)), days(1, 2))
+
+    with pytest.raises(ExecutionError, match=r"several rows of one unique_key .k.") as raised:
+        table.fill(rows(("a", 1, 2), ("a", 1, 3)), days(2, 3))
+
+    assert "delete+insert" in (raised.value.hint or "")
+    assert table.rows("k_1, n, v_9") == [("a", 1, 1)]
 
 
 def test_two_engines_that_add_up_lose_and_double_nothing(spark_engine: SparkEngine) -> None:

@@ -92,7 +92,7 @@ def _unique_key(model: Model) -> tuple[str, ...]:
     from vde_dagster.project.kinds import IncrementalByUniqueKey
 
     kind = model.kind
-    if isinstance(kind, IncrementalByUniqueKey) and not kind.key_expressions:
+    if isinstance(kind, IncrementalByUniqueKey) and not (kind.key_expressions or kind.strategy):
         return kind.unique_key
     return ()
 

@@ -25,6 +25,8 @@ SIDES = ("source", "target")
 """Aliases of the new rows and of the table, as SQLMesh has them."""
 ALL = "*"
 """Stands for every column in an assignment."""
+MERGE, DELETE_INSERT = STRATEGIES = ("merge", "delete+insert")
+"""Strategies of dbt: MERGE on the key; delete the rows of all new keys and insert the new rows."""
 
 Read = TypeVar("Read")
 Assignments = tuple[tuple[str, str], ...]
@@ -205,13 +207,16 @@ class IncrementalByUniqueKey(Kind):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
-        unique_key: Output columns that identify a row; NULLs count as equal.
+        unique_key: Output columns that identify a row; NULLs count as equal, but by a strategy.
         key_expressions: Spark SQL over output columns that identifies a row beside them.
         when_matched: What becomes of rows whose key is there, by the first clause that holds; all
             columns are replaced when there is none, and those beside which `*` stands that it does
             not set. Columns are those of `source` and `target`.
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
+        strategy: One of `STRATEGIES` for keys that several rows may share, as dbt writes them:
+            every new row is kept. Empty for one row per key.
+        nulls_match: Whether NULL equals NULL by a strategy of dbt, too.
     """
 
     unique_key: tuple[str, ...]
@@ -226,6 +231,8 @@ class IncrementalByUniqueKey(Kind):
     forward_only: bool = later(False)
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
+    strategy: str = later("")
+    nulls_match: bool = later(False)
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
+from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.project.kinds.unique_key import ALL
+from vde_dagster.project.kinds.unique_key import ALL, DELETE_INSERT, SIDES
 from vde_dagster.spark.strategies.base import (
     Layout,
     Strategy,
@@ -27,8 +28,11 @@ _NUMBER = "vde_row_number"
 class UniqueKey(Strategy):
     """Inserts new keys and replaces the rows of known ones, in one MERGE; NULLs are equal.
 
-    Of several rows of one key `latest_first` takes one. The table merges on read under serializable
-    isolation: Iceberg refuses a MERGE that raced with another commit, and it is run again.
+    Of several rows of one key `latest_first` takes one. A strategy of dbt takes all of them, and
+    NULL equals nothing: see `_replace_keys`.
+
+    The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
+    another commit, and it is run again.
     """
 
     own_session = True
@@ -47,31 +51,95 @@ class UniqueKey(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, again when the commit met another one."""
+        """Merge the rows, again when the commit met another one.
+
+        Raises:
+            ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
+        """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, IncrementalByUniqueKey)
         with write.source() as source, write.lock:
-            rows = _rows(write, kind, source)
+            names = ", ".join(map(quote, write.types))
+            rows = f"SELECT {names} FROM {source}" if kind.strategy else _rows(write, kind, source)
             if write.task.anew:
                 # What the table holds may have keys that no source has now.
                 frame = write.session.sql(rows)
                 write.writer(frame, write.task.branch).overwrite(condition("true"))
+                return
+            if kind.strategy == DELETE_INSERT:
+                merge = _replace_keys(write, kind, source)
             else:
-                with write.committing():
-                    merge_again(write, _merge_statement(write, kind, rows))
+                merge = _merge_statement(write, kind, rows)
+            with write.committing():
+                try:
+                    merge_again(write, merge)
+                except Exception as error:
+                    if kind.strategy and _TWICE in str(error):
+                        raise _matched_twice(write, kind) from error
+                    raise
+
+
+_TWICE = "MERGE_CARDINALITY_VIOLATION"
+_ACT = "vde_act"
+
+
+def _matched_twice(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError:
+    model = write.task.snapshot.model
+    key = ", ".join((*kind.unique_key, *kind.key_expressions))
+    return ExecutionError(
+        f"{model.name}: the query returns several rows of one unique_key ({key}) that the table "
+        "has already, and the strategy 'merge' cannot update one row by several",
+        hint="return one row per unique_key, or set incremental_strategy='delete+insert' to keep "
+        "them all",
+        location=model.location,
+    )
+
+
+def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
+    """Return the conditions of a match between a new row and a row of the table."""
+    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
+    equal = "=" if kind.strategy and not kind.nulls_match else "<=>"
+    keys = [write.physical_name(name) for name in kind.unique_key]
+    on = [f"target.{quote(key)} {equal} source.{quote(key)}" for key in keys]
+    for text in kind.key_expressions:
+        target, new = (_of_side(text, named, side) for side in ("target", "source"))
+        on.append(f"({target}) {equal} ({new})")
+    if kind.merge_filter:
+        on.append(f"({_renamed(kind.merge_filter, dict.fromkeys(SIDES, named))})")
+    return on
+
+
+def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
+    """Return the statement that deletes all rows of the new keys and inserts the new rows.
+
+    The source is read once: the first row of each key is used twice, to delete and to insert.
+    """
+    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
+    keys = [write.physical_name(name) for name in kind.unique_key]
+    parts = [sortable(quote(key), write.types[key]) for key in keys]
+    parts += [_of_side(text, named) for text in kind.key_expressions]
+    names = ", ".join(map(quote, write.types))
+    numbered = (
+        f"SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {', '.join(parts)} "
+        f"ORDER BY {parts[0]}) AS {_NUMBER} FROM {source}"
+    )
+    acts = f"EXPLODE(IF({_NUMBER} = 1, ARRAY('delete', 'insert'), ARRAY('insert'))) AS {_ACT}"
+    return "\n".join(
+        [
+            f"MERGE INTO {write.target(write.task.branch)} target",
+            f"USING (SELECT {names}, {acts} FROM ({numbered})) source",
+            f"ON source.{_ACT} = 'delete' AND {' AND '.join(_on(write, kind))}",
+            "WHEN MATCHED THEN DELETE",
+            f"WHEN NOT MATCHED AND source.{_ACT} = 'insert' THEN INSERT ({names})",
+            f"VALUES ({', '.join(f'source.{quote(c)}' for c in write.types)})",
+        ]
+    )
 
 
 def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> str:
     columns = list(write.types)
-    keys = [write.physical_name(name) for name in kind.unique_key]
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
-    sides = {"source": named, "target": named}
-    on = [f"target.{quote(key)} <=> source.{quote(key)}" for key in keys]
-    for text in kind.key_expressions:
-        target, new = (_of_side(text, named, side) for side in ("target", "source"))
-        on.append(f"({target}) <=> ({new})")
-    if kind.merge_filter:
-        on.append(f"({_renamed(kind.merge_filter, sides)})")
+    sides = dict.fromkeys(SIDES, named)
     matched = []
     for when, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
         given = {named[c.lower()]: _renamed(text, sides) for c, text in assigned if c != ALL}
@@ -85,7 +153,7 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
         [
             f"MERGE INTO {write.target(write.task.branch)} target",
             f"USING ({rows}) source",
-            f"ON {' AND '.join(on)}",
+            f"ON {' AND '.join(_on(write, kind))}",
             *matched,
             f"WHEN NOT MATCHED THEN INSERT ({', '.join(map(quote, columns))})",
             f"VALUES ({', '.join(f'source.{quote(c)}' for c in columns)})",
