@@ -226,3 +226,30 @@ def test_what_reads_a_preview_is_made_again_for_production(
 def _previews(workspace: Workspace, table: PhysicalTable) -> list[str]:
     refs = workspace.lakehouse.table_metadata(table.ref)["refs"]
     return [name for name in refs if name.startswith("vde_preview_")]
+
+
+def test_a_model_that_reads_itself_gets_a_new_column_in_place(
+    tmp_path: Path, open_workspace: Open, spark_engine: SparkEngine
+) -> None:
+    """Its query names the column before the table has it."""
+    kept = """
+        MODEL (name m.kept, start '2024-01-01', cron '@daily',
+          kind INCREMENTAL_BY_UNIQUE_KEY (unique_key id, forward_only true, batch_size 100));
+        SELECT r.id, r.v FROM m.rows AS r WHERE r.day < @end_ds
+          AND (r.id > (SELECT max(k.id) FROM m.kept AS k) OR NOT EXISTS (SELECT 1 FROM m.kept))
+    """
+    folder = ProjectFolder(tmp_path / "p", {**FILES, "models/kept.sql": kept})
+    workspace = open_workspace(folder)
+    apply(workspace)
+    query = "SELECT * FROM m.kept ORDER BY id"
+    before = list(workspace.query("prod", query).rows)
+
+    folder.edit("models/kept.sql", "r.v FROM", "r.v, r.v * 2 AS w FROM")
+    apply(workspace)
+    assert list(workspace.query("prod", query).rows) == [(*row, None) for row in before]
+    assert plan(workspace).is_empty
+
+    workspace.apply(workspace.plans.due("prod", PlanOptions(now=LATER)))
+    added = list(workspace.query("prod", query).rows)[len(before) :]
+    assert added
+    assert all(w == 2 * v for _, v, w in added)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.apply.batches import BatchRun, cut_by_bytes
@@ -300,7 +300,10 @@ class TableFiller(Auditor):
         """
         planned = extended(table, snapshot)
         if planned != table:
-            task = self.tasks.fill(snapshot, planned, self.tasks.latest_slot(snapshot), None)
+            # A query that reads its own table is analyzed over one without rows: the table lacks
+            # the columns until they are added here.
+            analyzed = replace(planned, created=False) if snapshot.model.reads_itself else planned
+            task = self.tasks.fill(snapshot, analyzed, self.tasks.latest_slot(snapshot), None)
             columns, _ = analysed_types(self.workspace, snapshot, task)
             table = add_columns(self.workspace.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
