@@ -13,13 +13,14 @@ from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
 from vde_dagster.project.kinds.scd_type_2 import ALL, columns_of, part_column
+from vde_dagster.project.kinds.unique_key import DELETE_INSERT
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
 
 
 class UniqueKeyMeaning(IncrementalMeaning):
-    """One row per key: the newest that was merged."""
+    """One row per key, the newest that was merged; or all rows of a key, by a strategy of dbt."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, what decides which of a key's rows is kept, and how rows are merged."""
@@ -29,6 +30,8 @@ class UniqueKeyMeaning(IncrementalMeaning):
         if not _one_row_per_key(kind.unique_key, version):
             # Which of a key's rows is kept is decided by all columns in their order.
             rows = digest("one of several", rows, *version.columns.values())
+            if kind.strategy == DELETE_INSERT:
+                rows = digest(DELETE_INSERT, rows)
         if kind.when_matched or kind.merge_filter:
             rows = digest("merge", rows, *_merge(model, version))
         return rows
@@ -36,10 +39,12 @@ class UniqueKeyMeaning(IncrementalMeaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the columns of the key: rows that share them all share the key.
 
-        Nothing is promised where the filter lets a key be inserted that is there, or where a
-        clause sets what the key is made of.
+        Nothing is promised by a strategy of dbt, by a filter that lets an existing key be inserted
+        again, or by a clause that sets a column of the key.
         """
         kind = kind_of(model, IncrementalByUniqueKey)
+        if kind.strategy:
+            return ()
         columns = {name.lower() for name in kind.unique_key}
         for text in kind.key_expressions:
             columns |= {parts[0].lower() for parts, _ in read_expression(text).mentions}
@@ -167,10 +172,12 @@ class ScdMeaning(Meaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key with either end of a version, and what blocking audits check.
 
-        No version lasts no time, so no two of a key begin or end together. Audits look at the
-        whole table after every fill.
+        No version lasts no time, so no two of a key begin or end together, except with `as_dbt`.
+        Audits look at the whole table after every fill.
         """
         kind = kind_of(model, ScdType2)
+        if kind.as_dbt:
+            return tuple(dict.fromkeys(audited_keys(model)))
         key = frozenset(name.lower() for name in kind.key_columns)
         keys = [key | {kind.valid_from_name.lower()}, key | {kind.valid_to_name.lower()}]
         return tuple(dict.fromkeys((*keys, *audited_keys(model))))
@@ -190,8 +197,9 @@ class ScdMeaning(Meaning):
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
         """Hash the rows and which end it is: its name takes no part."""
-        end = "from" if column.name == kind_of(model, ScdType2).valid_from_name else "to"
-        return digest("added", "scd", end, rows)
+        kind = kind_of(model, ScdType2)
+        ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
+        return digest("added", "scd", ends.get(column.name, "deleted"), rows)
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
+from vde_dagster.project.kinds.base import AddedColumn, Kind, Property, later
 from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, flag
 from vde_dagster.sql.expressions import in_spark, read_expression
 
@@ -107,6 +107,9 @@ class ScdType2(Kind):
         time_data_type: Spark SQL type of both.
         invalidate_hard_deletes: Whether a key that the query no longer returns ends.
         updated_at_name: The column that says since when a row is as it is, if there is one.
+        as_dbt: Whether versions begin and end exactly as in snapshots of dbt: at `updated_at`,
+            whatever came before, of every row of the query, and with NULL equal to nothing.
+        deleted_name: The added column that is `True` in records of deletions, or empty for none.
     """
 
     __slots__ = ()
@@ -117,6 +120,8 @@ class ScdType2(Kind):
     time_data_type: str
     invalidate_hard_deletes: bool
     updated_at_name: str | None
+    as_dbt: bool
+    deleted_name: str
 
     by_intervals = True
     in_order = True
@@ -145,12 +150,13 @@ class ScdType2(Kind):
             AddedColumn(
                 self.valid_to_name, self.time_data_type, "Until when it was so; NULL: it still is"
             ),
+            *([AddedColumn(self.deleted_name, "STRING")] if self.deleted_name else []),
         )
 
     @property
     def fixed(self) -> tuple[str, ...]:
         updated = (self.updated_at_name,) if self.updated_at_name else ()
-        return (*self.unique_key, *updated, *(column.name for column in self.added_columns))
+        return (*self.unique_key, *updated, self.valid_from_name, self.valid_to_name)
 
 
 def _time_type(value: Value) -> str:
@@ -224,6 +230,8 @@ class ScdType2ByTime(ScdType2):
     forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
+    as_dbt: bool = later(False)
+    deleted_name: str = later("")
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
 
     summary = "a row per version of a key; a newer `updated_at` ends the version before"
@@ -262,6 +270,8 @@ class ScdType2ByColumn(ScdType2):
     forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
+    as_dbt: bool = later(False)
+    deleted_name: str = later("")
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
 
     summary = "a row per version of a key; a change of one of the columns ends the version before"

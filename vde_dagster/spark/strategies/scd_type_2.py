@@ -47,7 +47,8 @@ class Scd(Strategy):
         assert isinstance(kind, ScdType2)
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
-        versions = Versions(kind, write.types, write.physical, _now(kind, write.task))
+        written = DbtVersions if kind.as_dbt else Versions
+        versions = written(kind, write.types, write.physical, _now(kind, write.task))
         with write.source() as source, write.committing(), in_utc(write.session):
             rows = f"SELECT * FROM {source}"
             write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
@@ -104,7 +105,8 @@ class Versions:
     @property
     def data(self) -> list[str]:
         """The physical columns that the query fills."""
-        return [name for name in self.types if name not in (self.valid_from, self.valid_to)]
+        added = {self._physical(column.name) for column in self.kind.added_columns}
+        return [name for name in self.types if name not in added]
 
     def first(self, source: str) -> str:
         """Return the query of a table's first rows: one a key, and all of them current."""
@@ -223,19 +225,22 @@ class Versions:
         return self._one_per_key(source, latest_first(self.types, self.data, first))
 
     def _one_per_key(self, rows: str, order: str) -> str:
-        """Number the rows of each key; an expression of the key sees output columns by name."""
+        """Return one row of each key, the first in an order."""
+        by = ", ".join(f"vde_key_{n}" for n in range(len(self.kind.unique_key)))
+        numbered = (
+            f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS vde_number "
+            f"FROM ({self._keyed(rows)})"
+        )
+        return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
+
+    def _keyed(self, rows: str) -> str:
+        """Add the parts of the key; its expressions see output columns by name."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
         made = [f"{part} AS vde_key_{n}" for n, part in enumerate(self.kind.unique_key)]
-        by = ", ".join(f"vde_key_{n}" for n in range(len(made)))
         apart = f"SELECT {', '.join([*hidden, *key])} FROM ({rows})"
-        named = f"SELECT {', '.join([*shown, *made])} FROM ({apart})"
-        numbered = (
-            f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS vde_number "
-            f"FROM ({named})"
-        )
-        return f"SELECT *, true AS vde_there FROM ({numbered}) WHERE vde_number = 1"
+        return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
 
     def _updated(self, side: str) -> str:
         """Return since when a row is as it is, by its column."""
@@ -262,6 +267,101 @@ class Versions:
 
     def _physical(self, name: str) -> str:
         return self.physical[name.lower()]
+
+
+class DbtVersions(Versions):
+    """Writes versions as snapshots of dbt have them.
+
+    A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
+    ones of its key at the same instant; the row of a key that is gone ends now. NULL equals
+    nothing, so a row without a key begins a version each time.
+    Source: macros/materializations/snapshots of dbt-adapters, and dbt-duckdb's `snapshot_merge_sql`
+    """
+
+    def first(self, source: str) -> str:
+        """Return the query of a table's first rows: all of the query's, and all current."""
+        added = self._added(self._since(), "NULL", "False")
+        columns = (
+            f"{added.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
+        )
+        return f"SELECT {', '.join(columns)} FROM ({source}) r"
+
+    def merge(self, target: str, source: str) -> str:
+        """Return the statement that ends versions and begins others."""
+        same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
+        same.append(f"t.{quote(self.valid_from)} <=> s.vde_began")
+        new = self._added("s.vde_begins", "NULL", "False")
+        gone = self._added("s.vde_gone", "NULL", "True")
+        new = {name: "s." + quote("vde_new_" + name) for name in self.data} | new
+        gone = {name: "s." + quote("vde_old_" + name) for name in self.data} | gone
+        values = (f"IF(s.vde_act = 'begin', {new[name]}, {gone[name]})" for name in self.types)
+        return (
+            f"MERGE INTO {target} t\nUSING ({self._changes(target, source)}) s\n"
+            f"ON s.vde_act = 'end' AND {' AND '.join(same)} AND t.{quote(self.valid_to)} IS NULL\n"
+            f"WHEN MATCHED THEN UPDATE SET t.{quote(self.valid_to)} = s.vde_ends\n"
+            f"WHEN NOT MATCHED AND s.vde_act <> 'end' THEN INSERT "
+            f"({', '.join(map(quote, self.types))}) VALUES ({', '.join(values)})"
+        )
+
+    def _changes(self, target: str, source: str) -> str:
+        """Return the changes, one row each; a version ends once, at the latest of several."""
+        keys = range(len(self.kind.unique_key))
+        old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
+        on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)
+        columns = [
+            *(f"l.{quote(name)} AS {quote('vde_old_' + name)}" for name in self.data),
+            *(f"r.{quote(name)} AS {quote('vde_new_' + name)}" for name in self.data),
+            f"l.{quote(self.valid_from)} AS vde_began",
+            f"IF(r.vde_there, {self._since()}, NULL) AS vde_begins",
+            f"IF(r.vde_there, NULL, {self._now}) AS vde_gone",
+        ]
+        joined = (
+            f"SELECT {', '.join(columns)}, EXPLODE({self._act_list()}) AS vde_act\n"
+            f"FROM ({old}) l FULL OUTER JOIN ({self._keyed(source)}) r ON {on}"
+        )
+        which = ", ".join(quote("vde_old_" + name) for name in self.key)
+        ends = "COALESCE(vde_gone, vde_begins)"
+        return (
+            f"SELECT * FROM (SELECT *, {ends} AS vde_ends, ROW_NUMBER() OVER (PARTITION BY "
+            f"vde_act, {which}, vde_began ORDER BY {ends} DESC) AS vde_number FROM ({joined})) "
+            "WHERE vde_act <> 'end' OR vde_number = 1"
+        )
+
+    def _act_list(self) -> str:
+        deleted, gone = "false", "'end'"
+        if self.kind.deleted_name:
+            deleted = f"COALESCE(l.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
+            gone = "'end', 'gone'"
+        acts = f"IF({deleted}, ARRAY(), ARRAY({gone}))"
+        if not self.kind.invalidate_hard_deletes:
+            acts = "ARRAY()"
+        return (
+            f"CASE WHEN l.vde_there IS NULL THEN ARRAY('begin') WHEN r.vde_there IS NULL "
+            f"THEN {acts} WHEN {deleted} OR {self._changed()} THEN ARRAY('end', 'begin') END"
+        )
+
+    def _since(self) -> str:
+        return self._now if self.kind.updated_at_name is None else self._updated("r")
+
+    def _changed(self) -> str:
+        if self.kind.compared is None:
+            began = f"l.{quote(self.valid_from)} < {self._updated('r')}"
+            return f"COALESCE({began}, false)"
+        pairs = (
+            [sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
+            for name in self._compared(self.kind.compared)
+        )
+        return f"NOT ({' AND '.join(map(' <=> '.join, pairs))})"
+
+    def _compared(self, names: tuple[str, ...]) -> list[str]:
+        return self.data if names == ALL else [self._physical(name) for name in names]
+
+    def _added(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
+        """Return the values of the columns that a snapshot adds, by column."""
+        types = {self.valid_from: begins, self.valid_to: ends}
+        if self.kind.deleted_name:
+            types[self._physical(self.kind.deleted_name)] = f"'{deleted}'"
+        return {name: f"CAST({value} AS {self.types[name]})" for name, value in types.items()}
 
 
 def _newer(one: str, other: str) -> str:
