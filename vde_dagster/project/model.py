@@ -144,6 +144,7 @@ class Model:
         cron_tz: IANA time zone in which the cron is read; UTC when None.
         interval_unit: `five_minute` … `year`; the largest that fits the cron when None.
         allow_partials: Whether the unit that goes on is filled as far as it has gone.
+        until_now: Whether such a fill reaches to the instant of its plan, not to the last tick.
         relative_start: `start` as told from each plan's instant (`1 week ago`), or None.
         relative_end: `end` likewise.
         signals: All of them have to agree before an interval is filled.
@@ -202,6 +203,7 @@ class Model:
     ignored_rules: tuple[str, ...] = ()
     asset: Asset | None = None
     freshness: int | None = None
+    until_now: bool = False
     tool: str = field(default="", compare=False)
     origins: Runs = field(default=(), compare=False, repr=False)
     described_in: dict[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)

@@ -185,14 +185,18 @@ def _refills(workspace: Workspace, plan: Plan) -> bool:
     again = _filled(workspace, plan)
     if not again and not plan.restates and not any(model.restate for model in plan.models):
         return False
-    # A lookback, an automatic restatement or a clock that ran ahead: planned again, it is due.
-    options = PlanOptions(now=plan.created_at, full=True)
-    due = workspace.plans.due(plan.environment, options, save=False)
-    known = {model.name: model.intervals for model in due.models}
+    # A lookback, an automatic restatement, a unit that goes on or a clock that ran ahead: planned
+    # again, it is due, with or without a tick of the cron.
     nothing = IntervalSet()
-    return any(ranges - known.get(name, nothing) for name, ranges in again.items()) or any(
-        ranges - due.restates.get(name, nothing) for name, ranges in plan.restates.items()
-    )
+    for ignore_cron in (False, True):
+        options = PlanOptions(now=plan.created_at, full=True, ignore_cron=ignore_cron)
+        due = workspace.plans.due(plan.environment, options, save=False)
+        known = {model.name: model.intervals for model in due.models}
+        if not any(ranges - known.get(name, nothing) for name, ranges in again.items()) and not any(
+            ranges - due.restates.get(name, nothing) for name, ranges in plan.restates.items()
+        ):
+            return False
+    return True
 
 
 def _filled(workspace: Workspace, plan: Plan) -> dict[ModelName, IntervalSet]:

@@ -15,6 +15,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
 ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
+_NOTHING = IntervalSet()
 
 
 class IntervalUnit(Enum):
@@ -91,18 +92,20 @@ class Cadence:
         zone: The IANA time zone in which the cron is read; UTC when None.
         given_unit: The unit that the model names, or None.
         partials: Whether the unit that goes on is filled up to the last tick.
+        until_now: Whether it is filled up to the present instead, once a tick.
     """
 
     cron: str
     zone: str | None = None
     given_unit: IntervalUnit | None = None
     partials: bool = False
+    until_now: bool = False
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
         """Return the cadence of a model: the one place that reads its properties for it."""
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
-        return cls(model.cron, model.cron_tz, unit, model.allow_partials)
+        return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 
     @property
     def unit(self) -> IntervalUnit:
@@ -121,11 +124,22 @@ class Cadence:
         """
         return self.unit.floor(now if ignore_cron else self.last_tick(now))
 
-    def filled_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
-        """Return the exclusive end of what is to be filled at an instant, parts of units too."""
+    def filled_until(
+        self, now: datetime, *, ignore_cron: bool = False, filled: IntervalSet = _NOTHING
+    ) -> datetime:
+        """Return the exclusive end of what is to be filled at an instant, parts of units too.
+
+        Args:
+            filled: Filled ranges of the table (UTC); with `until_now` it is due once a tick has
+                passed since their end.
+        """
         if not self.partials:
             return self.due_until(now, ignore_cron=ignore_cron)
-        return now if ignore_cron else self.last_tick(now)
+        tick = self.last_tick(now)
+        if ignore_cron or not self.until_now:
+            return now if ignore_cron else tick
+        has = filled.ranges[-1].end if filled else BEGINNING
+        return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
         """Return the part of what is wanted that is filled unit by unit (UTC).

@@ -13,6 +13,8 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part
 
+_NOTHING = IntervalSet()
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -36,16 +38,23 @@ class Window:
 
 
 def wanted_intervals(
-    snapshot: Snapshot, window: Window, starts: Mapping[ModelName, datetime]
+    snapshot: Snapshot,
+    window: Window,
+    starts: Mapping[ModelName, datetime],
+    filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return everything that the model's table should hold by now."""
+    """Return everything that the model's table should hold by now.
+
+    Args:
+        filled: Ranges that it holds (UTC).
+    """
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
         return IntervalSet((slot,))
     unit = cadence.unit
     start = unit.floor(starts[snapshot.name])
-    end = cadence.filled_until(window.now, ignore_cron=window.ignore_cron)
+    end = cadence.filled_until(window.now, ignore_cron=window.ignore_cron, filled=filled)
     last = snapshot.model.end_at(window.now)
     if last is not None:
         end = min(end, last)
@@ -79,7 +88,7 @@ def missing_intervals(
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
         return IntervalSet()
-    wanted = wanted_intervals(snapshot, window, starts)
+    wanted = wanted_intervals(snapshot, window, starts, filled)
     if not snapshot.is_incremental:
         # The whole table is as old as its latest fill, however long that slot was.
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
@@ -91,7 +100,7 @@ def missing_intervals(
         return wanted
     until = wanted.ranges[-1].end
     if snapshot.in_order:
-        reachable = cadence.unit.align_inward(available)
+        reachable = available if cadence.partials else cadence.unit.align_inward(available)
         following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
         return with_lookback(snapshot, following, wanted & reachable)
     missing = left_to_fill(snapshot, wanted, filled)
@@ -140,7 +149,7 @@ def next_in_order(
 ) -> IntervalSet:
     """Return the range that follows what is filled, up to the first gap in aligned ranges."""
     cadence = snapshot.cadence
-    whole = cadence.unit.align_inward(filled)
+    whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
     later = within & IntervalSet((Interval(begin, FAR),))
     return (

@@ -13,6 +13,10 @@ computed before its parent's would be recorded as filled and stay wrong. So it w
 - for a unit that a parent fills in part, until that is whole: its rows are made again with every
   part. Only who fills parts of such a unit itself, or of a longer one, and does so again, takes
   them.
+
+A model that is filled up to the present at each tick takes what its parents hold then: parts of
+units, and full tables of slots that end within a unit which it fills again. Where its rows do not
+name their interval, it waits for nothing.
 """
 
 from __future__ import annotations
@@ -59,17 +63,23 @@ class ParentCoverage:
     """Gaps for which readers that keep rows by interval wait."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
     """Filled parts of units that are not whole yet."""
+    _old: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
+    """Ranges from the slots of full tables to the present."""
     _static: set[ModelName] = field(default_factory=set)
     """Models whose rows follow from files alone, whenever they are made."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
         """Return the ranges in which an incremental model need not wait for its parents."""
         cadence, out = snapshot.cadence, ALWAYS
+        if _reads_whole(snapshot):
+            return out
         again = cadence.partials and fills_parts_again(snapshot)
+        taken = [self._parts, *([self._old] if cadence.until_now else [])]
         for root, ranges in self._waits_of_parents(snapshot).items():
-            unit, part = self._parts.get(root, (cadence.unit, IntervalSet()))
-            if again and unit.value <= cadence.unit.value:
-                ranges = ranges - part
+            for parts in taken:
+                unit, part = parts.get(root, (cadence.unit, IntervalSet()))
+                if again and unit.value <= cadence.unit.value:
+                    ranges = ranges - part
             out = out - ranges
         return out
 
@@ -91,6 +101,10 @@ class ParentCoverage:
             self._note_filled(snapshot, filled | intervals)
         elif not filled_once:
             self._missing[name] = self._waits[name] = self._unmade(snapshot, table, intervals)
+            made = table.intervals | intervals
+            if made and made.ranges[-1].end < self.now:
+                old = IntervalSet((Interval(made.ranges[-1].end, self.now),))
+                self._old[name] = snapshot.cadence.unit, old
             if name in self._static and (table.intervals or intervals):
                 del self._waits[name]
 
@@ -140,9 +154,13 @@ class ParentCoverage:
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
         whole = snapshot.cadence.whole(filled | outside, ALWAYS)
+        if _reads_whole(snapshot):
+            whole = filled | outside
         part = filled - whole
         if part:
-            self._parts[name] = unit, part
+            # What is filled at every tick may be read up to the present by any unit of time.
+            known = IntervalUnit.FIVE_MINUTE if snapshot.cadence.until_now else unit
+            self._parts[name] = known, part
         self._waits[name] = {name: ALWAYS - whole - outside}
         start = unit.floor(self.starts.get(name, BEGINNING))
         end = snapshot.model.end_at(self.now) or FAR
@@ -157,6 +175,11 @@ class ParentCoverage:
         end = filled.ranges[-1].end if filled else BEGINNING
         gaps = self._gaps(snapshot, intervals.ranges[-1].end) if intervals else table.lacks
         return {snapshot.name: IntervalSet((Interval(end, FAR),)), **gaps}
+
+
+def _reads_whole(snapshot: Snapshot) -> bool:
+    """Say whether each fill reads all of its parents, whatever its interval is."""
+    return snapshot.cadence.until_now and snapshot.model.kind.interval_column is None
 
 
 def _coarse(ranges: IntervalSet) -> IntervalSet:

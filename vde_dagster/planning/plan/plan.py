@@ -122,7 +122,8 @@ class PlannedModel:
         audits: Whether audits look at rows that exist and stay.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
-        catches_up: Whether a full table is made again into its slot, as its parents hold more now.
+        catches_up: Whether a full table is made again into its slot, as its parents hold more now
+            or as the run ignores crons.
         records_only: Whether the intervals are recorded as filled without computing anything.
         skippable: Whether nothing is computed if nothing that it reads has changed by its turn.
         skips: What stays as it is, as far as that was known when the plan was made.

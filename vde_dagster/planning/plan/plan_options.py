@@ -44,7 +44,10 @@ class PlanOptions:
         "Publish without computing anything; what is missing stays missing.", False
     )
     empty_backfill: bool = _asked("Record what is missing as filled, and compute nothing.", False)
-    ignore_cron: bool = _asked("Fill whole intervals before the model's cron has ticked.", False)
+    ignore_cron: bool = _asked(
+        "Compute before the model's cron has ticked: whole intervals, and full tables in a run.",
+        False,
+    )
     min_intervals: int = _asked(
         "Look at the latest N intervals of each model, even those before the start.", 0, metavar="N"
     )

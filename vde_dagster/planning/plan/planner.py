@@ -12,6 +12,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Entry, Vie
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.plan.audits_due import (
@@ -41,6 +42,7 @@ from vde_dagster.planning.tables.table import Part, PhysicalTable, TableChange
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
 _CATCHES_UP = "what it reads holds more by now of what its slot reaches over"
+_ASKED_EARLY = "asked for before its cron ticks: it is computed where what it reads has changed"
 _COMPUTED = "its rows are computed into a table, and what reads it finds the same"
 _PARTS = "what it has of {} that was filled in part does not count, and is filled again by the {}"
 _UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
@@ -134,6 +136,8 @@ class _Work:
     Args:
         intervals: What it fills (UTC).
         again: Whether a change in place fills again what the earlier definition filled.
+        catches_up: Whether a full table is made again into its slot.
+        early: Whether it is so because the run ignores crons.
         parts: Parts of longer units in its table, which do not count for it.
     """
 
@@ -141,6 +145,7 @@ class _Work:
     catches_up: bool = False
     again: bool = False
     in_place: TableChange | None = None
+    early: bool = False
     parts: tuple[Part, ...] = ()
 
 
@@ -270,7 +275,7 @@ class _Planner:
         if by := self.request.previewed.get(snapshot.name):
             said.append(f"goes on forward-only, as previewed in {', '.join(by)}")
         if work.catches_up:
-            said.append(_CATCHES_UP)
+            said.append(_ASKED_EARLY if work.early else _CATCHES_UP)
         if work.parts:
             units = " and ".join(dict.fromkeys(f"a {part.unit.text}" for part in work.parts))
             said.append(_PARTS.format(units, snapshot.cadence.unit.text))
@@ -360,9 +365,11 @@ class _Planner:
     def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> _Work:
         """Return the work before signals hold anything back."""
         complete = self.coverage.complete_for(snapshot)
-        intervals, catches_up = IntervalSet(), False
+        intervals, catches_up, early = IntervalSet(), False, False
         if table.id not in self.protected and self._fills(snapshot, table):
             catches_up = self.coverage.catches_up(snapshot, table)
+            early = not catches_up and self._is_asked_early(snapshot, table)
+            catches_up = catches_up or early
             # A run fills what neither a preview nor its table has; so do plans that add rows.
             once = self.request.kind is PlanKind.RUN or not snapshot.model.kind.refills
             intervals = missing_intervals(
@@ -375,11 +382,18 @@ class _Planner:
             )
         in_place = self._in_place(snapshot, table)
         if in_place is None or in_place.effective_from is None:
-            return _Work(intervals, catches_up, in_place=in_place)
+            return _Work(intervals, catches_up, in_place=in_place, early=early)
         since = snapshot.cadence.unit.floor(in_place.effective_from)
         filled = table.intervals & complete & IntervalSet((Interval(since, FAR),))
         outdated = snapshot.cadence.unit.align_inward(filled)
-        return _Work(intervals | outdated, catches_up, bool(outdated), in_place)
+        return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
+
+    def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
+        """Say whether a run that ignores crons makes a full table again into its slot."""
+        asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
+        if not asked or snapshot.is_incremental:
+            return False
+        return bool(table.intervals) and not meaning_of(snapshot.model.kind).filled_once
 
     def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Say whether the plan fills a model's missing intervals.
