@@ -2,8 +2,10 @@
 
 dbt runs in a folder of the cache whose entries are links to the project's, with a macro more: an
 `is_incremental()` that asks no table, and is false in the first compile, and true in the second
-one, which is of the incremental models alone. What dbt wrote is kept by the content of all that it
-read.
+one, which is of the incremental models alone. Microbatch models are compiled once more with
+`--empty`: dbt then marks the relations that it filters by `event_time` when it runs them, and
+leaves out those that a model takes out of this by `.render()`. What dbt wrote is kept by the
+content of all that it read.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from vde_dagster.project.yaml_text import load_yaml
 PROJECT_FILE = "dbt_project.yml"
 _CACHE = ".vde/cache/dbt"
 _DONE = "done.json"
-_FIRST, _LATER = "first/manifest.json", "later/manifest.json"
+_FIRST, _LATER, _EMPTY = "first/manifest.json", "later/manifest.json", "empty/manifest.json"
 _HOOKS = "hooks.json"
 _ASKED = "asked.json"
 _INSIDE_DBT = Path(__file__).parent / "inside_dbt"
@@ -72,6 +74,7 @@ class Compiled(NamedTuple):
         hooks: Hooks as they were rendered, if some were: see `Hooks.rendered`.
         asked: Nodes that dbt did not compile because their code asks the warehouse, if there are
             some, by unique id with what they call.
+        empty: Microbatch models with their inputs limited to no rows; None where there are none.
     """
 
     first: str
@@ -79,11 +82,13 @@ class Compiled(NamedTuple):
     hooks: str | None = None
     seconds: float | None = None
     asked: str | None = None
+    empty: str | None = None
 
     @property
     def files(self) -> list[str]:
         """All that it is of."""
-        return [path for path in (self.first, self.later, self.hooks, self.asked) if path]
+        paths = (self.first, self.later, self.hooks, self.asked, self.empty)
+        return [path for path in paths if path]
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,9 @@ class Compiler:
         later = f"{_CACHE}/{_LATER}" if done["later"] else None
         hooks = f"{_CACHE}/{_HOOKS}" if done.get("hooks") else None
         asked = f"{_CACHE}/{_ASKED}" if done.get("asked") else None
-        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, done["seconds"] if now else None, asked)
+        empty = f"{_CACHE}/{_EMPTY}" if done.get("empty") else None
+        seconds = done["seconds"] if now else None
+        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, asked, empty)
 
     def _done(self) -> dict[str, Any] | None:
         """Return what the last compile left, if it was of the files as they are."""
@@ -174,7 +181,7 @@ class Compiler:
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
         own = any(map(_OWN_MACRO.search, texts))
         self._lay_out(cache / "project", own)
-        for target in (_FIRST, _LATER, _HOOKS, _ASKED):
+        for target in (_FIRST, _LATER, _HOOKS, _ASKED, _EMPTY):
             (cache / target).unlink(missing_ok=True)
         # Said so, as a selector of the project's may else leave nodes out.
         asked = self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
@@ -185,12 +192,25 @@ class Compiler:
             asked |= self._run(cache / "project", "later", selected)
             done["later"] = True
         manifest = (cache / _FIRST).read_bytes()
+        if b'"incremental_strategy": "microbatch"' in manifest:
+            done["empty"] = self._mark_filtered(cache)
         if b"-hook" in manifest or b'"operation"' in manifest:
             done["hooks"] = self._render_hooks(cache / "project")
         if asked:
             (cache / _ASKED).write_text(json.dumps(asked, sort_keys=True), encoding="utf-8")
             done["asked"] = True
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
+
+    def _mark_filtered(self, cache: Path) -> bool:
+        """Compile microbatch models with limited inputs; False for a dbt that cannot."""
+        (cache / "empty").mkdir(exist_ok=True)
+        shutil.copyfile(cache / "first" / _PARSED, cache / "empty" / _PARSED)
+        selected = ["--select", "config.incremental_strategy:microbatch"]
+        try:
+            self._run(cache / "project", "empty", ["--full-refresh", "--empty", *selected])
+        except ProjectError:
+            return False
+        return True
 
     def _render_hooks(self, project: Path) -> bool:
         """Let dbt render hooks with Jinja, and say whether there is one.

@@ -246,6 +246,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         event_times: Columns by which dbt filters what a microbatch reads, by relation.
         later: Its compiled code where `is_incremental()` is true, if that is known.
         hooks: Its hooks as dbt rendered them, by key and index, if it did.
+        limited: A microbatch's code compiled with `--empty`, which limits the inputs that dbt
+            filters, if it was.
     """
 
     node: Node
@@ -258,6 +260,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     event_times: dict[str, str] = {}
     later: str | None = None
     hooks: dict[str, str] = {}
+    limited: str | None = None
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -379,14 +382,16 @@ def units_of(
     manifest: Manifest,
     later: Mapping[str, Node] | None = None,
     hooks: Mapping[str, dict[str, str]] | None = None,
+    limited: Mapping[str, Node] | None = None,
 ) -> dict[str, Unit | Reader]:
     """Divide a manifest into units, by unique id.
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true, if they were.
         hooks: Hooks that dbt rendered, by unique id and `Unit.hooks`.
+        limited: Microbatch models compiled with limited inputs, if they were.
     """
-    later, hooks = later or {}, hooks or {}
+    later, hooks, limited = later or {}, hooks or {}, limited or {}
     nodes = manifest.nodes
     tests: dict[str, list[Node]] = {}
     for test in nodes.values():
@@ -414,6 +419,7 @@ def units_of(
             _event_times(parents) if batched else {},
             second.compiled_code if second and node.materialized == "incremental" else None,
             hooks.get(node.unique_id, {}),
+            limited[node.unique_id].compiled_code if node.unique_id in limited else None,
         )
     for exposure in manifest.exposures.values():
         units[exposure.unique_id] = Reader(exposure, _read_by(exposure, manifest))
@@ -425,10 +431,13 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return the event_time of each relation, or of an ephemeral model by its query's name."""
     return {
-        node.relation_name: str(node.config["event_time"])
+        node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
+            node.config["event_time"]
+        )
         for node in nodes
-        if node.relation_name and node.config.get("event_time")
+        if node.config.get("event_time")
     }
 
 

@@ -18,11 +18,9 @@ from vde_dagster.plugins.dbt.nodes.audits import audits_of, constraints_of, fres
 from vde_dagster.plugins.dbt.nodes.incremental import (
     APPENDED,
     Filling,
-    by_time,
     conditions_of,
     either,
     put_off,
-    time_range,
 )
 from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
 from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
@@ -31,7 +29,14 @@ from vde_dagster.plugins.dbt.nodes.python_models import python_source
 from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
-from vde_dagster.plugins.dbt.relations import of_interval, with_this_model, without_ephemeral
+from vde_dagster.plugins.dbt.nodes.when import read_times
+from vde_dagster.plugins.dbt.relations import (
+    filter_by_batch,
+    of_interval,
+    quoted,
+    with_this_model,
+    without_ephemeral,
+)
 from vde_dagster.project.kinds import External, IncrementalUnmanaged, ScdType2, Seed
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
@@ -48,6 +53,8 @@ _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
 )
 """Types of times of day: Iceberg's tables have one, which Spark refuses."""
+_OPTS_OUT = re.compile(r"\.\s*(?:render|identifier|name|table)\b")
+"""Calls that turn a relation into plain text, so that dbt does not filter it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,7 @@ def _model(
         lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
         return replace(model, audits=audits), {}, (*misread, *lacking)
     made = filling(node, unit.later, location.path, context.adapter, dialect, location)
-    model = replace(model, kind=made.kind, cron=made.cron, start=made.start)
+    model = replace(model, kind=made.kind, **read_times(meta, made, settings))
     if node.contract.enforced:
         audits = tuple(constraints_of(node, dialect))
         model = replace(model, audits=audits, grains=grains_of(node))
@@ -212,10 +219,11 @@ def _with_query(
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
     node, dialect = unit.node, context.dialect
     source = _source(node, context)
+    if made.batch and unit.limited is not None:
+        source = replace(source, text=unit.limited)
     first = without_ephemeral(source, unit.ephemeral, dialect)
-    if made.batched:
-        for relation, column in unit.event_times.items():
-            first = of_interval(first, relation, column)
+    if made.batch:
+        first = _filter_inputs(unit, first, context)
     if not (made.both and unit.later is not None and node.relation_name):
         rendered = _rendered(source, first, context)
         return _of_query(model, rendered, context)
@@ -228,13 +236,34 @@ def _with_query(
         query = either(one.sql, other.sql, this)
         reads = {**other.reads, **one.reads, model.name: model.location}
         return _reading(replace(model, query=query), reads)
-    value = conditions[0].newest_of(made.time_column, node.relation_name)
-    if made.time_column and len(conditions) == 1 and value:
-        later = by_time(later, conditions[0], value)
-        model = replace(model, kind=time_range(made))
-    else:
-        later = put_off(later, conditions, node.relation_name)
+    later = put_off(later, conditions, node.relation_name)
     return _of_query(model, _rendered(after, later, context), context)
+
+
+def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
+    """Filter the inputs of a microbatch by their event_time, except for rendered relations.
+
+    Raises:
+        ProjectError: The model may render a relation, and no compile with `--empty` shows which.
+    """
+    node, dialect = unit.node, context.dialect
+    times = {
+        quoted(unit.ephemeral[name], dialect) if name in unit.ephemeral else name: column
+        for name, column in unit.event_times.items()
+    }
+    if unit.limited is not None:
+        return filter_by_batch(code, times)
+    if times and _OPTS_OUT.search(node.raw_code):
+        raise ProjectError(
+            f"'{node.name}' is a microbatch that calls render(), so dbt does not filter one of its "
+            "inputs, and the manifest does not show which",
+            hint="run `dbt compile --full-refresh --empty --target-path target/empty`, or let vde "
+            "run dbt: compile = true under [tool.vde.dbt]",
+            location=SourceLocation(context.file(node.package_name, node.original_file_path), 1),
+        )
+    for relation, column in times.items():
+        code = of_interval(code, relation, column)
+    return code
 
 
 def _later(unit: Unit, model: Model, context: Context) -> Model | None:

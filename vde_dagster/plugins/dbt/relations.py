@@ -114,10 +114,52 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
 
 def of_interval(code: Expanded, relation: str, column: str) -> Expanded:
     """Return code that reads of a table the rows of the interval, by a column of time."""
-    name = relation.rpartition(".")[2].strip('`"[]')
+    return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
+
+
+_LIMITED = re.compile(
+    r"\(select \* from (?P<relation>[^()\n]+) where false limit 0\)(?: _dbt_limit_subq_\w+)?"
+)
+"""A relation that dbt filters, in code that was compiled with `--empty`."""
+
+
+def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
+    """Return code with limited relations that reads of each the rows of the interval.
+
+    Args:
+        event_times: Columns of time by relation; one without a column is read whole.
+    """
+    columns = {_parts(relation): column for relation, column in event_times.items()}
+
+    def written(found: re.Match[str]) -> str:
+        relation = found["relation"].strip()
+        bare = relation.split(" AS ")[0]
+        parts, name = _parts(bare), _last_part(bare)
+        column = next((c for one, c in columns.items() if one[-len(parts) :] == parts), None)
+        if column is None:
+            return relation
+        called = rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.'
+        needs_alias = re.search(called, _LIMITED.sub("", code.text), re.IGNORECASE)
+        return _filtered_rows(bare, column) + (
+            _alias(code.text[found.end() :], name) if needs_alias else ""
+        )
+
+    return code.edited(
+        Edit(found.start(), found.end(), written(found)) for found in _LIMITED.finditer(code.text)
+    )
+
+
+def _filtered_rows(relation: str, column: str) -> str:
     start, end = placeholder("start_dt"), placeholder("end_dt")
-    rows = f"(SELECT * FROM {relation} WHERE {column} >= {start} AND {column} <= {end})"
-    return with_this_model(code, relation, rows, name)
+    return f"(SELECT * FROM {relation} WHERE {column} >= {start} AND {column} <= {end})"
+
+
+def _parts(relation: str) -> tuple[str, ...]:
+    return tuple(part.strip('`"[] ').lower() for part in relation.split("."))
+
+
+def _last_part(relation: str) -> str:
+    return relation.rpartition(".")[2].strip('`"[]')
 
 
 def _named(

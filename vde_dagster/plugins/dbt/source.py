@@ -34,7 +34,7 @@ _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 _SEMANTIC = "semantic_manifest.json"
 """What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
-_HOOKS = "target/hooks.json"
+_HOOKS, _EMPTY = "target/hooks.json", "target/empty/manifest.json"
 _ASKS_HINT = (
     "set introspect = true under [tool.vde.dbt], so that dbt asks while it compiles; or compile = "
     "false, and run `dbt compile` where the warehouse is"
@@ -100,9 +100,11 @@ class DbtProject:
         """The manifests: those of a compile of our own, or the project's."""
         if self._compiler is not None:
             return self._compiler.manifests()
-        first, *others = (f"{self._inside}{path}" for path in (_MANIFEST, _LATER, _HOOKS))
-        later, hooks = (path if (self._folder.root / path).is_file() else None for path in others)
-        return Compiled(first, later, hooks)
+        paths = (_MANIFEST, _LATER, _HOOKS, _EMPTY)
+        first, *others = (f"{self._inside}{path}" for path in paths)
+        found = [path if (self._folder.root / path).is_file() else None for path in others]
+        later, hooks, empty = found
+        return Compiled(first, later, hooks, empty=empty)
 
     def _get_ready(self) -> None:
         """Find out which units there are, once; not before anybody asks, as dbt may have to run."""
@@ -198,7 +200,9 @@ class DbtProject:
 
         later = self._compiled.later
         second = later_nodes(self._content(later)) if later else {}
-        return units_of(self._manifest, second, self._hooks)
+        empty = self._compiled.empty
+        limited = later_nodes(self._content(empty)) if empty else {}
+        return units_of(self._manifest, second, self._hooks, limited)
 
     @cached_property
     def _hooks(self) -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -29,18 +29,19 @@ from vde_dagster.project.kinds import (
 )
 from vde_dagster.project.kinds.scd_type_2 import column_part, columns_of
 from vde_dagster.project.kinds.unique_key import ALL as EVERY
-from vde_dagster.project.kinds.unique_key import Clause
+from vde_dagster.project.kinds.unique_key import DELETE_INSERT, MERGE, STRATEGIES, Clause
 from vde_dagster.sql.edits import Edit, Expanded
 from vde_dagster.sql.expressions import in_spark, read_expression
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, Token, tokens_of
-from vde_dagster.sql.trees import placeholder
 
 _WHOLE = "incremental models of which one branch is known, computed whole"
 _MERGED = "incremental models of which one branch is known, whose whole query is merged"
+_FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is computed"
 APPENDED = "incremental models without a key, which append"
 _AT_ONCE = 1_000_000
 """Intervals that a query fills at once which asks the table, and not the time, what it has."""
-_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
+BATCH_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
+"""Crons that tick once a batch, by batch_size."""
 _POLICIES = {
     "ignore": ("ignore", "ignore"),
     "fail": ("error", "error"),
@@ -48,7 +49,24 @@ _POLICIES = {
     "sync_all_columns": ("allow", "allow"),
 }
 """What becomes of columns that go or change their types, and of new ones, by on_schema_change."""
-_DEFAULT_STRATEGIES = {"spark": "append"}
+_DEFAULT_STRATEGIES = {
+    **dict.fromkeys(("duckdb", "postgres", "clickhouse"), DELETE_INSERT),
+    **dict.fromkeys(("snowflake", "bigquery", "databricks", "sqlserver", "fabric"), MERGE),
+    **dict.fromkeys(("spark", "trino", "redshift"), "append"),
+    "athena": "insert_overwrite",
+}
+"""The strategy of a model that names none, by adapter; sources are in docs/dbt.md."""
+_SAME_STRATEGY = {"delete_insert": DELETE_INSERT, "legacy": DELETE_INSERT}
+"""Other names of strategies, as ClickHouse's adapter has them."""
+_OTHER_MERGES = frozenset(
+    {"merge_update_condition", "merge_insert_condition", "merge_update_set_expressions"}
+    | {"merge_on_using_columns", "merge_clauses", "matched_condition", "not_matched_condition"}
+    | {"not_matched_by_source_action", "not_matched_by_source_condition", "skip_matched_step"}
+    | {"skip_not_matched_step", "update_condition", "insert_condition", "delete_condition"}
+    | {"delete_not_matched_by_source", "merge_update_columns_rules"}
+    | {"merge_update_columns_default_rule"}
+)
+"""Configuration of adapters' own by which a merge writes other rows, and which is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +75,15 @@ class Filling:
 
     Args:
         both: Whether its query has both branches.
-        time_column: The column whose interval takes the place of a condition on the newest row.
-        batched: Whether what it reads is filtered by the interval, as dbt does by event_time.
+        batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for
+            a model that reads its inputs whole.
         start: First instant whose data exists (UTC), where the configuration says it.
         unread: What has no meaning here, in words.
     """
 
     kind: Kind
     both: bool = False
-    time_column: str = ""
-    batched: bool = False
-    cron: str = _CRONS["day"]
+    batch: str = ""
     start: datetime | None = None
     unread: tuple[str, ...] = ()
 
@@ -91,23 +107,18 @@ def filling_of(
             hint="run `dbt compile --full-refresh`",
             location=location,
         )
-    strategy = str(config.get("incremental_strategy") or _DEFAULT_STRATEGIES.get(adapter, "merge"))
     both = later is not None and later != node.compiled_code
     half = later is None and "is_incremental()" in node.raw_code
-    key = texts(config.get("unique_key"))
+    strategy, partitioned = find_strategy(node, adapter), partitions(node, dialect)
     kept = _kept(config)
+    if strategy == "microbatch":
+        made = _microbatch(node, adapter, dialect, kept)
+        return replace(made, unread=(*made.unread, *([_FIRST_BRANCH] if both else [])))
     if both:
         kept["batch_size"] = _AT_ONCE
-    if strategy == "microbatch":
-        return _microbatch(config, kept)
-    if key and strategy in ("merge", "delete+insert"):
-        sets = _updated(config)
-        only, unknown = _merge_filter(node, dialect)
-        given = {"unique_key": key_of(key, dialect), "when_matched": sets, "merge_filter": only}
-        told = (*([_MERGED] if half else []), *unknown)
-        return Filling(IncrementalByUniqueKey.of({**given, **kept}), both, unread=told)
-    partitioned = partitions(node, dialect)
-    event_time = str(config.get("event_time") or "")
+    if config.get("unique_key") and strategy in STRATEGIES:
+        kind, unknown = _by_key(node, strategy, adapter, dialect, kept)
+        return Filling(kind, both, unread=(*([_MERGED] if half else []), *unknown))
     if half:
         return Filling(Full(), unread=(_WHOLE,))
     if strategy == "insert_overwrite":
@@ -116,9 +127,42 @@ def filling_of(
         if not both:
             return Filling(Full())
         return Filling(IncrementalUnmanaged(insert_overwrite=True, **kept), both)
-    if strategy in ("merge", "append", "delete+insert"):
-        return Filling(IncrementalUnmanaged(**kept), both, event_time)
+    if strategy in (*STRATEGIES, "append"):
+        return Filling(IncrementalUnmanaged(**kept), both)
     return Filling(Full(), unread=(f"incremental models of strategy {strategy}, computed whole",))
+
+
+def find_strategy(node: Node, adapter: str) -> str:
+    """Return a model's strategy: its own, or the adapter's default."""
+    config = node.config
+    given = str(config.get("incremental_strategy") or "default")
+    strategy = _DEFAULT_STRATEGIES.get(adapter, MERGE) if given == "default" else given
+    if adapter == "clickhouse" and config.get("inserts_only"):
+        return "append"
+    if adapter == "athena" and strategy == "insert_overwrite" and not config.get("partitioned_by"):
+        return "append"
+    return _SAME_STRATEGY.get(strategy, strategy)
+
+
+def _by_key(
+    node: Node, strategy: str, adapter: str, dialect: str, kept: Mapping[str, Any]
+) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind of a model with a unique_key, and what of its predicates is not read."""
+    config, values = node.config, dict(kept)
+    if strategy == MERGE:
+        for name in sorted(_OTHER_MERGES & config.keys()):
+            if config[name]:
+                raise ValueError(f"{name} changes which rows a merge writes, and is not read here")
+        values["when_matched"] = _updated(config)
+    only, unknown = _merge_filter(node, strategy, dialect)
+    if adapter == "databricks" and strategy == DELETE_INSERT:
+        # Its REPLACE ON compares by <=>, and its predicates filter the new rows, too.
+        values["nulls_match"] = True
+        if only:
+            raise ValueError("incremental_predicates of delete+insert filter the new rows, too")
+    key = key_of(texts(config.get("unique_key")), dialect)
+    given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
+    return IncrementalByUniqueKey.of({**given, **values}), unknown
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,21 +178,26 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**policies, **({"forward_only": True, "disable_restatement": True} if never else {})}
 
 
-def _microbatch(config: Mapping[str, Any], kept: Mapping[str, Any]) -> Filling:
+def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
+    """Return how a microbatch model is filled: a batch replaces its rows, or is merged."""
+    config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
     if not column:
         raise ValueError("a microbatch model has an event_time")
-    if unit not in _CRONS:
-        raise ValueError(f"batch_size is one of {', '.join(_CRONS)}, and not '{unit}'")
+    if unit not in BATCH_CRONS:
+        raise ValueError(f"batch_size is one of {', '.join(BATCH_CRONS)}, and not '{unit}'")
     lookback = config.get("lookback")
-    kind = IncrementalByTimeRange(
-        column,
-        **{**kept, "lookback": 1 if lookback is None else int(lookback), "batch_size": 1},
-        batch_concurrency=1 if config.get("concurrent_batches") is False else None,
-    )
+    values = {**kept, "lookback": 1 if lookback is None else int(lookback), "batch_size": 1}
+    unknown: tuple[str, ...] = ()
+    merged = adapter == "postgres" or (adapter == "athena" and config.get("table_type") != "hive")
+    if merged and config.get("unique_key"):
+        kind, unknown = _by_key(node, MERGE, adapter, dialect, values)
+    else:
+        at_once = 1 if config.get("concurrent_batches") is False else None
+        kind = IncrementalByTimeRange(column, **values, batch_concurrency=at_once)
     begin = config.get("begin")
     start = parse_instant(str(begin)) if begin else None
-    return Filling(kind, batched=True, cron=_CRONS[unit], start=start)
+    return Filling(kind, batch=unit, start=start, unread=unknown)
 
 
 def _updated(config: Mapping[str, Any]) -> tuple[Clause, ...]:
@@ -165,21 +214,31 @@ def _updated(config: Mapping[str, Any]) -> tuple[Clause, ...]:
     return ()
 
 
-_SIDE = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
+_SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TARGET)\b", re.I)
+"""Names by which predicates call the new rows and the table's."""
 
 
-def _merge_filter(node: Node, dialect: str) -> tuple[str, tuple[str, ...]]:
-    """Return `incremental_predicates` as a condition over source and target."""
+def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:
+    """Return `incremental_predicates` as a condition over source and target.
+
+    For delete+insert they limit the rows that are deleted, and may name columns alone.
+    """
     config = node.config
     given = texts(config.get("incremental_predicates") or config.get("predicates"))
     if not given:
         return "", ()
     try:
         text = in_spark(" AND ".join(f"({one})" for one in given), dialect)
-        text = _SIDE.sub(lambda found: {"s": "source", "d": "target"}[found[1][0].lower()], text)
+        text = _SIDE.sub(
+            lambda found: "source" if (found[1] or "").upper() == "SOURCE" else "target", text
+        )
         found = read_expression(text)
     except ValueError:
         return "", ("incremental_predicates that are no expressions",)
+    if strategy == DELETE_INSERT:
+        alone = {parts[0].lower() for parts, _ in found.mentions if len(parts) == 1}
+        text = found.renamed({name: f"target.{column_part(name)}" for name in alone})
+        found = read_expression(text)
     if any(len(parts) != 2 or parts[0] not in ("source", "target") for parts, _ in found.mentions):
         return "", ("incremental_predicates without DBT_INTERNAL_SOURCE and DBT_INTERNAL_DEST",)
     return text, ()
@@ -226,19 +285,6 @@ class Condition:
     start: int
     end: int
     text: str
-
-    def newest_of(self, column: str, this: str) -> str | None:
-        """Return the expression that has to be newer than the newest value of a column, if so."""
-        found = _NEWEST.fullmatch(self.text.replace(this, "dbt_this"))
-        name = found and found["column"].rpartition(".")[2].strip('`"')
-        return found["value"] if found and name and name.lower() == column.lower() else None
-
-
-_NEWEST = re.compile(
-    r"(?P<value>[\w.`\"]+)\s*>=?\s*\(\s*select\s+(?:coalesce\s*\(\s*)?max\s*\(\s*"
-    r"(?P<column>[\w.`\"]+)\s*\)[^()]*\)?[^()]*from\s+dbt_this\b[^()]*\)",
-    re.IGNORECASE,
-)
 
 
 def conditions_of(first: str, later: str, dialect: str) -> list[Condition] | None:
@@ -305,13 +351,6 @@ def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expa
     )
 
 
-def by_time(later: Expanded, condition: Condition, value: str) -> Expanded:
-    """Return the second branch with the interval in place of a condition on the newest row."""
-    start, end = placeholder("start_dt"), placeholder("end_dt")
-    text = f"({value} >= {start} AND {value} <= {end})"
-    return later.edited([Edit(condition.start, condition.end, text)])
-
-
 def either(first: str, later: str, this: str) -> str:
     """Return the first branch while a table has no rows, and the second from then on.
 
@@ -323,14 +362,4 @@ def either(first: str, later: str, this: str) -> str:
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "
         f"UNION ALL SELECT * FROM ({later}) AS dbt_later WHERE {rows}"
-    )
-
-
-def time_range(filling: Filling) -> Kind:
-    """Return the kind of a model that appends what is newer, by a column of time."""
-    return IncrementalByTimeRange(
-        filling.time_column,
-        forward_only=filling.kind.forward_only,
-        on_destructive_change=filling.kind.on_destructive_change,
-        on_additive_change=filling.kind.on_additive_change,
     )

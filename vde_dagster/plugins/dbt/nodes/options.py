@@ -37,7 +37,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     Raises:
         ValueError: It is of no form that is known.
     """
-    given = node.config.get("partition_by")
+    given = node.config.get("partitioned_by" if dialect == "athena" else "partition_by")
     if not given:
         return ()
     if isinstance(given, Mapping):  # BigQuery's.

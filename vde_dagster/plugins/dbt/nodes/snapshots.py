@@ -1,8 +1,8 @@
 """Snapshots: a table with every version of a row, and a view of it with dbt's own columns.
 
-The table has when a version begins and ends, and nothing else beside the rows. Whatever dbt adds
-to them besides says no more than that, so that a view computes it: `dbt_scd_id`, `dbt_updated_at`,
-`dbt_valid_to_current` and the records of `hard_deletes: new_record`.
+The table has the rows with the begin and the end of each version, and with `dbt_is_deleted` where
+deletions are records. A view computes everything else that dbt adds: `dbt_scd_id`,
+`dbt_updated_at` and `dbt_valid_to_current`.
 Source: https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
 """
 
@@ -40,7 +40,10 @@ def snapshot_kind(node: Node, dialect: str) -> ScdType2:
         "valid_from_name": _column(config, "dbt_valid_from"),
         "valid_to_name": _column(config, "dbt_valid_to"),
         "invalidate_hard_deletes": _deletes(config) != "ignore",
+        "as_dbt": True,
     }
+    if _deletes(config) == "new_record":
+        shared["deleted_name"] = _column(config, "dbt_is_deleted")
     updated_at = config.get("updated_at")
     if config.get("strategy") == "timestamp":
         if not updated_at:
@@ -104,29 +107,36 @@ def _shown(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect:
     current = config.get("dbt_valid_to_current")
     ends = in_spark(str(current), dialect) if current else ""
     key = " || '|' || ".join(f"COALESCE(CAST({one} AS STRING), '')" for one in kind.unique_key)
-    whose = f"{key} || '|' || CAST(UNIX_MICROS({begin}) AS STRING)"
+    since = f"CAST(UNIX_MICROS({begin}) AS STRING)"
+    if kind.updated_at_name:
+        since = f"COALESCE({since}, '')"
+    whose = f"{key} || '|' || {since}"
     rows = f"{quote(table.namespace)}.{quote(table.name)}"
 
     def until(instant: str) -> str:
         return f"COALESCE({instant}, CAST({ends} AS TIMESTAMP))" if ends else instant
 
-    if _deletes(config) != "new_record":
+    if not kind.deleted_name:
         return (
             f"SELECT * EXCEPT ({begin}, {end}), MD5({whose}) AS {id_}, {begin} AS {updated}, "
             f"{begin}, {until(end)} AS {end} FROM {rows}"
         )
-    # A key that is gone has no version from when its last one ended until the next one begins.
-    deleted = quote(_column(config, "dbt_is_deleted"))
+    # Versions of an earlier release do not have the column: a key that is gone has none from when
+    # its last one ended until the next one begins.
+    deleted = quote(kind.deleted_name)
     by = ", ".join(kind.unique_key)
+    whose = f"{whose} || IF({deleted} = 'True', '|', '')"
     gone = f"{whose} || '|' || CAST(UNIX_MICROS({end}) AS STRING)"
     return (
         f"WITH dbt_versions AS (SELECT *, LEAD({begin}) OVER (PARTITION BY {by} ORDER BY {begin}) "
         f"AS dbt_next FROM {rows}) "
-        f"SELECT * EXCEPT ({begin}, {end}, dbt_next), MD5({whose}) AS {id_}, {begin} AS {updated}, "
-        f"{begin}, {until(end)} AS {end}, 'False' AS {deleted} FROM dbt_versions "
-        f"UNION ALL SELECT * EXCEPT ({begin}, {end}, dbt_next), MD5({gone}) AS {id_}, "
+        f"SELECT * EXCEPT ({begin}, {end}, {deleted}, dbt_next), MD5({whose}) AS {id_}, "
+        f"{begin} AS {updated}, {begin}, {until(end)} AS {end}, "
+        f"COALESCE({deleted}, 'False') AS {deleted} FROM dbt_versions "
+        f"UNION ALL SELECT * EXCEPT ({begin}, {end}, {deleted}, dbt_next), MD5({gone}) AS {id_}, "
         f"{end} AS {updated}, {end} AS {begin}, {until('dbt_next')} AS {end}, 'True' AS {deleted} "
-        f"FROM dbt_versions WHERE {end} IS NOT NULL AND (dbt_next IS NULL OR dbt_next > {end})"
+        f"FROM dbt_versions WHERE {deleted} IS NULL AND {end} IS NOT NULL "
+        f"AND (dbt_next IS NULL OR dbt_next > {end})"
     )
 
 

@@ -1,0 +1,59 @@
+"""Cron, interval unit and start of a dbt node, from its `meta.vde` or the project's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vde_dagster.base.cron import normalise_cron, shortest_gap
+from vde_dagster.base.times import parse_instant, zone_name
+from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
+from vde_dagster.project.settings import Settings
+
+_KEYS = ("cron", "cron_tz", "start", "skip_unchanged")
+_EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
+"""Keys that a project exported in dbt's form has for its readers, and which are not read here."""
+
+
+def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
+    """Return when a node is due, as fields of `Model`.
+
+    Incremental models and snapshots are filled up to the instant of each plan: whole days or
+    batches, and the current one in part, which the next plan fills again.
+
+    Args:
+        meta: The node's whole `meta`; its key `vde` is read.
+
+    Raises:
+        ValueError: `meta.vde` has an unknown key, or a value that cannot be read.
+    """
+    given = _read_meta(meta)
+    cron = normalise_cron(str(given.get("cron") or settings.cron))
+    if filling.batch and "cron" not in given:
+        cron = min(cron, BATCH_CRONS[filling.batch], key=shortest_gap)
+    zone = given.get("cron_tz") or settings.cron_tz
+    times: dict[str, Any] = {"cron": cron, "start": filling.start}
+    try:
+        times["cron_tz"] = zone_name(str(zone)) if zone is not None else None
+    except LookupError as error:
+        raise ValueError(f"meta.vde.cron_tz '{zone}' is not a time zone: {error.args[0]}") from None
+    if "start" in given:
+        times["start"] = parse_instant(str(given["start"]))
+    if "skip_unchanged" in given:
+        if not isinstance(given["skip_unchanged"], bool):
+            raise ValueError("meta.vde.skip_unchanged is true or false")
+        times["skip_unchanged"] = given["skip_unchanged"]
+    if filling.kind.by_intervals:
+        unit = filling.batch or "day"
+        times |= {"interval_unit": unit, "allow_partials": True, "until_now": True}
+    return times
+
+
+def _read_meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = meta.get("vde") or {}
+    if not isinstance(given, Mapping):
+        raise ValueError("meta.vde has to have keys and values, such as {cron: '@hourly'}")
+    unknown = sorted(set(given) - _EXPORTED.union(_KEYS))
+    if unknown:
+        raise ValueError(f"meta.vde has no key '{unknown[0]}' (known: {', '.join(_KEYS)})")
+    return given
