@@ -5,6 +5,9 @@ Lineage, keys and types are read from the query as it was written; only its hash
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from vde_dagster.semantics.algebra.nodes import Rel, Terms
 from vde_dagster.semantics.simplify.empty_relations import drop_empty
 from vde_dagster.semantics.simplify.existence import (
@@ -26,25 +29,61 @@ from vde_dagster.semantics.simplify.nested_queries import (
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.totals import merge_totals
 
+Rule = Callable[[Parts], None]
+
+
+def _replace_joins(parts: Parts) -> None:
+    """Write joins that only select rows as EXISTS, and dissolve the groupings in these."""
+    drop_groupings_of_sets(joins_as_exists(parts), parts)
+
+
+RULES: tuple[Rule, ...] = (
+    # Before EXISTS loses its LIMIT: one of LIMIT 0 has no rows, whatever its query.
+    partial(drop_empty, said=True),
+    # Before groupings are dissolved: an EXISTS over a LIMIT hides its grouping from them.
+    ask_without_limits,
+    # Before all rules that read conditions: they know one spelling of each condition.
+    simplify_expressions,
+    # Before outer joins are dissolved: a FULL JOIN becomes a LEFT JOIN, and that an inner join.
+    weaken_full_joins,
+    # After FULL JOINs are gone: it dissolves the LEFT and RIGHT joins that come of them.
+    strengthen_joins,
+    # Before groupings are dissolved: a DISTINCT subquery proves that a match is one row.
+    tests_as_exists,
+    # Before set operations: DISTINCT below a UNION goes, and its query is a plain operand.
+    drop_groupings,
+    # After groupings: an operand that a grouping wrapped is a set operation by now.
+    flatten_set_operations,
+    # Before conditions move: a table that is read twice has its conditions in two places.
+    merge_readings,
+    # Any place would do; after groupings that change nothing are gone, there is less to merge.
+    merge_totals,
+    # After readings are merged, and before FALSE is looked for: it completes all conditions.
+    move_filters,
+    # Any place would do; an EXISTS that moved in is then looked at by the rules below.
+    ask_before_grouping,
+    # After groupings are dissolved: a join to a DISTINCT subquery is one to its table by then.
+    _replace_joins,
+    # Any place would do; after conditions moved, they fix columns in more groups.
+    put_constants,
+    # Any place would do; after constants are put, fewer conditions are looked at.
+    use_presence,
+    # After all rules above: they make further conditions FALSE.
+    partial(drop_empty, said=False),
+    # After expressions are simple: sort keys that are constants go.
+    merge_limits,
+    # Any place would do; last, it looks at the sort keys that remain.
+    keep_failing_sorts,
+)
+"""The rules in the order in which they run.
+
+`vde_dagster_tests/semantics/test_rule_order.py` exchanges neighbors and runs rules last; it lists
+the equal queries that another order would tell apart.
+"""
+
 
 def simplify(rel: Rel, terms: Terms) -> None:
-    """Bring a query that is read to the end into the form that is hashed, in place."""
+    """Bring a bound query into the form that is hashed, in place."""
     parts = Parts.of(rel, terms)
-    drop_empty(parts, said=True)
-    ask_without_limits(parts)
-    simplify_expressions(parts)
-    weaken_full_joins(parts)
-    strengthen_joins(parts)
-    tests_as_exists(parts)
-    drop_groupings(parts)
-    flatten_set_operations(parts)
-    merge_readings(parts)
-    merge_totals(parts)
-    move_filters(parts)
-    ask_before_grouping(parts)
-    drop_groupings_of_sets(joins_as_exists(parts), parts)
-    put_constants(parts)
-    use_presence(parts)
-    drop_empty(parts, said=False)
-    merge_limits(parts)
-    keep_failing_sorts(parts)
+    for rule in RULES:
+        rule(parts)
