@@ -39,7 +39,7 @@ def _replace_joins(parts: Parts) -> None:
 
 RULES: tuple[Rule, ...] = (
     # Before EXISTS loses its LIMIT: one of LIMIT 0 has no rows, whatever its query.
-    partial(drop_empty, said=True),
+    partial(drop_empty, only_written=True),
     # Before groupings are dissolved: an EXISTS over a LIMIT hides its grouping from them.
     ask_without_limits,
     # Before all rules that read conditions: they know one spelling of each condition.
@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
     # Any place would do; after constants are put, fewer conditions are looked at.
     use_presence,
     # After all rules above: they make further conditions FALSE.
-    partial(drop_empty, said=False),
+    partial(drop_empty, only_written=False),
     # After expressions are simple: sort keys that are constants go.
     merge_limits,
     # Any place would do; last, it looks at the sort keys that remain.

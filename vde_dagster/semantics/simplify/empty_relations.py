@@ -32,17 +32,17 @@ _TOTALS = ("sum", "min", "max")
 _MOST_ROUNDS = 8
 
 
-def drop_empty(parts: Parts, *, said: bool) -> None:
+def drop_empty(parts: Parts, *, only_written: bool) -> None:
     """Leave out what has no rows, and bring queries without rows into one form.
 
     Args:
-        said: Whether only what the author wrote makes conditions FALSE by now.
+        only_written: Whether only conditions that the author wrote can be FALSE by now.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_takes_none, group.sources))
         for group in parts.groups
     ):
-        _Emptied(parts, said).everywhere()
+        _Emptied(parts, only_written).everywhere()
 
 
 def _takes_none(source: Any) -> bool:
@@ -53,9 +53,9 @@ def _takes_none(source: Any) -> bool:
 
 
 class _Emptied:
-    def __init__(self, parts: Parts, said: bool) -> None:
+    def __init__(self, parts: Parts, only_written: bool) -> None:
         self._parts = parts
-        self._said = said
+        self._only_written = only_written
         self._facts = Facts(parts.terms)
         self._replaced: set[Node] = set()
 
@@ -82,7 +82,7 @@ class _Emptied:
             return all(map(self._facts.is_total, group.conditions))
         if not any(map(self._is_empty, group.sources)):
             return False
-        return self._said or self._harmless(group)
+        return self._only_written or self._harmless(group)
 
     def _is_empty(self, source: Any) -> bool:
         if isinstance(source, Derived):
@@ -231,7 +231,7 @@ class _Emptied:
 
     def _clear_query(self, rel: Rel) -> None:
         """One form for all queries without rows: NULLs of their types, of no table."""
-        if not (self._said or all(self._safe(o.node) for o in rel.outputs)):
+        if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]
         rel.outputs = [
