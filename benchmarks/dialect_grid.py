@@ -369,7 +369,9 @@ def _started(dialect: str, stack: ExitStack, folder: Path, jars: Path | None) ->
         if jars is None:
             raise SystemExit("bigquery needs --googlesql FOLDER")
         return googlesql_engine(jars)
-    return duckdb_engine() if dialect == "duckdb" else postgres_engine(folder / "pg")
+    if dialect == "postgres":
+        return stack.enter_context(postgres_engine(folder / "pg"))
+    return duckdb_engine()
 
 
 if __name__ == "__main__":

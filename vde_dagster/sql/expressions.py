@@ -95,8 +95,11 @@ def read_expression(text: str) -> Expression:
     return Expression(text, one, tuple(mentions))
 
 
-def in_spark(text: str, dialect: str) -> str:
+def in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> str:
     """Return an expression of another dialect in Spark SQL.
+
+    Args:
+        trusted: Functions of the dialect that are taken to mean the same on Spark.
 
     Raises:
         ValueError: It cannot be read, or not be written; says why.
@@ -110,7 +113,7 @@ def in_spark(text: str, dialect: str) -> str:
     from vde_dagster.sql.reading import parse_plain
 
     try:
-        return spark_text(parse_plain(text, dialect), dialect, None)
+        return spark_text(parse_plain(text, dialect), dialect, trusted)
     except SqlglotError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:

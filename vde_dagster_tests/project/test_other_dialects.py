@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from sqlglot import exp, parse_one
 
 from benchmarks.dialect_page import PAGE, page_with_tables
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import canonical_type
+from vde_dagster.spark.models.python_models import ModelContext
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.verified import signature, verified_functions
@@ -21,6 +26,7 @@ from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.project.conftest import WriteProject
 from vde_dagster_tests.yaml_files import read_yaml
 
+UTC = timezone.utc
 CASES: dict[str, list[dict[str, Any]]] = read_yaml(
     Path(__file__).parent.parent / "fixtures" / "other_dialects.yaml"
 )
@@ -144,6 +150,55 @@ def test_refusal_has_its_place_and_the_model_or_the_settings_can_trust(
     by_settings = write_project({"models/a.sql": model.format(""), "pyproject.toml": settings})
     loaded = load_project(by_settings).models[ModelName("m", "a")]
     assert "HASH(s)" in (loaded.query or "")
+
+
+@pytest.mark.parametrize(
+    "property_",
+    [
+        "kind INCREMENTAL_BY_UNIQUE_KEY (unique_key hash(s))",
+        "kind INCREMENTAL_BY_UNIQUE_KEY (unique_key s, merge_filter hash(target.s) > 1)",
+        "kind FULL, audits (forall(criteria := (hash(s) > 1)))",
+        "kind SCD_TYPE_2_BY_TIME (unique_key (s, hash(s)), updated_at_name s)",
+    ],
+)
+def test_functions_in_properties_are_refused_unless_they_are_trusted(
+    write_project: WriteProject, property_: str
+) -> None:
+    model = f"MODEL (name m.a, dialect duckdb, {property_}{{}});\nSELECT s, s AS t FROM x.t"
+    with pytest.raises(ProjectError) as caught:
+        load_project(write_project({"models/a.sql": model.format("")}))
+    assert "hash() of duckdb is not known to mean the same on Spark" in str(caught.value)
+    assert str(caught.value).startswith("models/a.sql:1:")
+
+    trusting = write_project({"models/a.sql": model.format(", dialect_trust (Hash)")})
+    assert ModelName("m", "a") in load_project(trusting).models
+
+
+def test_queries_of_python_follow_the_list_of_their_model(write_project: WriteProject) -> None:
+    code = "from sqlmesh import macro, model\n\n@model('m.a', is_sql=True, kind='FULL', "
+    code += "dialect='duckdb'{})\ndef entry(evaluator):\n    return 'SELECT hash(s) AS h FROM x.t'"
+    with pytest.raises(ProjectError, match=re.escape("hash() of duckdb is not known to mean")):
+        load_project(write_project({"models/a.py": code.format("")}))
+
+    trusting = write_project({"models/a.py": code.format(", dialect_trust=['hash']")})
+    loaded = load_project(trusting).models[ModelName("m", "a")]
+    assert (loaded.dialect, loaded.dialect_trust) == ("duckdb", ("hash",))
+
+
+def test_query_that_python_code_runs_follows_the_list() -> None:
+    context = ModelContext(
+        spark=cast(Any, SimpleNamespace(sql=str)),
+        interval=Interval(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)),
+        execution_time=datetime(2024, 1, 2, tzinfo=UTC),
+        logger=logging.getLogger("test"),
+        model=ModelName("m", "a"),
+        dialect="duckdb",
+        _sources={},
+    )
+
+    with pytest.raises(ExecutionError, match=re.escape("hash() of duckdb is not known")) as caught:
+        context.sql("SELECT hash(1)")
+    assert "dialect_trust=['hash']" in (caught.value.hint or "")
 
 
 def test_page_has_the_counts_of_the_list() -> None:

@@ -111,7 +111,7 @@ def test_formatting_and_comments_do_not_change_the_text(data: st.DataObject) -> 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a) AS x FROM d.t", "PERCENTILE_CONT"),
+        ("SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY a) AS x FROM d.t", "percentile_disc"),
         ("SELECT a::TIME AS x FROM d.t", "the type TIME"),
     ],
 )

@@ -171,13 +171,13 @@ def _model(
         dialect_trust=tuple(sorted(name.lower() for name in settings.dialect_trust)),
     )
     if is_source:
-        audits = tuple(freshness_of(node, dialect))
+        audits = tuple(freshness_of(node, dialect, frozenset(model.dialect_trust)))
         lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
         return replace(model, audits=audits), {}, (*misread, *lacking)
     made = filling(node, unit.later, location.path, context.adapter, dialect, location)
     model = replace(model, kind=made.kind, **read_times(meta, made, settings))
     if node.contract.enforced:
-        audits = tuple(constraints_of(node, dialect))
+        audits = tuple(constraints_of(node, dialect, frozenset(model.dialect_trust)))
         model = replace(model, audits=audits, grains=grains_of(node))
     unread = (*made.unread, *misread)
     model, unknown = with_statements(

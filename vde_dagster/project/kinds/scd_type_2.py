@@ -30,7 +30,7 @@ def key_parts(value: Value) -> tuple[str, ...]:
                 # SQLMesh's Python models and headers quote columns so.
                 text = column_part(item.text())
             elif part_column(text) is None:
-                text = in_spark(text, item.dialect)
+                text = in_spark(text, item.dialect, item.trusted)
             named = columns_of(text)
         except ValueError as error:
             raise item.error(

@@ -165,7 +165,7 @@ def _sided(value: Value) -> Expression:
 
 def _expression(value: Value, text: str) -> Expression:
     try:
-        return read_expression(in_spark(text, value.dialect))
+        return read_expression(in_spark(text, value.dialect, value.trusted))
     except ValueError as error:
         raise value.error(
             f"'{text}' in '{value.name}' is not an expression: {error}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import Enum
 from itertools import pairwise
@@ -25,6 +25,7 @@ class Value:
         tokens: Without comments.
         start: Offset of the property's name.
         dialect: SQLGlot dialect of the SQL in it.
+        trusted: Functions of the dialect that are taken to mean the same on Spark.
     """
 
     source: SourceText
@@ -32,6 +33,7 @@ class Value:
     tokens: tuple[Token, ...]
     start: int
     dialect: str = "spark"
+    trusted: frozenset[str] = frozenset()
 
     @property
     def offset(self) -> int:
@@ -175,7 +177,11 @@ class Value:
                 rest[0].start,
                 f"write {self.name} {self.tokens[0].text} (property value, …)",
             )
-        return read_properties(self.source, rest[1:-1], self.dialect)
+        read = read_properties(self.source, rest[1:-1])
+        return {
+            key: replace(value, dialect=self.dialect, trusted=self.trusted)
+            for key, value in read.items()
+        }
 
     def call(self) -> tuple[str, list[Value]]:
         """Read `name` or `name(argument, …)`."""
@@ -214,7 +220,7 @@ class Value:
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
         """Return some of the tokens as a value of their own."""
         start = tokens[0].start if tokens else self.offset
-        return Value(self.source, name or self.name, tuple(tokens), start, self.dialect)
+        return replace(self, name=name or self.name, tokens=tuple(tokens), start=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +262,7 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
 
 
 def read_properties(
-    source: SourceText, tokens: list[Token], dialect: str = "spark", *, last_counts: bool = False
+    source: SourceText, tokens: list[Token], *, last_counts: bool = False
 ) -> dict[str, Value]:
     """Read `name value, name value …`.
 
@@ -287,7 +293,7 @@ def read_properties(
         key = unquote(name).lower()
         if key in properties and not last_counts:
             raise source.error(f"property '{key}' is given twice", name.start, "remove one of them")
-        properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
+        properties[key] = Value(source, key, tuple(part[1:]), name.start)
     return properties
 
 

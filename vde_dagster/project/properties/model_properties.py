@@ -43,13 +43,17 @@ _IGNORED = (
 
 
 def read_kind(
-    value: Value, dialect: str = "spark", defaults: Mapping[str, Value] = NO_DEFAULTS
+    value: Value,
+    dialect: str = "spark",
+    defaults: Mapping[str, Value] = NO_DEFAULTS,
+    trusted: frozenset[str] = frozenset(),
 ) -> Kind:
     """Read `NAME` or `NAME (property value, …)`; a seed's path is returned as written.
 
     Args:
         dialect: SQLGlot dialect of the SQL in it.
         defaults: Properties that hold where the kind has them and does not give them.
+        trusted: Functions of the dialect that are taken to mean the same on Spark.
     """
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(kind_names())}")
@@ -63,7 +67,7 @@ def read_kind(
         raise value.error(error.message, error.hint) from error
     if kind is None:
         raise value.error(f"unknown kind '{name}'", suggest(name, kind_names(), "kinds"))
-    written = dataclasses.replace(value, dialect=dialect).properties(after=1)
+    written = dataclasses.replace(value, dialect=dialect, trusted=trusted).properties(after=1)
     _check_kind_names(name, kind, written)
     written = {**defaults, **written}
     given = {}
@@ -166,7 +170,9 @@ def read_model_properties(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
     dialect = given["dialect"].known_dialect() if "dialect" in given else settings.dialect
-    kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
+    own_trust = given["dialect_trust"].texts() if "dialect_trust" in given else ()
+    trusted = frozenset(name.lower() for name in (*settings.dialect_trust, *own_trust))
+    kind = read_kind(given["kind"], dialect, of_kinds, trusted) if "kind" in given else View()
     kind = kind.with_time_format(settings.time_column_format)
     for needed in kind.needs:
         if needed not in given:
@@ -188,7 +194,7 @@ def read_model_properties(
         "stamp": read("stamp", Value.text),
         "physical_version": read("physical_version", partial(_physical_version, kind)),
         "dialect_trust": tuple(
-            sorted(name.lower() for name in read("dialect_trust", Value.texts, ()))
+            sorted(trusted if dialect != "spark" else map(str.lower, own_trust))
         ),
         "skip_unchanged": read("skip_unchanged", Value.boolean),
         "tags": read("tags", Value.texts, ()),

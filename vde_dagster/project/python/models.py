@@ -118,7 +118,7 @@ def _read(
     with placed(location):
         name = context.names.read(written)
         reads = {context.names.read(str(item)): location for item in declared}
-    context = replace(context, model=name)
+    context = replace(context, model=name, trusted=frozenset(properties["dialect_trust"]))
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
@@ -150,6 +150,7 @@ def _read(
         depends_on=tuple(sorted(reads)),
         audits=resolved,
         reads_itself=reads_itself,
+        dialect=dialect if is_query else "spark",
         **fields,
     )
     model = completed(model, location.path, context.settings, context.materializations)

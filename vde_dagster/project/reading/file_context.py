@@ -44,6 +44,7 @@ class FileContext:
         defaults: Properties of models whose headers do not give them.
         templates: Texts of files of Jinja macros, by path.
         model: The model that is being read.
+        trusted: Functions that this model takes to mean the same on Spark.
     """
 
     settings: Settings
@@ -59,6 +60,7 @@ class FileContext:
     defaults: Mapping[str, Value] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
     model: ModelName | None = None
+    trusted: frozenset[str] = frozenset()
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -73,7 +75,7 @@ class FileContext:
             texts,
             dialect,
             settings=values,
-            dialect_trust=frozenset(name.lower() for name in self.settings.dialect_trust),
+            dialect_trust=self.trusted.union(map(str.lower, self.settings.dialect_trust)),
             names=self.names,
             known_columns=self.known_columns,
             templates=self.templates,

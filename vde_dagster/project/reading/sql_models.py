@@ -92,14 +92,11 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
     written, error = name_of(header, properties, source.path, context.settings)
     name = read_name(written, context.names, error)
     context = replace(context, model=name)
+    context = replace(context, trusted=frozenset(properties.fields["dialect_trust"]))
     scope = context.scope(properties.dialect)
-    trusted = scope.dialect_trust.union(properties.fields["dialect_trust"])
-    scope = replace(scope, dialect_trust=trusted)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
     fields = dict(properties.fields)
-    if properties.dialect != "spark":
-        fields["dialect_trust"] = tuple(sorted(trusted))
     reads: dict[ModelName, SourceLocation] = {}
     if properties.kind.has_query:
         parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]

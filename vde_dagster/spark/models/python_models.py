@@ -41,6 +41,7 @@ class ModelContext:
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder, where there is one.
         page: Where the code may leave a notebook for people to read, which Dagster then shows.
+        trusted: Functions of the dialect that are taken to mean the same on Spark.
         is_cancelled: Tells whether the plan was cancelled, which stops Spark's jobs by itself; long
             work in Python asks between two steps, and ends as it likes.
     """
@@ -58,6 +59,7 @@ class ModelContext:
     root: Path | None = None
     page: Path | None = None
     is_cancelled: Callable[[], bool] = field(default=lambda: False, repr=False)
+    trusted: frozenset[str] = frozenset()
 
     @property
     def reads(self) -> tuple[ModelName, ...]:
@@ -171,11 +173,13 @@ class ModelContext:
             message = str(error).splitlines()[0]
             raise ExecutionError(f"{self.model}: the query cannot be read: {message}") from None
         try:
-            return spark_text(tree.copy(), self.dialect if isinstance(query, str) else "", None)
+            dialect = self.dialect if isinstance(query, str) else ""
+            return spark_text(tree.copy(), dialect, self.trusted)
         except Unwritable as wrong:
+            trust = f"; or trust it: dialect_trust=[{wrong.function!r}]" if wrong.function else ""
             raise ExecutionError(
                 f"{self.model}: a query cannot be written in Spark SQL: {wrong}",
-                hint="write it in Spark SQL and run it by context.spark.sql(…)",
+                hint=f"write it in Spark SQL and run it by context.spark.sql(…){trust}",
             ) from None
 
 
@@ -239,6 +243,7 @@ def model_context(
         root,
         page,
         is_cancelled,
+        frozenset(snapshot.model.dialect_trust),
     )
 
 

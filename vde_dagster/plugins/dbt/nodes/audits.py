@@ -48,7 +48,7 @@ def audits_of(
     return tuple(audits.values()), reads, tuple(unread)
 
 
-def constraints_of(node: Node, dialect: str) -> Iterator[Audit]:
+def constraints_of(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
     """Yield audits of a contract's constraints on the values of rows.
 
     Raises:
@@ -61,7 +61,7 @@ def constraints_of(node: Node, dialect: str) -> Iterator[Audit]:
     yield from not_null([str(name) for one in whole for name in one.get("columns") or ()])
     for _, one in _every(node):
         if one.get("type") == "check" and one.get("expression"):
-            condition = in_spark(str(one["expression"]), dialect)
+            condition = in_spark(str(one["expression"]), dialect, trusted)
             query = f"SELECT * FROM {_THIS} WHERE NOT ({condition})"
             yield Audit("check", (("constraint", str(one.get("name") or condition)),), query)
 
@@ -83,7 +83,7 @@ def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 
 
-def freshness_of(node: Node, dialect: str) -> Iterator[Audit]:
+def freshness_of(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
     """Yield audits of how old the newest rows of a source may be; they stop nothing.
 
     Raises:
@@ -94,9 +94,9 @@ def freshness_of(node: Node, dialect: str) -> Iterator[Audit]:
         limit = freshness.get(key) or {}
         if not limit.get("count") or not node.loaded_at_field:
             continue
-        newest = f"MAX({in_spark(node.loaded_at_field, dialect)})"
+        newest = f"MAX({in_spark(node.loaded_at_field, dialect, trusted)})"
         only = freshness.get("filter")
-        where = f" WHERE {in_spark(str(only), dialect)}" if only else ""
+        where = f" WHERE {in_spark(str(only), dialect, trusted)}" if only else ""
         ago = f"CURRENT_TIMESTAMP() - INTERVAL {int(limit['count'])} {str(limit['period']).upper()}"
         query = (
             f"SELECT {newest} AS loaded_at FROM {_THIS}{where} "
