@@ -1,7 +1,8 @@
 """Real SIGKILLs at random moments, on Spark: `python -m benchmarks.random_kills`.
 
 On both databases: applies, runs, rollbacks, clean-ups, syncs, deployments of merged commits,
-upgrades of the state, the engine's own process, and two approvals of one plan in Dagster at once.
+upgrades of the state, the engine's own processes, and two approvals in Dagster at once, of one plan
+and of two plans.
 Each is killed at a random moment of its usual time and repeated at once; see
 `vde_dagster_tests.execution.random_kills`.
 Printed is for each operation in how many of its trials a process was killed before it had ended.
@@ -18,11 +19,14 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from vde_dagster.spark.session.warm import stop_engines
+from vde_dagster_tests.execution.kill_sinks import open_sinks
 from vde_dagster_tests.execution.random_kills import (
+    APPROVALS,
     WORK,
     Engine,
     World,
@@ -33,7 +37,7 @@ from vde_dagster_tests.execution.random_kills import (
 )
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
-OPERATIONS = (*WORK, "apply", "run", "apply", "run", "engine", "migrate", "approvals")
+OPERATIONS = (*WORK, "apply", "run", "apply", "run", "engine", "migrate", *APPROVALS)
 
 MANY = 3
 """Trials of the engine's own process among which one has to find a process."""
@@ -47,16 +51,24 @@ def attack(
     trials: int,
     until: float,
     seed: str,
+    tried: Sequence[str],
 ) -> int:
     """Kill operations of one world; return how many trials went wrong."""
     chance = random.Random(f"{seed} {state}")
     sink = server.url(server.create_database())
     on_server = state == "postgresql"
     url = server.url(server.create_database()) if on_server else f"sqlite:///{folder / 'vde.db'}"
-    world = World(folder, url, sink, engine, chance)
-    counts, killed, failed = Counter[str](), Counter[str](), 0
+    with open_sinks(folder, sink) as sinks:
+        world = World(folder, url, sinks, engine, chance)
+        operations = [chance.choice(tried) for _ in range(trials)]
+        return _attack(world, server, state, operations, until)
 
-    operations = [chance.choice(OPERATIONS) for _ in range(trials)]
+
+def _attack(
+    world: World, server: PostgresServer, state: str, operations: Sequence[str], until: float
+) -> int:
+    engine, on_server = world.engine, state == "postgresql"
+    counts, killed, failed = Counter[str](), Counter[str](), 0
     for name in operations:
         if time.monotonic() > until:
             break
@@ -67,8 +79,8 @@ def attack(
             if name == "migrate":
                 empty = server.url(server.create_database()) if on_server else None
                 killed[name] += migration(world, empty)
-            elif name == "approvals":
-                killed[name] += approvals(world)
+            elif name in APPROVALS:
+                killed[name] += approvals(world, plans=APPROVALS[name])
             else:
                 killed[name] += trial(world, name)
         except Exception:
@@ -91,7 +103,9 @@ def attack(
     return failed
 
 
-def main(seconds: float, trials: int, seed: str, engine: str, states: list[str]) -> int:
+def main(
+    seconds: float, trials: int, seed: str, engine: str, states: list[str], only: list[str]
+) -> int:
     """Kill operations on each database, and print how many ended well.
 
     Args:
@@ -100,6 +114,7 @@ def main(seconds: float, trials: int, seed: str, engine: str, states: list[str])
         seed: Decides what is killed, and when.
         engine: `spark`, or `duck` for one without a JVM.
         states: The databases: `sqlite`, `postgresql`.
+        only: The operations to kill; all without one.
 
     Returns:
         How many trials failed.
@@ -113,7 +128,9 @@ def main(seconds: float, trials: int, seed: str, engine: str, states: list[str])
             with tempfile.TemporaryDirectory() as folder:
                 until = time.monotonic() + seconds
                 chosen = cast("Engine", engine)
-                failed += attack(server, Path(folder), state, chosen, trials, until, seed)
+                failed += attack(
+                    server, Path(folder), state, chosen, trials, until, seed, only or OPERATIONS
+                )
     finally:
         server.stop()
     return failed
@@ -126,4 +143,5 @@ if __name__ == "__main__":
     parser.add_argument("--seed", default="1")
     parser.add_argument("--engine", default="spark", choices=["spark", "duck"])
     parser.add_argument("--states", nargs="*", default=["sqlite", "postgresql"])
+    parser.add_argument("--only", nargs="*", default=[], choices=sorted({*OPERATIONS}))
     sys.exit(min(1, main(**vars(parser.parse_args()))))

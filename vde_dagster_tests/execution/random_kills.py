@@ -9,11 +9,11 @@ source, a receiver holds what the view shows, and `fsck` finds no damage.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import random
 import signal
-import subprocess
 import time
 import traceback
 from collections import Counter
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from sqlalchemy import text
 
 import vde_dagster.spark
@@ -32,10 +33,12 @@ from vde_dagster.plugins.ci.deploying import deploy
 from vde_dagster.plugins.ci.forges.choose import forge_of
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
+from vde_dagster.spark.session.warm import find_engines
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
 from vde_dagster_tests.ci.conftest import git
 from vde_dagster_tests.conftest import SMALL_SPARK
+from vde_dagster_tests.execution.kill_sinks import Sinks
 from vde_dagster_tests.execution.workers import start
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import DuckEngine, open_duck
@@ -45,10 +48,16 @@ from vde_dagster_tests.state.released_states import (
     restore_in_postgres,
     restore_in_sqlite,
 )
-from vde_dagster_tests.sync.world import FILES, in_postgres
+from vde_dagster_tests.sync.world import FILES, ROWS
 
 Engine = Literal["duck", "spark"]
 PATIENCE = 300.0
+LAST_DAY = 9
+"""The last day on which something happens; the source has rows of six."""
+REFUSED = ("is being worked on by", "was already published", "moved on")
+"""What a person is told whose approval comes second."""
+SOURCE: list[tuple[str, int, float]] = sorted(ast.literal_eval(f"[{ROWS}]"))
+"""The rows of the source: day, customer, amount."""
 
 
 @dataclass
@@ -58,13 +67,14 @@ class World:
     Args:
         root: An empty folder.
         state_url: The state's database; `sqlite:///…` or a server's.
-        sink_url: A PostgreSQL database that the sync fills; None for no sync.
-        engine: What computes: DuckDB in the process, or a warm Spark.
+        sinks: The targets of its syncs.
+        engine: The engine: DuckDB in the process, or a warm Spark.
+        chance: Decides each moment.
     """
 
     root: Path
     state_url: str
-    sink_url: str | None
+    sinks: Sinks
     engine: Engine
     chance: random.Random
     day: int = 3
@@ -74,20 +84,19 @@ class World:
 
     def __post_init__(self) -> None:
         spark = "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in SMALL_SPARK.items())
-        sync = (
-            f"- {{name: latest, source: marts.latest, key: [customer], mode: mirror, "
-            f"sink: postgresql, to: {{prod: {{url: {json.dumps(self.sink_url)}, table: latest}}}}}}"
-        )
         settings = (
             f'[tool.vde]\nid = "shop"\nstate_url = "{self.state_url}"\n'
             f'warehouse = "{self.root / "warehouse"}"\nhistory_versions = 1000\n'
             "janitor_grace_hours = 1\n"
             f'[tool.vde.spark]\nmaster = "local[1]"\n[tool.vde.spark.config]\n{spark}\n'
         )
-        files = {**FILES, "pyproject.toml": settings, ".gitignore": ".vde/\n"}
-        self.folder = ProjectFolder(
-            self.root / "shop", files | ({"syncs.yaml": sync} if self.sink_url else {})
-        )
+        files = {
+            **FILES,
+            "pyproject.toml": settings,
+            ".gitignore": ".vde/\n",
+            "syncs.yaml": yaml.safe_dump(self.sinks.definitions()),
+        }
+        self.folder = ProjectFolder(self.root / "shop", files)
         with self.open() as workspace:
             workspace.apply(workspace.plan("prod", now=noon(self.day)))
 
@@ -127,8 +136,7 @@ def _janitor(workspace: Workspace, said: dict[str, Any]) -> Any:
 
 
 def _sync(workspace: Workspace, said: dict[str, Any]) -> Any:
-    (definition,) = read_syncs(workspace).values()
-    Syncs(workspace).run(definition, "prod")
+    Syncs(workspace).run(read_syncs(workspace)[said["sync"]], "prod")
 
 
 def _deploy(workspace: Workspace, said: dict[str, Any]) -> Any:
@@ -141,12 +149,17 @@ WORK: dict[str, Callable[[Workspace, dict[str, Any]], Any]] = {
     "run": _run,
     "rollback": _rollback,
     "janitor": _janitor,
-    "sync": _sync,
+    "sync postgresql": _sync,
+    "sync http": _sync,
+    "sync file": _sync,
+    "sync lake": _sync,
     "ci deploy": _deploy,
     "engine": _apply,
 }
 
 
+APPROVALS = {"approvals": 1, "approvals of two plans": 2}
+"""How many plans of one environment two processes of Dagster approve at once."""
 _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
@@ -203,7 +216,8 @@ def trial(world: World, name: str) -> bool:
     """
     world.number += 1
     prepare(world, name)
-    said = {"day": world.day, "who": f"{name}-{world.number}"}
+    sync = name.removeprefix("sync ")
+    said = {"day": world.day, "who": f"{name}-{world.number}", "sync": sync}
     log = world.root / f"{world.number}.jsonl"
     root = world.root / f"merged{world.number}" if name == "ci deploy" else world.folder.root
     usual = world.usual.get(name, 2.0 if world.engine == "duck" else 8.0)
@@ -224,8 +238,8 @@ def prepare(world: World, name: str) -> None:
     if name in ("apply", "engine"):
         world.edit()
     elif name == "run":
-        world.day = min(world.day + 1, 9)
-    elif name in ("rollback", "janitor", "sync"):
+        world.day = min(world.day + 1, LAST_DAY)
+    elif name in ("rollback", "janitor") or name.startswith("sync "):
         world.edit()
         _again(world, world.folder.root, "apply", {"day": world.day, "who": "before"})
     elif name == "ci deploy":
@@ -277,21 +291,17 @@ def _kill(world: World, name: str, process: Any, log: Path, after: float) -> boo
 
 
 def _kill_engine(world: World) -> bool:
-    """Kill the engine's own process and its JVM; DuckDB has none."""
+    """Kill the engine's server, its JVM, or both; DuckDB has none."""
     if world.engine == "duck":
         return False
-    from vde_dagster.spark.session.warm import find_engines
-
     found = find_engines(world.folder.root / ".vde" / "engine")
-    for one in found:
-        listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(one.pid)], capture_output=True, text=True
-        )
-        for pid in (one.pid, *map(int, listed.stdout.split())):
+    for engine in found:
+        both = [engine.pid, engine.jvm_pid]
+        for pid in world.chance.choice([both[:1], both[1:], both, both[::-1]]):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                continue
+                continue  # The server ended with its JVM, or the JVM with its server.
     return bool(found)
 
 
@@ -322,20 +332,25 @@ def check(world: World, log: Path, name: str) -> None:
         with workspace.store.database.reading() as conn:
             held = workspace.store.leases.held(conn)
     assert not [one for one in held if name != "engine" and one.startswith("environment/")], held
+    # A rollback may have taken another definition or day back; plans fill what they change.
+    publishes = name in ("apply", "engine", "ci deploy", "approvals")
+    last = max(row["day"].day for row in daily)
+    assert last == min(world.day - 1, 6) or name != "run", (last, world.day)
+    assert sorted((str(row["day"]), row["customer"], float(row["amount"])) for row in daily) == [
+        row for row in SOURCE if row[0] <= f"2024-01-{last:02}"
+    ]
     amounts: dict[Any, list[Any]] = {}
     for row in daily:
         amounts.setdefault(row["customer"], []).append(row["amount"])
     (factor,) = {
         round(float(row["amount"]) / float(max(amounts[row["customer"]]))) for row in latest
     }
-    # A rollback may have taken another definition back; a run shows what the environment shows.
-    publishes = name in ("apply", "engine", "ci deploy", "approvals")
     assert factor == world.factor or not publishes, (name, factor, world.factor)
     assert sorted((row["customer"], row["orders"]) for row in latest) == sorted(
         (customer, len(found)) for customer, found in amounts.items()
     )
-    if name == "sync" and world.sink_url:
-        assert in_postgres(world.sink_url) == sorted(latest, key=repr)
+    if name.startswith("sync "):
+        world.sinks.assert_equal(name.removeprefix("sync "), latest, daily)
 
 
 def migration(world: World, empty: str | None = None) -> bool:
@@ -382,17 +397,29 @@ def old_state(world: World, url: str | None) -> str:
     return restore_in_postgres(released, path, url)
 
 
-def approvals(world: World) -> bool:
-    """Approve a plan in two processes of Dagster at once, and perhaps kill one of them."""
+def approvals(world: World, *, plans: int = 1) -> bool:
+    """Approve in two processes of Dagster at once, and perhaps kill one of them.
+
+    Args:
+        world: The trial's world.
+        plans: 1 to approve one plan twice, 2 to approve two plans of one environment.
+    """
     world.number += 1
-    world.edit()
     home = world.root / "dagster"
     home.mkdir(exist_ok=True)
+    made: list[str] = []
+    world.edit()
     with world.open() as workspace:
-        plan = workspace.plan("prod", author="anna", now=noon(world.day))
         before = len(workspace.store.versions.history("prod"))
-    logs = [world.root / f"{world.number}-{one}.jsonl" for one in (1, 2)]
-    both = [start(approve, world.folder.root, home, world.engine, plan.id, log) for log in logs]
+        for later in range(plans):
+            now = noon(world.day + later)
+            made.append(workspace.plan("prod", author="anna", now=now).id)
+    ids = (made * 2)[:2]
+    logs = [world.root / f"{world.number}-{number}.jsonl" for number in (1, 2)]
+    both = [
+        start(approve, world.folder.root, home, world.engine, plan_id, log)
+        for plan_id, log in zip(ids, logs, strict=True)
+    ]
     killed = False
     if world.chance.random() < 0.5:
         victim = world.chance.choice(both)
@@ -405,15 +432,19 @@ def approvals(world: World) -> bool:
         assert not process.is_alive()
     if not killed:
         world.usual["approve"] = max(1.0, time.monotonic() - began)
+    errors = [log.read_text() for log in logs if log.exists()]
     with world.open() as workspace:
-        after = len(workspace.store.versions.history("prod"))
-        record = workspace.store.plans.record(plan.id)
-        assert after - before <= 1, f"{after - before} versions of one plan"
-        assert record is not None
-        if after == before:  # The killed one had the lease; the other gave up: a person repeats it.
-            errors = [log.read_text() for log in logs if log.exists()]
+        new = workspace.store.versions.history("prod")[: -before or None]
+        published = [one.plan_id for one in reversed(new)]
+        assert set(published) <= set(made), (published, made)
+        assert len(set(published)) == len(published), f"{published}: a plan was published twice"
+        if not published:  # The killed one had the lease; the other gave up: a person repeats it.
             assert killed, errors
-            workspace.apply(workspace.store.plans.load(plan.id))
+            published = [ids[0]]
+            workspace.apply(workspace.store.plans.load(ids[0]))
+        assert len(published) == 1 or plans > 1
+        for error in errors:
+            assert killed or any(words in error for words in REFUSED), error
     check(world, world.root / "none", "approvals")
     return killed
 
