@@ -184,7 +184,6 @@ def approve(root: Path, home: Path, engine: Engine, plan_id: str, log: Path) -> 
     """Approve a plan as Dagster does, in a process of its own; note its error."""
     import dagster as dg
 
-    from vde_dagster.orchestration.models.translator import VdeTranslator
     from vde_dagster_tests.orchestration.conftest import run_job
 
     if engine == "duck":
@@ -192,8 +191,6 @@ def approve(root: Path, home: Path, engine: Engine, plan_id: str, log: Path) -> 
     log.with_suffix(".begun").touch()
     try:
         with dg.DagsterInstance.local_temp(str(home)) as instance:
-            plans = str(VdeTranslator(root).names.plans.name)
-            instance.add_dynamic_partitions(plans, [plan_id])
             run_job(ProjectFolder(root), instance, "vde_apply_job", partition=plan_id)
     except Exception:
         log.write_text(traceback.format_exc())
@@ -414,6 +411,7 @@ def approvals(world: World, *, plans: int = 1) -> bool:
         for later in range(plans):
             now = noon(world.day + later)
             made.append(workspace.plan("prod", author="anna", now=now).id)
+    _add_partitions(world.folder.root, home, made)
     ids = (made * 2)[:2]
     logs = [world.root / f"{world.number}-{number}.jsonl" for number in (1, 2)]
     both = [
@@ -447,6 +445,17 @@ def approvals(world: World, *, plans: int = 1) -> bool:
             assert killed or any(words in error for words in REFUSED), error
     check(world, world.root / "none", "approvals")
     return killed
+
+
+def _add_partitions(root: Path, home: Path, plans: list[str]) -> None:
+    """Let Dagster know plans, in storage that it makes for one process at a time."""
+    import dagster as dg
+
+    from vde_dagster.orchestration.models.translator import VdeTranslator
+
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        instance.add_dynamic_partitions(str(VdeTranslator(root).names.plans.name), plans)
+        instance.get_run_records(limit=1)
 
 
 def counts_text(counts: Counter[str], killed: Counter[str]) -> str:

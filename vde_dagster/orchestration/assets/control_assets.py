@@ -9,7 +9,7 @@ import dagster as dg
 from vde_dagster.base.texts import count
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.dagster_private import BACKFILL_ID_TAG
-from vde_dagster.orchestration.events.applying import Launcher, Work, as_failure
+from vde_dagster.orchestration.events.applying import Launcher, Work
 from vde_dagster.orchestration.events.plans import (
     forget_past,
     page_events,
@@ -18,6 +18,7 @@ from vde_dagster.orchestration.events.plans import (
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -97,18 +98,18 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         ],
         required_resource_keys={names.resource},
     )
+    @guarded_step
     def vde__plan(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        with as_failure():
-            projection = ProjectionContext.from_step(context, catalog)
-            plan = projection.store.plans.load(context.partition_key)
-            breaking, page = page_events(projection, plan, find_readers(context, catalog, plan))
-            yield dg.MaterializeResult(
-                metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
-            )
-            refresh_after(context, projection.workspace)
-            key = names.plan_key
-            for check in checks_by_spark(projection.workspace, plan, key, queries=check_queries):
-                yield check_result(check)
+        projection = ProjectionContext.from_step(context, catalog)
+        plan = projection.store.plans.load(context.partition_key)
+        breaking, page = page_events(projection, plan, find_readers(context, catalog, plan))
+        yield dg.MaterializeResult(
+            metadata=page.metadata, tags=page.tags, check_results=[check_result(breaking)]
+        )
+        refresh_after(context, projection.workspace)
+        key = names.plan_key
+        for check in checks_by_spark(projection.workspace, plan, key, queries=check_queries):
+            yield check_result(check)
 
     return vde__plan
 
@@ -127,25 +128,25 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         required_resource_keys={names.resource},
         output_required=False,
     )
+    @guarded_step
     def vde__apply(context: dg.AssetExecutionContext, config: ApplyConfig) -> Iterator[Any]:
         if not decides(context, config.plan):
             return
-        with as_failure():
-            projection = ProjectionContext.from_step(context, catalog)
-            plan = projection.store.plans.load(context.partition_key)
-            require_proposed(projection.workspace, plan)
-            launcher = Launcher.from_run(context.run.tags, config.who, plan)
-            _log_launcher(context, launcher, config.who)
-            yield from Work(context, projection).apply(
-                plan,
-                concurrency=config.concurrency,
-                who=launcher.name,
-                approved=launcher.is_person,
-                verified=launcher.verified,
-                skip_tests=config.skip_tests,
-            )
-            forget_past(projection.workspace, context.instance)
-            refresh_after(context, projection.workspace)
+        projection = ProjectionContext.from_step(context, catalog)
+        plan = projection.store.plans.load(context.partition_key)
+        require_proposed(projection.workspace, plan)
+        launcher = Launcher.from_run(context.run.tags, config.who, plan)
+        _log_launcher(context, launcher, config.who)
+        yield from Work(context, projection).apply(
+            plan,
+            concurrency=config.concurrency,
+            who=launcher.name,
+            approved=launcher.is_person,
+            verified=launcher.verified,
+            skip_tests=config.skip_tests,
+        )
+        forget_past(projection.workspace, context.instance)
+        refresh_after(context, projection.workspace)
 
     return vde__apply
 
@@ -164,22 +165,22 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         required_resource_keys={names.resource},
         output_required=False,
     )
+    @guarded_step
     def vde__reject(context: dg.AssetExecutionContext, config: RejectConfig) -> Iterator[Any]:
         if not decides(context, config.plan):
             return
-        with as_failure():
-            workspace = ProjectionContext.from_step(context, catalog).workspace
-            launcher = Launcher.from_run(context.run.tags, config.who)
-            _log_launcher(context, launcher, config.who)
-            record = workspace.plans.reject(
-                context.partition_key,
-                config.reason,
-                who=launcher.name,
-                verified=launcher.verified,
-            )
-            yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
-            # This run works on the plan, so the projector would skip the partition as busy.
-            Reporter(workspace, context.instance).delete(names.plans, record.id)
+        workspace = ProjectionContext.from_step(context, catalog).workspace
+        launcher = Launcher.from_run(context.run.tags, config.who)
+        _log_launcher(context, launcher, config.who)
+        record = workspace.plans.reject(
+            context.partition_key,
+            config.reason,
+            who=launcher.name,
+            verified=launcher.verified,
+        )
+        yield dg.MaterializeResult(metadata=rejection_metadata(record), tags=plan_tags(record))
+        # This run works on the plan, so the projector would skip the partition as busy.
+        Reporter(workspace, context.instance).delete(names.plans, record.id)
 
     return vde__reject
 

@@ -14,7 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
-from vde_dagster.orchestration.events.applying import Work, as_failure
+from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.checks import (
     AuditEvents,
     unit_test_checks,
@@ -27,6 +27,7 @@ from vde_dagster.orchestration.events.provenance import (
     input_tags,
     provenance_tags,
 )
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.models.catalog import (
     AssetCatalog,
     check_names,
@@ -94,15 +95,15 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     checks = {one.name: one for one in (*audit_checks(catalog, model, spec.key), *tests)}
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
+    @guarded_step
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with as_failure():
-            projection = ProjectionContext.from_step(context, catalog)
-            if spec.key not in context.selected_asset_keys:
-                yield from execute_checks(projection, name, chosen)
-                return
-            config = FillConfig(**context.op_execution_context.op_config)
-            yield from fill_model(context, config, projection, name)
+        projection = ProjectionContext.from_step(context, catalog)
+        if spec.key not in context.selected_asset_keys:
+            yield from execute_checks(projection, name, chosen)
+            return
+        config = FillConfig(**context.op_execution_context.op_config)
+        yield from fill_model(context, config, projection, name)
         # Blocking audits ran before the publication, so downstream assets need not wait for checks.
         yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
@@ -270,10 +271,10 @@ def checks_alone(
         required_resource_keys={catalog.names.resource},
         pool=POOL,
     )
+    @guarded_step
     def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with as_failure():
-            yield from execute_checks(ProjectionContext.from_step(context, catalog), name, chosen)
+        yield from execute_checks(ProjectionContext.from_step(context, catalog), name, chosen)
 
     return steps
 

@@ -21,12 +21,6 @@ from typing import Any, TypeVar
 import dagster as dg
 
 from vde_dagster.errors import (
-    AuditFailedError,
-    ConflictError,
-    ExecutionError,
-    ProjectError,
-    UnitTestFailedError,
-    UsageError,
     VdeError,
 )
 from vde_dagster.execution.events import (
@@ -63,12 +57,10 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.names import without_nones
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
-from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 RECORDED = (IntervalFilled, Published)
@@ -321,54 +313,3 @@ def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
         yield
     finally:
         _WATCHERS.remove(watcher)
-
-
-_FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
-"""Errors that fail again on a retry and whose messages need no traceback."""
-
-
-@contextmanager
-def as_failure() -> Iterator[None]:
-    """Convert an error that the user can act on to a failure whose description includes the
-    hint.
-    """
-    try:
-        yield
-    except VdeError as error:
-        final = isinstance(error, _FINAL)
-        facts = {
-            "vde/error": type(error).__name__,
-            **(_failure_metadata(error) if isinstance(error, ExecutionError) else {}),
-            "vde/hint": error.hint or None,
-            "vde/location": error.location and str(error.location),
-        }
-        # The hint has its own line, as on the command line.
-        text = error.text("\nhint: ")
-        cause = None if final else error
-        raise dg.Failure(text, metadata=without_nones(facts), allow_retries=not final) from cause
-
-
-def _failure_metadata(error: ExecutionError) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    if error.failures:
-        rows = [
-            {
-                "model": f"`{failure.model}`",
-                "where": f"`{failure.location}`" if failure.location else "",
-                "what": failure.message,
-                "skipped for it": ", ".join(map(str, failure.skipped)),
-            }
-            for failure in error.failures
-        ]
-        shown["vde/failures"] = dg.MetadataValue.md(markdown_table(rows))
-    audits = [
-        f"**{failure.model}**: {audit.audit}, {audit.rows} rows\n\n{markdown_table(audit.sample)}"
-        for failure in error.failures
-        for audit in failure.audits
-        if audit.sample
-    ]
-    if audits:
-        shown["vde/failing_rows"] = dg.MetadataValue.md("\n\n".join(audits))
-    if error.log is not None:
-        shown["vde/log"] = dg.MetadataValue.path(str(error.log))
-    return shown

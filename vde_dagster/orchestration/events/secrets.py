@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 from dagster_shared import record
+from pydantic import BaseModel
 
-from vde_dagster.base.secrets import mask, masked
+from vde_dagster.base.secrets import mask
 
 Event = TypeVar("Event", bound=object)
 
 
 def without_secrets(event: Event) -> Event:
-    """Return an event with secrets masked; the same object if there are none."""
+    """Return an event whose texts have no secrets; it is the same one where there are none.
+
+    Keys of assets, partitions and names of checks stay as they are.
+    """
+    if isinstance(event, dg.Output):
+        shown = masked_metadata(event.metadata)
+        return event if shown == event.metadata else cast("Event", event.with_metadata(shown))
+    values: dict[str, object] = {}
     metadata = getattr(event, "metadata", None) or {}
-    changed = {name: shown for name, one in metadata.items() if (shown := _masked(one)) != one}
+    if (shown := masked_metadata(metadata)) != metadata:
+        values["metadata"] = shown
     description = getattr(event, "description", None)
-    if not changed and (description is None or mask(description) == description):
-        return event
-    values: dict[str, object] = {"metadata": {**metadata, **changed}}
-    if description is not None:
+    if description is not None and mask(description) != description:
         values["description"] = mask(description)
-    if record.is_record(event):  # type: ignore[attr-defined]
-        return record.replace(event, **values)
-    made: Event = event._replace(**values)  # type: ignore[attr-defined]
-    return made
+    checks = getattr(event, "check_results", None) or ()
+    if any(without_secrets(one) is not one for one in checks):
+        values["check_results"] = [without_secrets(one) for one in checks]
+    return cast("Event", _replaced(event, values)) if values else event
 
 
-def _masked(value: object) -> object:
-    if isinstance(value, dg.MarkdownMetadataValue):
-        return dg.MetadataValue.md(mask(value.md_str or ""))
-    if isinstance(value, dg.TextMetadataValue):
-        return dg.MetadataValue.text(mask(value.text or ""))
-    if isinstance(value, dg.UrlMetadataValue):
-        return dg.MetadataValue.url(mask(value.url or ""))
-    if isinstance(value, dg.JsonMetadataValue):
-        return dg.MetadataValue.json(masked(value.data))
-    return mask(value) if isinstance(value, str) else value
+def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts of an event, or of a failure, without secrets in any text of their values."""
+    return {name: _masked(value) for name, value in metadata.items()}
+
+
+def _masked(value: Any) -> Any:
+    """Return a value, or the same one, without secrets in its texts and in those of its parts."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dg.AssetKey):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _masked(one) for key, one in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        # Dagster's values are records over tuples, or named tuples.
+        own = {name: getattr(value, name) for name in value._fields}
+        changed = {name: made for name, one in own.items() if (made := _masked(one)) != one}
+        return _replaced(value, changed) if changed else value
+    if isinstance(value, BaseModel):  # References to code.
+        own = {name: getattr(value, name) for name in type(value).model_fields}
+        return value.model_copy(update={name: _masked(one) for name, one in own.items()})
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_masked(one) for one in value)
+    return value
+
+
+def _replaced(value: Any, changed: dict[str, object]) -> Any:
+    if record.is_record(value):  # type: ignore[attr-defined]
+        return record.replace(value, **changed)
+    return value._replace(**changed)

@@ -27,10 +27,11 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
-from vde_dagster.orchestration.events.applying import Launcher, Work, as_failure
+from vde_dagster.orchestration.events.applying import Launcher, Work
 from vde_dagster.orchestration.events.plans import forget_past, page_events
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -88,11 +89,11 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
             config_schema=config.to_fields_dict(),
             required_resource_keys={names.resource},
         )
+        @guarded_step
         def step(context: dg.OpExecutionContext) -> Iterator[Any]:
-            with as_failure():
-                work = Work(context, ProjectionContext.from_step(context, catalog))
-                yield from body(work, config(**context.op_config))
-                refresh_after(context, work.workspace)
+            work = Work(context, ProjectionContext.from_step(context, catalog))
+            yield from body(work, config(**context.op_config))
+            refresh_after(context, work.workspace)
 
         graph = dg.GraphDefinition(names.named(name), node_defs=[step], description=description)
         return graph.to_job(tags=names.tags, executor_def=EXECUTOR, hooks=set(hooks))

@@ -13,7 +13,8 @@ import dagster as dg
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.events.secrets import without_secrets
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import Names
@@ -44,10 +45,10 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         description=_TEXT,
         required_resource_keys={names.resource},
     )
+    @guarded_step
     def vde__cost(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
-        with as_failure():
-            workspace = getattr(context.resources, names.resource).get()
-            return dg.MaterializeResult(metadata=cost_metadata(workspace, names))
+        workspace = getattr(context.resources, names.resource).get()
+        return dg.MaterializeResult(metadata=cost_metadata(workspace, names))
 
     return vde__cost
 
@@ -74,7 +75,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
             raise dg.Failure(str(error)) from error
         key = names.asset_key("vde", "cost")
         event = dg.AssetMaterialization(asset_key=key, metadata=shown)
-        return dg.SensorResult(asset_events=[event], cursor=upto)
+        return dg.SensorResult(asset_events=[without_secrets(event)], cursor=upto)
 
     return vde_costs
 

@@ -10,7 +10,7 @@ import dagster as dg
 from vde_dagster.base.json_values import json_value
 from vde_dagster.cli.shapes import text_value
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.project.model import Exposure
@@ -64,15 +64,15 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
         can_subset=True,
         required_resource_keys={names.resource},
     )
+    @guarded_step
     def metrics(
         context: dg.AssetExecutionContext, config: MetricsConfig
     ) -> Iterator[dg.MaterializeResult[Any]]:
-        with as_failure():
-            workspace = getattr(context.resources, names.resource).get()
-            asked = [name for name, one in specs.items() if one.key in context.selected_asset_keys]
-            for name, told in _values(workspace, asked, config.environment):
-                told["environment"] = config.environment
-                yield dg.MaterializeResult(asset_key=specs[name].key, metadata=told)
+        workspace = getattr(context.resources, names.resource).get()
+        asked = [name for name, one in specs.items() if one.key in context.selected_asset_keys]
+        for name, told in _values(workspace, asked, config.environment):
+            told["environment"] = config.environment
+            yield dg.MaterializeResult(asset_key=specs[name].key, metadata=told)
 
     return metrics
 

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.applying import as_failure
+from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
@@ -49,10 +49,10 @@ def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefini
         & ~dg.AutomationCondition.in_progress(),
         required_resource_keys={names.resource},
     )
+    @guarded_step
     def sync(context: dg.AssetExecutionContext, config: SyncConfig) -> dg.MaterializeResult[Any]:
-        with as_failure():
-            workspace = getattr(context.resources, names.resource).get()
-            done = Syncs(workspace).run(definition, config.environment, full=config.full)
+        workspace = getattr(context.resources, names.resource).get()
+        done = Syncs(workspace).run(definition, config.environment, full=config.full)
         facts = done.to_json()
         named = ("environment", "since", "until", "sent", "unchanged", "refused")
         return dg.MaterializeResult(metadata={name: facts[name] for name in named})
