@@ -54,8 +54,8 @@ Engine = Literal["duck", "spark"]
 PATIENCE = 300.0
 LAST_DAY = 9
 """The last day on which something happens; the source has rows of six."""
-REFUSED = ("is being worked on by", "was already published", "moved on")
-"""What a person is told whose approval comes second."""
+REFUSED = ("is being worked on by", "hint: plan again: vde plan prod")
+"""Words of the refusals of an approval that comes second."""
 SOURCE: list[tuple[str, int, float]] = sorted(ast.literal_eval(f"[{ROWS}]"))
 """The rows of the source: day, customer, amount."""
 

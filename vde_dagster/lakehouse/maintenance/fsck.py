@@ -23,6 +23,7 @@ from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, Checked, Da
 from vde_dagster.lakehouse.maintenance.sweep import find_orphans
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.lakehouse.publishing.mirror import proven_view
+from vde_dagster.lakehouse.publishing.proven_publication import find_contradiction
 from vde_dagster.lakehouse.publishing.shown_tables import behind_the_times
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.assign_tables import preview_version
@@ -48,6 +49,7 @@ Problem = Literal[
     "damaged_state",
     "foreign_definition",
     "foreign_plan",
+    "foreign_publication",
     "foreign_table",
     "foreign_view",
     "foreign_view_types",
@@ -243,6 +245,10 @@ def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
         yield Finding("foreign_plan", plan_id, why, again)
     for table, why in (*store.tables.mislabeled(), *_other_rows(lakehouse)):
         yield Finding("foreign_table", f"{table.ref} ({table.id})", why, again)
+    for record in store.publications.unsettled() if lakehouse.catalog.form.follows else ():
+        why = find_contradiction(lakehouse, record) or ""
+        if why:
+            yield Finding("foreign_publication", record.id, why, again)
     for view in store.mirror.views(lakehouse.catalog_name):
         if view.wanted.definition is not None:
             try:

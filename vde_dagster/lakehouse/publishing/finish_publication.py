@@ -14,6 +14,7 @@ is the one that decided, shortly before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.metadata.table_metadata import ancestors, head_of
 from vde_dagster.lakehouse.publishing.commit import read_table, write_then
 from vde_dagster.lakehouse.publishing.mirror import follow
+from vde_dagster.lakehouse.publishing.proven_publication import find_contradiction
 from vde_dagster.lakehouse.publishing.publication import announced_change
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
@@ -39,22 +41,32 @@ if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
 
 
+_LOG = logging.getLogger(__name__)
 _ATTEMPTS = 10
 _BATCH = 20
 """Views moved in one step: it holds the state's database for as long as the catalog takes."""
 
 
 def recover(lakehouse: Lakehouse) -> bool:
-    """Finish what the state has decided and a process left undone; say whether there was any."""
+    """Finish what the state has decided and a process left undone; return whether there was any.
+
+    A row that says so and does not follow from the state's content moves nothing; `fsck` lists it.
+    """
     if not lakehouse.catalog.form.follows:
         return False
-    store = lakehouse.store
-    unsettled = [one for one in store.publications.unsettled() if _may_settle(store, one)]
-    for record in unsettled:
+    store, settled = lakehouse.store, False
+    for record in store.publications.unsettled():
+        if not _may_settle(store, record):
+            continue
+        why = find_contradiction(lakehouse, record)
+        if why is not None:
+            _LOG.warning("publication %s is left alone: %s; see vde fsck", record.id, why)
+            continue
         settle(lakehouse, record.id)
+        settled = True
     recorded = _record_what_moved(lakehouse)
     follow(lakehouse)
-    return recorded or bool(unsettled)
+    return recorded or settled
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
