@@ -278,6 +278,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def _left_running() -> list[str]:
+    """Return the processes that tests started and that still run, each with its test."""
     found = []
     here = {os.getpid()}  # And what ends with it: Spark's JVM, where no worker had it.
     with suppress(ImportError):
@@ -287,11 +288,26 @@ def _left_running() -> list[str]:
         here |= {gateway.proc.pid} if gateway is not None else set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            marked = f"VDE_TESTS={MARK}".encode() in (folder / "environ").read_bytes().split(b"\0")
-            if marked and int(folder.name) not in here:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            if f"VDE_TESTS={MARK}".encode() in environment and int(folder.name) not in here:
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append(f"{folder.name}: {words[:300]}")
+                if not _ends_with_us(folder, words):
+                    test = _test_of(environment)
+                    found.append(f"{folder.name}, started by {test}: {words[:300]}")
     return found
+
+
+def _ends_with_us(folder: Path, words: str) -> bool:
+    """Return whether a process is the helper of multiprocessing, which ends with its parent."""
+    parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+    return "multiprocessing." in words and parent == str(os.getpid())
+
+
+def _test_of(environment: list[bytes]) -> str:
+    """Return the test during which a process was started, from the variable that pytest sets."""
+    prefix = b"PYTEST_CURRENT_TEST="
+    named = (one.removeprefix(prefix).decode() for one in environment if one.startswith(prefix))
+    return next(named, "no test").removesuffix(" (call)").removesuffix(" (setup)")
 
 
 def pytest_collection_finish() -> None:
