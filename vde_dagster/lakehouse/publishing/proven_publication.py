@@ -1,9 +1,9 @@
 """Proof of a publication that another process decided: each pointer it moves follows from content.
 
-On a catalog outside the state's database, whoever comes next moves the pointers that a row of
-`vde_publications` names. The row is a login's word. The version of the environment, its pins and
-the ledgers of tables and views are what the publication wrote when it was decided, under guards of
-their own; a file of the row that does not follow from them moves nothing.
+On a catalog outside the state's database, the next process moves the pointers that a row of
+`vde_publications` names, and any login that may apply can write such a row. The environment's
+version, its pins and the ledgers of tables and views were written in the deciding transaction, each
+table with its own guards. A row moves nothing if one of its files contradicts them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def find_contradiction(lakehouse: Lakehouse, record: PublicationRecord) -> str |
             store.pins.at(record.environment, version),
             published_views(conn, lakehouse.catalog_name, refs=views),
         )
-        found = (proof.contradiction(conn, file) for file in record.files)
+        found = (proof.check_file(conn, file) for file in record.files)
         return next((why for why in found if why is not None), None)
 
 
@@ -71,17 +71,17 @@ class _Proof:
     pins: Mapping[str, Pin]
     ledger: Mapping[TableRef, PublishedView]
 
-    def contradiction(self, conn: Connection, file: PublishedFile) -> str | None:
-        """Return why a file is none of the publication's, or None if it is."""
+    def check_file(self, conn: Connection, file: PublishedFile) -> str | None:
+        """Return why the publication cannot have announced a file, or None if it can."""
         if file.ref is None:
             return "a file has no name in the catalog"
         if file.kind == VIEW.lower():
-            return self._of_view(file, file.ref)
+            return self._check_view(file, file.ref)
         if file.kind == TABLE.lower() and self.is_version:
-            return self._of_table(conn, file, file.ref)
+            return self._check_table(conn, file, file.ref)
         return f"it made no {file.kind} {file.ref}"
 
-    def _of_view(self, file: PublishedFile, ref: TableRef) -> str | None:
+    def _check_view(self, file: PublishedFile, ref: TableRef) -> str | None:
         known, own = self.ledger.get(ref), self.record.environment
         if not file.location:
             is_gone = known is None and self._was_ours(file)
@@ -98,7 +98,7 @@ class _Proof:
         folder = self.lakehouse.views_folder("").rstrip("/")
         return bool(file.previous and file.previous.startswith(f"{folder}/"))
 
-    def _of_table(self, conn: Connection, file: PublishedFile, ref: TableRef) -> str | None:
+    def _check_table(self, conn: Connection, file: PublishedFile, ref: TableRef) -> str | None:
         store = self.lakehouse.store
         shown = {entry.table_id for entry in self.made.entries.values() if entry.table_id}
         tables = {one.id: one for one in store.tables.load(shown, conn).values() if one.ref == ref}
@@ -113,10 +113,10 @@ class _Proof:
             head = store.pins.heads(conn, [table.id]).get(table.id)
             if head is None or head.location != file.location:
                 return f"it did not write {file.location} for {ref}"
-        rows = self._of_rows(file, table) if file.table_id is not None else None
-        return rows or self._of_types(file, table)
+        rows = self._check_rows(file, table) if file.table_id is not None else None
+        return rows or self._check_types(file, table)
 
-    def _of_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
+    def _check_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
         """Compare the snapshot that a table moves to with the version's pin."""
         pin = self.pins.get(table.id)
         if pin is None:
@@ -136,9 +136,9 @@ class _Proof:
             return (
                 f"{table.ref} would move to {file.snapshot_id}, the version pins {pin.snapshot_id}"
             )
-        return self._of_branch(file, table, pin)
+        return self._check_branch(file, table, pin)
 
-    def _of_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:
+    def _check_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:
         """Compare a branch that has not moved yet with the version's pin."""
         loaded = self.lakehouse.find_table(table.ref)
         metadata = loaded.metadata if loaded is not None else {}
@@ -148,7 +148,7 @@ class _Proof:
             return None
         return f"the branch {file.branch} of {table.ref} is at {at}, not at the pinned snapshot"
 
-    def _of_types(self, file: PublishedFile, table: PhysicalTable) -> str | None:
+    def _check_types(self, file: PublishedFile, table: PhysicalTable) -> str | None:
         types = {column.name: column.type for column in table.columns}
         other = [name for name, type_ in file.widened if types.get(name) != type_]
         return f"the column {other[0]} of {table.ref} has another type" if other else None

@@ -41,7 +41,7 @@ def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _masked(value: Any) -> Any:
-    """Return a value, or the same one, without secrets in its texts and in those of its parts."""
+    """Return a value without secrets in its texts, nested ones included."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dg.AssetKey):
