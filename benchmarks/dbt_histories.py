@@ -24,6 +24,7 @@ from typing import Any
 
 from vde_dagster_tests.dbt.histories import (
     COLUMNS,
+    KINDS,
     History,
     Rows,
     histories,
@@ -97,6 +98,7 @@ def main() -> int:
     parser.add_argument("--histories", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--only", nargs="*", default=[], choices=sorted(KINDS), metavar="KIND")
     parser.add_argument("--at-once", type=int, default=20, help="histories in one project")
     parser.add_argument("--record", type=Path, metavar="FOLDER")
     parser.add_argument("--keep", type=Path, help="a folder for the projects that were run")
@@ -108,7 +110,7 @@ def main() -> int:
     start = time.monotonic()
     while sum(done.values()) < given.histories:
         count = min(given.at_once, given.histories - sum(done.values()))
-        made = histories(seed, count, given.rounds, datetime.now(timezone.utc))
+        made = histories(seed, count, given.rounds, datetime.now(timezone.utc), given.only)
         with tempfile.TemporaryDirectory() as folder:
             root = (given.keep or Path(folder)) / f"seed{seed}"
             differing = _compare(root, made, given.dbt, given.record)

@@ -48,19 +48,21 @@ class History:
         return f"src_{self.name}"
 
 
-def histories(seed: int, count: int, rounds: int, now: datetime) -> list[History]:
+def histories(
+    seed: int, count: int, rounds: int, now: datetime, only: Sequence[str] = ()
+) -> list[History]:
     """Return histories of all strategies in turn, by a seed.
 
     Args:
+        only: Names of strategies, as `KINDS` has them; empty for all.
         now: The instant of the first round (UTC), behind which no source has rows.
     """
     rng = random.Random(seed)
-    makers = list(_MAKERS)
+    makers = [maker for name, maker in KINDS.items() if not only or name in only]
     found = []
     for number in range(count):
         maker = makers[(number + seed) % len(makers)]
-        name = f"m{number}_{maker.__name__.strip('_')}"
-        found.append(maker(name, rng, rounds, now))
+        found.append(maker(f"m{number}{maker.__name__}", rng, rounds, now))
     return found
 
 
@@ -213,9 +215,10 @@ def _snapshot(name: str, rng: random.Random, rounds: int, now: datetime) -> Hist
         config = "strategy='check', check_cols=" + rng.choice(("'all'", "['v']", "['k', 'v']"))
         config += rng.choice(("", ", updated_at='ts'"))
     config += rng.choice(("", ", hard_deletes='invalidate'", ", hard_deletes='new_record'"))
+    key = rng.choice(("'id'", "'id'", "['id', 'k']"))
     text = (
         f"{{% snapshot {name} %}}\n"
-        f"{{{{ config(target_schema='main', unique_key='id', {config}) }}}}\n"
+        f"{{{{ config(target_schema='main', unique_key={key}, {config}) }}}}\n"
         f"{_plain(name)}\n{{% endsnapshot %}}\n"
     )
     source = tuple(
@@ -227,13 +230,14 @@ def _snapshot(name: str, rng: random.Random, rounds: int, now: datetime) -> Hist
     return History(name, {f"snapshots/{name}.sql": text}, source, shown)
 
 
-_MAKERS: tuple[Callable[[str, random.Random, int, datetime], History], ...] = (
-    _delete_insert,
-    _merge,
-    _append,
-    _microbatch,
-    _snapshot,
-)
+KINDS: dict[str, Callable[[str, random.Random, int, datetime], History]] = {
+    "delete_insert": _delete_insert,
+    "merge": _merge,
+    "append": _append,
+    "microbatch": _microbatch,
+    "snapshot": _snapshot,
+}
+"""Makers of histories by strategy."""
 
 
 # -- running here ------------------------------------------------------------------------------

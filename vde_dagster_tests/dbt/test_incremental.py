@@ -12,7 +12,12 @@ import pytest
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import Filling, filling_of, find_strategy
+from vde_dagster.plugins.dbt.nodes.incremental import (
+    Filling,
+    conditions_of,
+    filling_of,
+    find_strategy,
+)
 from vde_dagster.plugins.dbt.nodes.when import read_times
 from vde_dagster.plugins.dbt.relations import filter_by_batch
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
@@ -101,6 +106,11 @@ def test_configuration_by_which_a_merge_writes_other_rows_is_refused(name: str) 
         _filling("snowflake", unique_key="k", **{name: "x > 1"})
 
 
+def test_partitions_that_are_replaced_without_new_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="partitions replaces partitions without new rows"):
+        _filling("bigquery", incremental_strategy="insert_overwrite", partitions=["'2024-01-01'"])
+
+
 def test_predicates_of_delete_insert_are_about_the_rows_that_are_deleted() -> None:
     kind = _filling("duckdb", unique_key="k", incremental_predicates=["v < 6"]).kind
     other = _filling(
@@ -123,6 +133,23 @@ def test_a_microbatch_is_merged_where_the_adapter_does() -> None:
     assert (merged.kind.strategy, merged.kind.lookback, merged.kind.batch_size) == ("merge", 2, 1)
     assert isinstance(replaced.kind, IncrementalByTimeRange)
     assert (merged.batch, replaced.batch) == ("day", "day")
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "conditions"),
+    [
+        ("select 1 as a from t", "select 1 as a\n  from t -- later", []),
+        ("select a from t", "select a from t where a > 1", ["a > 1"]),
+        ("select a from t", "select b from t", None),
+        ("select a from t where true", "select a from t", None),
+    ],
+)
+def test_branches_that_differ_in_layout_alone_are_one(
+    first: str, later: str, conditions: list[str] | None
+) -> None:
+    found = conditions_of(first, later, "duckdb")
+
+    assert (None if found is None else [one.text for one in found]) == conditions
 
 
 # -- when ------------------------------------------------------------------------------------
@@ -232,6 +259,10 @@ _ROWS = '(SELECT * FROM "db"."main"."stg" WHERE at >= @start_dt AND at <= @end_d
             'select stg.a from (select * from "db"."main"."stg" where false limit 0)'
             " _dbt_limit_subq_stg where stg.a > 1",
             f"select stg.a from {_ROWS} AS stg where stg.a > 1",
+        ),
+        (
+            'select * from (select * from "db"."main"."stg" where 1=0) [_dbt_limit_subq_stg]',
+            f"select * from {_ROWS}",
         ),
         (
             'select * from (select * from "main"."stg" where false limit 0)',

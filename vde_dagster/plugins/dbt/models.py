@@ -32,6 +32,7 @@ from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
 from vde_dagster.plugins.dbt.nodes.when import read_times
 from vde_dagster.plugins.dbt.relations import (
     filter_by_batch,
+    has_limits,
     of_interval,
     quoted,
     with_this_model,
@@ -251,9 +252,11 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
         quoted(unit.ephemeral[name], dialect) if name in unit.ephemeral else name: column
         for name, column in unit.event_times.items()
     }
-    if unit.limited is not None:
+    if unit.limited is not None and has_limits(unit.limited):
         return filter_by_batch(code, times)
     if times and _OPTS_OUT.search(node.raw_code):
+        if unit.limited is not None:
+            return code  # All of them are rendered.
         raise ProjectError(
             f"'{node.name}' is a microbatch that calls render(), so dbt does not filter one of its "
             "inputs, and the manifest does not show which",

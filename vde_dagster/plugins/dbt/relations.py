@@ -118,9 +118,15 @@ def of_interval(code: Expanded, relation: str, column: str) -> Expanded:
 
 
 _LIMITED = re.compile(
-    r"\(select \* from (?P<relation>[^()\n]+) where false limit 0\)(?: _dbt_limit_subq_\w+)?"
+    r"\(select \* from (?P<relation>[^()\n]+) where (?:false limit 0|1=0)\)"
+    r"(?: \[?_dbt_limit_subq_\w+\]?)?"
 )
 """A relation that dbt filters, in code that was compiled with `--empty`."""
+
+
+def has_limits(code: str) -> bool:
+    """Say whether a compile with `--empty` limited a relation."""
+    return _LIMITED.search(code) is not None
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:

@@ -122,6 +122,10 @@ def filling_of(
     if half:
         return Filling(Full(), unread=(_WHOLE,))
     if strategy == "insert_overwrite":
+        if config.get("partitions"):
+            raise ValueError(
+                "partitions replaces partitions without new rows, and is not read here"
+            )
         if partitioned:
             return Filling(IncrementalByPartition(**kept), both)
         if not both:
@@ -290,22 +294,29 @@ class Condition:
 def conditions_of(first: str, later: str, dialect: str) -> list[Condition] | None:
     """Return the conditions that the second branch has more than the first; None if more differs.
 
+    Branches that differ in layout and comments have no such condition.
+
     Raises:
         ProjectError: A bracket, string or comment is not closed.
     """
     backslash = dialect in BACKSLASH_DIALECTS
     had, has = (tokens_of(text, backslash=backslash) for text in (first, later))
     found = []
-    for start, end in _insertions([t.text for t in had], [t.text for t in has]) or ():
+    insertions = _insertions([t.text for t in had], [t.text for t in has])
+    if insertions is None:
+        return None
+    for start, end in insertions:
         one = _condition(has, later, start, end)
         if one is None:
             return None
         found.append(one)
-    return found or None
+    return found
 
 
 def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
     """Return the stretches that are new; None where anything else differs."""
+    if had == has:
+        return []
     before = 0
     while before < min(len(had), len(has)) and had[before] == has[before]:
         before += 1
