@@ -262,6 +262,11 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
         return f"[bold]{plan.environment}[/]: {what}; {missing.sentence()}"
     if selected:
         return f"[bold]{plan.environment}[/]: {what}, and no intervals are missing"
+    if plan.kind is PlanKind.RUN:
+        return (
+            f"[bold]{plan.environment}[/] is up to date: nothing is due; "
+            "--ignore-cron computes before the next tick"
+        )
     return f"[bold]{plan.environment}[/] is up to date: nothing to do"
 
 

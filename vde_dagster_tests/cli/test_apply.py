@@ -34,6 +34,10 @@ def test_apply_computes_publishes_and_says_so(
     assert again.json["plan"]["empty"] is True
     for_people = vde("apply", "prod", "--project", template.root)
     assert for_people.out == "prod is up to date: nothing to do\n"
+    run = vde("run", "prod", "--project", template.root)
+    assert run.out == (
+        "prod is up to date: nothing is due; --ignore-cron computes before the next tick\n"
+    )
 
 
 def test_query_returns_columns_with_types_and_rows(unchanged: ProjectFolder, vde: Vde) -> None:
