@@ -21,8 +21,8 @@ class SourceLocation:
     """A place in a file of the user's project.
 
     Args:
-        path: Relative to the project's root where it lies inside it.
-        line: 1-based, or None when the whole file is meant.
+        path: Relative to the project's root if it is inside.
+        line: 1-based, or None for the whole file.
         column: 1-based, or None.
     """
 
@@ -42,11 +42,11 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A stretch of a file and what is to stand there instead.
+    """A text in a file, and the text that replaces it.
 
     Args:
-        old: What stands there; nothing may have changed it. Quotes around it stay.
-        at: Where it begins; where the mistake is, by default.
+        old: The current text, which must be unchanged. Quotes around it stay.
+        at: Where it begins; by default the place of the mistake.
     """
 
     old: str
@@ -56,10 +56,10 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What mends a mistake, as edits of the project's files; in a few words as a title.
+    """Edits of the project's files that fix a mistake, with a short title.
 
     Args:
-        sure: Whether it may be made unasked; otherwise somebody has to choose it.
+        sure: Whether it may be applied automatically; otherwise a person must choose it.
     """
 
     title: str
@@ -68,30 +68,30 @@ class Fix:
 
     @classmethod
     def writing(cls, old: str, new: str, *, sure: bool = True) -> Fix:
-        """Write another word where the mistake is."""
+        """Replace the word at the place of the mistake."""
         return cls(f"Write {new}", (Replacement(old, new),), sure)
 
 
 class Hint(str):
-    """A hint that can be followed by edits: by one of its fixes."""
+    """A hint with optional fixes, of which one may be applied."""
 
     fixes: tuple[Fix, ...]
 
     def __new__(cls, text: str, *fixes: Fix) -> Hint:
-        """Make one of its text and the fixes that there are."""
+        """Make a hint from its text and fixes."""
         made = super().__new__(cls, text)
         made.fixes = fixes
         return made
 
 
-def fixes_of(hint: str | None) -> tuple[Fix, ...]:
-    """Return the fixes that a hint has."""
+def hint_fixes(hint: str | None) -> tuple[Fix, ...]:
+    """Return the fixes of a hint."""
     return hint.fixes if isinstance(hint, Hint) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A name in a project's file that nobody defines."""
+    """An undefined name in a project's file."""
 
     what: Literal["macro", "audit", "variable", "signal", "materialization"]
     name: str
@@ -101,18 +101,18 @@ class VdeError(Exception):
     """Base of every error that this package raises on purpose.
 
     Args:
-        message: What happened, in one sentence.
-        hint: What to do next, in one sentence.
-        location: Where in the project, when it is known.
+        message: The event, in one sentence.
+        hint: The next step, in one sentence.
+        location: The place in the project, if known.
     """
 
     exit_code = 1
     lacks_memory = False
     """Whether less work at a time may succeed."""
     by_others = False
-    """Whether what other processes did may have caused it."""
+    """Whether other processes may have caused it."""
     _quotes = False
-    """Whether messages quote what a user wrote, be it a whole file: they are cut to a screen."""
+    """Whether messages quote a user's text, possibly a whole file: they are cut to a screen."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class VdeError(Exception):
     ) -> None:
         if self._quotes:
             message = shortened(message, _MOST_OF_MESSAGE)
-            fixes = fixes_of(hint)
+            fixes = hint_fixes(hint)
             hint = Hint(shortened(hint, _MOST_OF_HINT), *fixes) if hint else hint
         message = mask(message)
         if hint is not None and mask(hint) != hint:
@@ -135,14 +135,14 @@ class VdeError(Exception):
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
-        """Edits that mend it, one of which is to be chosen."""
-        return fixes_of(self.hint)
+        """Alternative edits that fix it."""
+        return hint_fixes(self.hint)
 
     def __str__(self) -> str:
         return self.text(" Hint: ")
 
     def text(self, before_hint: str) -> str:
-        """Return where, what, and what to do next; `before_hint` stands before the hint."""
+        """Return the place, the message and the hint, with `before_hint` between the last two."""
         where = f"{self.location}: " if self.location else ""
         hint = f"{before_hint}{self.hint}" if self.hint else ""
         return mask(f"{where}{self.message}{hint}")
@@ -152,8 +152,8 @@ class ProjectError(VdeError):
     """A mistake in the project's files, or several: the user fixes the files.
 
     Args:
-        unknown: The name that nobody defines, where that is the mistake.
-        models: Models that the project does not say clearly because of it.
+        unknown: The undefined name, if that is the mistake.
+        models: Models whose definition is unclear because of it.
     """
 
     exit_code = 2
@@ -175,12 +175,12 @@ class ProjectError(VdeError):
 
     @property
     def mistakes(self) -> tuple[ProjectError, ...]:
-        """Every single mistake; this one where there are no others."""
+        """Every single mistake; the error itself if it is one."""
         return self._several or (self,)
 
     @staticmethod
-    def of(mistakes: Iterable[ProjectError]) -> ProjectError:
-        """Make one error of one or several mistakes; its message lists them, one a line."""
+    def combine(mistakes: Iterable[ProjectError]) -> ProjectError:
+        """Combine one or several mistakes into one error; its message lists them, one a line."""
         parts = tuple(part for mistake in mistakes for part in mistake.mistakes)
         if len(parts) == 1:
             return parts[0]
@@ -199,10 +199,10 @@ class UsageError(VdeError):
 
 @contextmanager
 def placed(location: SourceLocation | None) -> Iterator[None]:
-    """Give mistakes in a text or name the place of whatever it comes from.
+    """Attach a place to mistakes in a text or name that comes from there.
 
     Raises:
-        ProjectError: The same mistake, there.
+        ProjectError: The same mistake, with the place.
     """
     try:
         yield
@@ -214,7 +214,7 @@ def placed(location: SourceLocation | None) -> Iterator[None]:
 
 
 class ConflictError(VdeError):
-    """Somebody else changed the same thing first: plan again."""
+    """Another process changed the same object first: plan again."""
 
 
 class LeaseLostError(ConflictError):
@@ -225,18 +225,18 @@ class ExecutionError(VdeError):
     """Work on the warehouse failed: see the cause, then apply the same plan again."""
 
     place: QueryPlace | None = None
-    """Where in the query that was run, when the engine says so."""
+    """The place in the query that ran, if the engine reports it."""
     failures: tuple[ModelFailure, ...] = ()
-    """What happened model by model, when a whole plan failed."""
+    """The failures by model, when a whole plan failed."""
     log: Path | None = None
-    """The file with the whole stacks of these failures."""
+    """The file with the complete stack traces of these failures."""
 
 
 class AuditFailedError(ExecutionError):
     """A blocking audit found rows: nothing was published."""
 
     audits: tuple[FailedAudit, ...] = ()
-    """The audits that did, when they are one model's."""
+    """The audits that found rows, if they belong to one model."""
 
 
 class UnitTestFailedError(ExecutionError):
@@ -244,19 +244,19 @@ class UnitTestFailedError(ExecutionError):
 
 
 class DamagedFileError(ExecutionError):
-    """A file of the warehouse is missing or damaged: it has to be restored.
+    """A file of the warehouse is missing or damaged and must be restored.
 
     Args:
-        what: The file in words: "the manifest list of db.orders".
-        damage: What is wrong with it: "is missing", "is cut short".
-        above: The file that names it, which may be the damaged one where the two disagree.
+        what: A phrase for the file: "the manifest list of db.orders".
+        damage: A phrase for the damage: "is missing", "is cut short".
+        above: The file that names it, which may itself be damaged if the two disagree.
     """
 
     def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:
         super().__init__(
             f"{what} {damage}: {file}" + (f", named by {above}" if above else ""),
             hint="restore it from a backup, or from the storage's earlier versions of it; "
-            "`vde fsck` names every damaged file",
+            "`vde fsck` lists every damaged file",
         )
         self.what = what
         self.file = file
@@ -264,11 +264,11 @@ class DamagedFileError(ExecutionError):
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such file at all."""
+        """Whether the file does not exist at all."""
         return self.damage == MISSING
 
-    def of(self, what: str) -> DamagedFileError:
-        """Return the same of a file that is called otherwise."""
+    def about(self, what: str) -> DamagedFileError:
+        """Return the same error with another phrase for the file."""
         return DamagedFileError(what, self.file, self.damage)
 
 
@@ -276,7 +276,7 @@ MISSING = "is missing"
 
 
 class UnknownOutcomeError(VdeError):
-    """A commit's answer was lost and it could not be found out whether it happened."""
+    """A commit's response was lost, and its outcome could not be determined."""
 
 
 class StoreError(VdeError):
@@ -284,13 +284,13 @@ class StoreError(VdeError):
 
 
 class NotAllowedError(StoreError):
-    """Who is connected to the state's database lacks a right: nothing was changed."""
+    """The login on the state's database lacks a right: nothing was changed."""
 
     exit_code = 2
 
 
 class NoSparkError(StoreError):
-    """Spark cannot be had here: there is no Java, no client, or nobody at its master."""
+    """Spark is not available: Java or the client is missing, or the master does not respond."""
 
     exit_code = 2
 

@@ -54,10 +54,9 @@ def normalise_cron(text: str) -> str:
 def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
     """Return the latest tick at or before an instant (UTC).
 
-    Where clocks go forward, a time that they leave out is the first that they show again: it is
-    when Dagster's schedules tick, so that a schedule with a model's cron finds the model due. Where
-    they go back, a time that they show twice is the first of the two; of a cron that ticks in
-    every hour, both.
+    Where clocks go forward, a skipped time counts as the first one after the gap: Dagster's
+    schedules tick then, so a schedule with a model's cron finds the model due. Where clocks go
+    back, a repeated time counts as the first of the two; for a cron that ticks in every hour, both.
 
     Args:
         zone: The IANA name of the zone whose clocks the cron means; UTC when None.
@@ -68,8 +67,8 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
-    """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
-    from croniter import croniter  # Not every command asks for ticks.
+    """Cached, because a plan needs every model's tick at one instant, and croniter is slow."""
+    from croniter import croniter  # Not every command needs ticks.
 
     tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)
     return tick
@@ -82,7 +81,7 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
     there = ZoneInfo(zone)
     local = now.astimezone(there)
     clock = local.replace(tzinfo=None, fold=0)
-    if local.fold:  # The first pass of the hour that is shown twice is over: begin behind it.
+    if local.fold:  # The first pass of the repeated hour is over: begin after it.
         clock += _offset(clock, there, 0) - _offset(clock, there, 1)
     every_hour = cron.split()[1] == "*"
     ticks = croniter(cron, clock + timedelta(minutes=1))
@@ -90,23 +89,23 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
     while True:
         tick: datetime = ticks.get_prev(datetime)
         instant = _instant(tick, there)
-        # Of a time that clocks leave out the order of the offsets is reversed.
+        # For a skipped time the order of the offsets is reversed.
         twice = every_hour and _offset(tick, there, 0) > _offset(tick, there, 1)
         again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
         if again <= now:
             return again if first_pass is None else max(again, first_pass)
         if first_pass is None and instant <= now:
-            first_pass = instant  # A tick before it may have come a second time since.
+            first_pass = instant  # A tick before it may have occurred again since.
 
 
 def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
-    """Return when clocks first show a time, or, if they leave it out, one after it."""
+    """Return when clocks first show a time, or the first time after it if they skip it."""
     before, after = _offset(clock, zone, 0), _offset(clock, zone, 1)
     instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
     if before >= after:
         return instant
-    # Clocks change somewhere in these minutes: by the offset before it is later, by that after
-    # it earlier than the change.
+    # Clocks change within these minutes: with the offset before it the result is later, with the
+    # offset after it earlier than the change.
     early, minutes = instant - (after - before), int((after - before).total_seconds()) // 60
     first = bisect_left(
         range(minutes),
@@ -123,7 +122,7 @@ def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
 @functools.cache
 def shortest_gap(cron: str) -> float:
     """Return the shortest time between the first ticks of 2024, in seconds."""
-    from croniter import croniter  # Not every command asks for ticks.
+    from croniter import croniter  # Not every command needs ticks.
 
     ticks = croniter(cron, _A_LEAP_YEAR - timedelta(days=1))
     moments = [ticks.get_next(datetime) for _ in range(6)]

@@ -14,7 +14,7 @@ from vde_dagster.base.secrets import mask
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation
 
 SHOWN_ROWS = 5
-"""Failing rows of an audit that a report shows; the state store keeps up to twenty."""
+"""Maximum number of failing rows in a report; the state store keeps up to twenty."""
 
 NO_SPACE_HINT = (
     "free space where the warehouse, the state store and Spark's spark.local.dir are (`vde "
@@ -31,17 +31,17 @@ _DISK_FULL = "53100"
 
 
 PROJECT_CODE = "<vde_project_"
-"""How the file names of a project's executed modules begin."""
+"""Prefix of the file names of a project's executed modules."""
 _PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
 
 
-def project_file(shown: str) -> str | None:
-    """Return the project's file that a frame's file name stands for, if it is one of ours.
+def project_file(frame_name: str) -> str | None:
+    """Return the project's file behind a frame's file name, or None for other code.
 
     >>> project_file("<vde_project_c0ffee/models/sales.py>")
     'models/sales.py'
     """
-    match = _PROJECT_FILE.fullmatch(shown)
+    match = _PROJECT_FILE.fullmatch(frame_name)
     return match[1] if match else None
 
 
@@ -55,7 +55,7 @@ def where_raised(error: BaseException, path: Path) -> SourceLocation:
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Say whether a disk was full, whichever statement or file met it, here or in Spark."""
+    """Return whether a disk was full, for any statement or file, here or in Spark."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:
@@ -75,11 +75,11 @@ def is_no_space(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a project's files that its author should look at.
+    """A problem in a project's files for its author to fix.
 
     Args:
-        certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
-        fixes: Edits that mend it, one of which is to be chosen; by default its hint's.
+        certain: Whether it is certainly a mistake; otherwise it is a warning, which stops nothing.
+        fixes: Alternative edits that fix it; by default its hint's.
     """
 
     message: str
@@ -89,7 +89,7 @@ class Problem:
     fixes: tuple[Fix, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.hint, Hint):  # Memory keeps plain texts.
+        if isinstance(self.hint, Hint):  # The cache stores plain texts.
             object.__setattr__(self, "fixes", self.fixes or self.hint.fixes)
             object.__setattr__(self, "hint", str(self.hint))
 
@@ -107,9 +107,9 @@ class QueryPlace:
     """The position of an engine's error in a query.
 
     Args:
-        offset: Where the offending words begin in it, or None when only the column is known.
-        words: Empty when the engine said only where they begin.
-        column: The output column that could not be made, where that is what the engine says.
+        offset: Where the offending words begin in it, or None if only the column is known.
+        words: The offending words; empty if the engine reported only where they begin.
+        column: The output column that could not be computed, if the engine reports it.
     """
 
     query: str
@@ -120,7 +120,7 @@ class QueryPlace:
 
 @dataclass(frozen=True, slots=True)
 class FailedAudit:
-    """A blocking audit that found rows.
+    """A blocking audit with failing rows.
 
     Args:
         sample: Up to five of them, as texts by column.
@@ -140,8 +140,8 @@ class ModelFailure:
     """One model that failed while a plan was applied.
 
     Args:
-        location: The place in the model's files, as near as it is known.
-        skipped: The models that were not begun because of it.
+        location: The place in the model's files, as precise as known.
+        skipped: The models that were not started because of it.
     """
 
     model: ModelName
@@ -171,8 +171,8 @@ class ModelFailure:
         }
 
 
-def said(error: BaseException) -> str:
-    """Return an exception's class and message, whatever its own code does when it is asked."""
+def describe_exception(error: BaseException) -> str:
+    """Return an exception's class and message, even if its own code fails."""
     name = type(error).__name__
     try:
         message = str(error)

@@ -1,11 +1,11 @@
 """Every hash that outlives a process: 128 bits of BLAKE2b over an encoding without collisions.
 
-Three functions, since what they hash is written differently, and versions, ids and caches that
-exist were made so:
+Three functions encode their input differently, which cannot change because existing versions, ids
+and caches depend on it:
 
 - `digest` of texts, as hexadecimal digits: snapshots, tables, plans, keys of the memo.
 - `digest_values` of bytes, texts, numbers and None, as bytes: nodes of queries, hashed by the
-  hundred thousand and mostly made of other such digests.
+  hundred thousand and mostly combinations of other digests.
 - `content_digest` of one stretch of bytes, as hexadecimal digits: files.
 
 >>> digest("a", "bc") == digest("ab", "c")
@@ -27,7 +27,7 @@ Part = bytes | str | int | None
 
 
 def digest(*parts: str | None) -> str:
-    """Hash a sequence of texts, of which None differs from every text.
+    """Hash a sequence of texts; None differs from every text.
 
     The encoding is injective, so no two sequences collide by concatenation.
 
@@ -81,12 +81,12 @@ def _encoded(part: Part) -> bytes:
 
 
 def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
-    """Hash a tagged sequence of values; the tag keeps different kinds of things apart."""
+    """Hash a tagged sequence of values; the tag separates different kinds of objects."""
     return digest_values(tag, *parts)
 
 
 def from_hex(version: str) -> bytes:
-    """The bytes of a version; text that is not hexadecimal is hashed, so nothing is refused."""
+    """The bytes of a version; text that is not hexadecimal is hashed, so any text is accepted."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

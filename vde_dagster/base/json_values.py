@@ -1,4 +1,4 @@
-"""Values of rows as JSON, in the same form wherever rows leave as JSON.
+"""Values of rows as JSON, in one form for every output.
 
 JSON has no NaN, infinity, decimal, date or bytes: these become texts. docs/cli.md has the table.
 """

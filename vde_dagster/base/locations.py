@@ -7,11 +7,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
-"""Schemes of Hadoop that name the same object store as another one."""
+"""Hadoop's schemes that name the same object store as another one."""
 
 
 def normal_location(place: str) -> str:
-    """Return a folder's URI in the spelling that all of its spellings share, without a login.
+    """Return a folder's URI in one canonical spelling, without a login.
 
     >>> normal_location("s3a://Shop/a//b/"), normal_location("file:/data/../w")
     ('s3://shop/a/b', 'file:///w')
@@ -22,7 +22,7 @@ def normal_location(place: str) -> str:
         return f"file://{Path('/' + place.removeprefix('file:').lstrip('/')).resolve()}"
     parts = urlsplit(place)
     scheme = parts.scheme.lower()
-    # A login stands before the sign, where it does not divide a container from its account.
+    # A login precedes the @, unless that separates a container from its account.
     is_azure = scheme.startswith(("abfs", "wasb"))
     host = (parts.netloc if is_azure else parts.netloc.rpartition("@")[2]).lower()
     path = re.sub(r"/{2,}", "/", parts.path).rstrip("/")

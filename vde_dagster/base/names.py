@@ -1,4 +1,4 @@
-"""Names: of models, which users type, quoted ones of Spark SQL, and of who works here."""
+"""Names: of models, as users type them, quoted for Spark SQL, and of the current user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vde_dagster.errors import UsageError
 
 LONGEST = 190
-"""The most bytes of a part of a model's name; see `planning/environment.py` for what is added."""
+"""Maximum bytes in a part of a model's name; `planning/environment.py` lists additions to it."""
 _PIECE = re.compile(r'`(?:[^`]|``)*(?:`|$)|"(?:[^"]|"")*(?:"|$)|\.|[^.`"]+')
 
 
@@ -18,11 +18,11 @@ class ModelName(NamedTuple):
     """A model's two-part name, `namespace.name`, compared without regard to case.
 
     Spark resolves unquoted and quoted identifiers alike without regard to case, so names are
-    kept in lower case and two spellings of one name are one model. A tuple, since a plan of
+    stored in lower case and two spellings of one name are one model. A tuple, since a plan of
     thousands of models compares and looks up names by the hundred thousand.
 
     Args:
-        namespace: The schema that production publishes the model's view in.
+        namespace: The schema in which production publishes the model's view.
     """
 
     namespace: str
@@ -33,7 +33,7 @@ class ModelName(NamedTuple):
         """Read `namespace.name`, `name` or their back-quoted spellings.
 
         Raises:
-            UsageError: The text is empty, has more than two parts, or one that is too long.
+            UsageError: The text is empty, has more than two parts, or a part is too long.
         """
         parts = split_identifier(text)
         if len(parts) == 1:
@@ -47,8 +47,8 @@ class ModelName(NamedTuple):
             if (size := len(part.encode())) > LONGEST:
                 raise UsageError(
                     f"the name '{part[:40]}…' has {size} bytes",
-                    hint=f"use at most {LONGEST}: catalogs and file systems have room for 255, and "
-                    "environments add theirs",
+                    hint=f"use at most {LONGEST}: catalogs and file systems allow 255, and "
+                    "environments extend the name",
                 )
         return cls(parts[0].lower(), parts[1].lower())
 
@@ -79,7 +79,7 @@ def place_flaw(part: str) -> str | None:
 
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""Marks by which a name looks like another."""
+"""Unicode characters that make a name look like another."""
 
 
 def split_identifier(text: str) -> list[str]:
@@ -117,10 +117,10 @@ def current_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A container's user need not have a name.
+        # A container's user may not have a name.
         return "unknown"
 
 
 def unverified(name: str) -> str:
-    """Mark a name in histories that somebody typed and nothing vouches for."""
+    """Mark a name in histories that was typed and not verified."""
     return f"{name} (not verified)"

@@ -1,7 +1,7 @@
 """Files and environment variables read by a project's Python code, found in its strings.
 
-A string that could be the path of a file is looked for below the project's folder; where code
-reads the environment, a word of a string that could be a variable's name is looked up there.
+A string that could be the path of a file is looked up below the project's folder; if code reads
+the environment, each word of a string that could be a variable's name is looked up there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Outside:
     """The files and environment variables that code may read.
 
     Args:
-        hashes: Hashes of those that are there, by `file path` and `variable name`.
+        hashes: Hashes of existing ones, by `file path` and `variable name`.
     """
 
     hashes: dict[str, str]
@@ -48,7 +48,7 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
         for folder in folders[:_MOST_FOLDERS]
         if "." in name or "/" in name or folder
     }
-    # A word may come to be a folder's name.
+    # A word may later become a folder's name.
     looked |= {name for name in names if " " not in name}
     paths = sorted(
         path for path in looked if not path.startswith(_OWN_FOLDER) and not _is_folder(root, path)
@@ -65,14 +65,14 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
 
 
 def _folders_above(path: str, content: str) -> list[str]:
-    """Return the folders of a file that asks where it lies: it may look for others from there."""
+    """Return the folders of a file whose code uses its own path: it may read others from there."""
     if "__file__" not in content:
         return []
     return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]
 
 
 def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return those of the names in `Outside.hashes` that strings may stand for, sorted."""
+    """Return the names in `Outside.hashes` that strings may refer to, sorted."""
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}
@@ -87,7 +87,7 @@ def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    """Hash the values of environment variables, those that are not set included; `*` is all."""
+    """Hash the values of environment variables, including unset ones; `*` means all."""
     asked = set(names)
     if "*" in asked:
         asked |= set(environment)

@@ -1,9 +1,9 @@
 """Plug-ins: parts that installed distributions add to this one's seams by entry points.
 
-An entry point of the group `vde_dagster.<seam>` names a part and the object that is it. What is
-installed is looked through when a name is asked for that the core does not have, or when all are
-listed; an object is imported when its own name is asked for. So neither a start nor a project that
-uses no plug-in pays for those that are there, and a broken one hurts its users alone.
+An entry point of the group `vde_dagster.<seam>` names a part and its object. The installed
+distributions are searched when the core lacks a name, or when all parts are listed; an object is
+imported when its own name is needed. So neither a start nor a project without plug-ins pays for
+installed ones, and a broken plug-in affects only its users.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "vde_dagster."
-"""How the groups of entry points begin, each with a seam's name behind it."""
+"""Prefix of the groups of entry points, followed by a seam's name."""
 
 SEAMS = {
     "kinds": "kind",
@@ -60,12 +60,12 @@ _imported: list[Plugin] = []
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One part that a distribution adds.
+    """One part from a distribution.
 
     Args:
         seam: The seam's name, one of `SEAMS`.
-        distribution: As packages are named.
-        metadata: Path of the distribution's METADATA, where it lies in a folder.
+        distribution: The distribution's name.
+        metadata: Path of the distribution's METADATA, if it is in a folder.
     """
 
     seam: str
@@ -79,12 +79,12 @@ class Plugin:
         """Import the part.
 
         Raises:
-            UsageError: It cannot be imported, or no such seam is known.
+            UsageError: It cannot be imported, or its seam is unknown.
         """
         what = f"plug-in '{self.name}' ({self.seam}) of {self.distribution} {self.version}"
         if self.seam not in SEAMS:
             raise UsageError(
-                f"{what} is for a seam that is not known",
+                f"{what} is for an unknown seam",
                 hint=f"seams: {', '.join(SEAMS)}; is it made for another version of vde-dagster?",
             )
         try:
@@ -92,11 +92,11 @@ class Plugin:
         except Exception as error:
             raise UsageError(
                 f"{what} cannot be imported: {type(error).__name__}: {error}",
-                hint=f"install {self.distribution} anew, or a version that works with this one",
+                hint=f"reinstall {self.distribution}, or a version that works with this one",
             ) from error
 
     def problem(self) -> str | None:
-        """Return why the part cannot be imported; None where it can."""
+        """Return why the part cannot be imported, or None if it can."""
         try:
             self.load()
         except UsageError as error:
@@ -110,7 +110,7 @@ class Seam(Generic[Part]):
 
     Args:
         name: One of `SEAMS`.
-        core: Names of parts that need no plug-in, for messages.
+        core: Names of the core's own parts, for messages.
     """
 
     name: str
@@ -118,14 +118,14 @@ class Seam(Generic[Part]):
     _loaded: dict[str, tuple[Plugin, Part]] = field(default_factory=dict, repr=False)
 
     def names(self) -> list[str]:
-        """Return the names of the core's parts and of those that are installed."""
+        """Return the names of the core's parts and of installed ones."""
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:
-        """Return an installed part, or None where there is none of the name.
+        """Return an installed part, or None if there is no such name.
 
         Raises:
-            UsageError: It cannot be imported, or two distributions have one of the name.
+            UsageError: It cannot be imported, or two distributions define the name.
         """
         found = [plugin for plugin in self._plugins() if plugin.name == name]
         if not found:
@@ -146,7 +146,7 @@ class Seam(Generic[Part]):
         """Return an installed part.
 
         Raises:
-            UsageError: There is none of the name, or as `find`.
+            UsageError: The name is not installed, or as in `find`.
         """
         part = self.find(name)
         if part is None:
@@ -155,12 +155,12 @@ class Seam(Generic[Part]):
                 f"no {noun} '{name}' is installed",
                 hint=suggest(name, names, "installed")
                 if names
-                else "install the distribution that has it; `vde info` lists those installed",
+                else "install its distribution; list installed ones with `vde info`",
             )
         return part
 
     def loaded(self) -> list[Part]:
-        """Return the parts that were asked for in this process."""
+        """Return the parts that were loaded in this process."""
         return [part for _, part in self._loaded.values()]
 
     def working(self) -> dict[str, Part]:
@@ -178,10 +178,10 @@ class Seam(Generic[Part]):
 
 
 def plugin_files() -> set[str]:
-    """Return the files that decide what plug-ins of other distributions do in this process.
+    """Return the files that determine how other distributions' plug-ins behave in this process.
 
-    They are the modules of a plug-in's package that are imported, and the distribution's metadata,
-    which has its version.
+    They are the imported modules of a plug-in's package, and the distribution's metadata, which
+    contains its version.
     """
     others = [plugin for plugin in _imported if plugin.distribution != _OWN]
     if not others:
@@ -193,7 +193,7 @@ def plugin_files() -> set[str]:
 
 
 def installed() -> tuple[Plugin, ...]:
-    """Return every plug-in that is installed, by seam and name; imports none of them."""
+    """Return every installed plug-in, by seam and name; imports none of them."""
     return _installed(tuple(sys.path))
 
 
@@ -205,7 +205,7 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     for distribution in distributions(path=list(path)):
         entries = [one for one in distribution.entry_points if one.group.startswith(GROUP)]
         if entries and (name := distribution.metadata["Name"]) not in found:
-            # Only some distributions lie in a folder, and it has no public name.
+            # Only some distributions are in a folder, and the attribute has no public name.
             folder = getattr(distribution, "_path", None)
             metadata = "" if folder is None else str(folder / "METADATA")
             version = distribution.version

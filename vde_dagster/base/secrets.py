@@ -1,7 +1,7 @@
 """Secrets of settings, and the texts that leave the process without them.
 
-Every value of `${NAME}`, and every setting with the name of a secret, is remembered when settings
-are read. `mask` replaces known values wherever they stand, and what URLs carry.
+Every value of `${NAME}`, and every setting whose name suggests a secret, is recorded when settings
+are read. `mask` replaces recorded values wherever they occur, and credentials in URLs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote, quote_plus
 
 MASK = "***"
 _SHORTEST = 4
-"""Shorter values are parts of too many words."""
+"""Shorter values occur in too many words."""
 _INSIDE_WORDS = 8
 """Values from this length on are replaced within words, too."""
 _SECRET_NAME = re.compile(
@@ -39,14 +39,14 @@ _SAFE_QUERY = frozenset(
     | {"gssencmode", "host", "hostaddr", "keepalives", "keepalives_idle", "load_balance_hosts"}
     | {"port", "service", "sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout"}
     | {"user", "charset", "cache", "mode", "nolock", "timeout", "uri"}
-    # Pages that a person is led to.
+    # Pages that a person opens in a browser.
     | {"environment", "from", "limit", "page", "partition", "per_page", "ref", "region", "schema"}
     | {"selected", "tab", "to", "version", "view", "warehouse", "branch", "column", "model"}
 )
 _URL = re.compile(r"(?<![\w+.-])([a-z][a-z0-9+.-]*(?::[a-z][a-z0-9+.-]*)?://)([^\s<>\"'`]+)", re.I)
 _LOGIN = re.compile(r"^([^/?#@:]*):([^/?#]*)@")
 _DATABASE_LOGIN = re.compile(r"^([^/?#@:]*):([^@]*)@")
-"""As databases' drivers read it, a password may have the signs that divide other URLs."""
+"""In databases' drivers a password may contain characters that separate parts of other URLs."""
 _PARAMETER = re.compile(r"([?&;])([^=&;#\s]+)=([^&;#\s]*?)(?=[).,\]}]*(?:[&;#\s]|$))")
 _DSN = re.compile(
     r"(?<![\w-])((?:ssl)?password|passwd|pwd|sslkey|account_?key|sas_?token)=(?!\*\*\*)"
@@ -60,7 +60,7 @@ _lock = threading.Lock()
 
 
 def names_secret(name: str) -> bool:
-    """Return whether a setting has the name of a secret.
+    """Return whether a setting's name suggests a secret.
 
     >>> names_secret("s3.secret-access-key"), names_secret("s3.endpoint")
     (True, False)
@@ -69,11 +69,11 @@ def names_secret(name: str) -> bool:
 
 
 def remember_secret(value: str | None) -> None:
-    """Remember a value that no text may show from now on."""
+    """Record a value that no text may contain from now on."""
     if value is None or len(value.strip()) < _SHORTEST or value in _known:
         return
     with _lock:
-        # Texts have it as it is, in a URL, in a literal of Python or JSON, or line by line.
+        # Texts may contain it as it is, in a URL, in a literal of Python or JSON, or line by line.
         forms = {value, quote(value), quote(value, safe=""), quote_plus(value), repr(value)[1:-1]}
         lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _INSIDE_WORDS}
         _known.update(forms | lines)
@@ -86,14 +86,14 @@ def remember_secret(value: str | None) -> None:
 
 
 def forget_secrets() -> None:
-    """Forget all remembered values, as a process without settings has none."""
+    """Forget all recorded values, as in a process without settings."""
     with _lock:
         _known.clear()
         _patterns.clear()
 
 
 def remember_url(url: str) -> None:
-    """Remember the password of a URL, and the values of its query that may be secrets."""
+    """Record the password of a URL, and the values of its query that may be secrets."""
     found = _URL.match(url)
     if found is None:
         return
@@ -119,7 +119,7 @@ def mask(text: str) -> str:
 
 
 def masked(value: Any) -> Any:
-    """Return JSON data whose texts have no secrets."""
+    """Return JSON data with secrets removed from its texts."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
@@ -150,7 +150,7 @@ class _MaskedStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text without secrets; return the length of the text that was given."""
+        """Write a text without secrets; return the length of the original text."""
         self._stream.write(mask(text))
         return len(text)
 
@@ -165,7 +165,7 @@ class _MaskedStream:
 
 @contextmanager
 def masking_output() -> Iterator[None]:
-    """Keep secrets out of the process's own output, and out of its logs, while the block runs."""
+    """Remove secrets from the process's own output, and from its logs, while the block runs."""
     import sys
 
     mask_logs()
@@ -178,7 +178,7 @@ def masking_output() -> Iterator[None]:
 
 
 def mask_logs() -> None:
-    """Keep secrets out of everything that this process logs from now on."""
+    """Remove secrets from everything that this process logs from now on."""
     make = logging.getLogRecordFactory()
     if not getattr(make, "vde_masks", False):
         logging.setLogRecordFactory(_masking(make))

@@ -1,4 +1,4 @@
-"""Words for people: counts, lists, and hints for misspelt names."""
+"""Texts for messages: counts, lists, and hints for misspelled names."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ def size(number: int | None) -> str:
     return f"{amount:.1f} TB"
 
 
-def first_of(total: int, most: int) -> str:
-    """Say how many are left out where only the first are shown: ` and 3 more`, or nothing."""
+def and_more(total: int, most: int) -> str:
+    """Return how many items a list of the first `most` leaves out: ` and 3 more`, or nothing."""
     return f" and {total - most} more" if total > most else ""
 
 
 def listed(names: Iterable[object], most: int = 10) -> str:
-    """Name the first few: `a, b and 3 more`."""
+    """List the first few names: `a, b and 3 more`."""
     texts = list(map(str, names))
-    return ", ".join(texts[:most]) + first_of(len(texts), most)
+    return ", ".join(texts[:most]) + and_more(len(texts), most)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like the given one, or None when none does."""
+    """Return the known name most similar to the given one, or None if none is similar."""
     by_fold = {option.casefold(): option for option in known}
     found = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=0.6)
     return by_fold[found[0]] if found else None
 
 
-def one_letter_away(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name from which one letter was left out, added, changed or moved by one.
+def closest_by_one_letter(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that differs in one letter, missing, extra, changed or swapped.
 
-    Digits are no letters: `dev2` beside `dev1` is meant.
+    Digits do not count as letters: `dev2` is not a misspelled `dev1`.
 
-    >>> one_letter_away("prdo", ["dev", "prod"]), one_letter_away("dev2", ["dev", "dev1"])
+    >>> closest_by_one_letter("prdo", ["dev", "prod"]), closest_by_one_letter("dev2", ["dev1"])
     ('prod', None)
     """
     for option in sorted(known):
@@ -68,21 +68,21 @@ def _alike(one: str, other: str) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def meant(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
-    """Write a hint at a misspelt name: which one is meant, that it can be written, and `more`."""
-    sure = one_letter_away(name.casefold(), [match.casefold()]) is not None
+def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
+    """Return a hint for a misspelled name, with a fix that writes the match, and `more`."""
+    sure = closest_by_one_letter(name.casefold(), [match.casefold()]) is not None
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 
 
 def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
-    """Write a hint: the closest known name, else the list of them."""
+    """Return a hint: the closest known name, otherwise the list of them."""
     options = sorted(set(known))
     match = closest(name, options)
     if match is not None:
-        return meant(name, match)
+        return did_you_mean(name, match)
     return f"{what}: {', '.join(options)}" if options else f"there are no {what}"
 
 
 def printable(text: str) -> str:
-    """Write a text with its control characters as escapes, for one line of a message."""
+    """Return a text with its control characters escaped, for one line of a message."""
     return "".join(s if s.isprintable() else s.encode("unicode_escape").decode() for s in text)

@@ -24,7 +24,7 @@ def utc(value: datetime) -> datetime:
 
 
 def instant_text(value: datetime) -> str:
-    """Write an instant for people, as messages do everywhere.
+    """Return an instant in the form of all messages.
 
     >>> instant_text(datetime(2024, 1, 3, 5))
     '2024-01-03 05:00 UTC'
@@ -35,7 +35,7 @@ def instant_text(value: datetime) -> str:
 
 
 def end_text(value: datetime) -> str:
-    """Write an exclusive end for people: of whole days the last that is included.
+    """Return the text of an exclusive end: for whole days the last included day.
 
     >>> end_text(datetime(2024, 1, 4))
     '2024-01-03'
@@ -46,7 +46,7 @@ def end_text(value: datetime) -> str:
 
 
 def range_text(start: datetime, end: datetime) -> str:
-    """Write a half-open range for people: whole days by the first and the last of them.
+    """Return the text of a half-open range: for whole days the first and the last of them.
 
     >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
     '2024-01-01 … 2024-01-03'
@@ -64,19 +64,19 @@ def parse_instant(text: str) -> datetime:
     """Read an ISO 8601 date or instant; one without a zone is UTC.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It has neither form.
     """
     return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
 
 
 def parse_end(text: str) -> datetime:
-    """Read the end of a range: a date includes that day, an instant is left out itself.
+    """Read the end of a range: a date includes that day, an instant is exclusive.
 
     Returns:
-        The first instant outside of it (UTC).
+        The first instant after the range (UTC).
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is neither a date nor an instant.
     """
     found = parse_instant(text)
     return found + timedelta(days=1) if is_date(text) else found
@@ -85,20 +85,20 @@ def parse_end(text: str) -> datetime:
 def parse_range(
     start: str | None, end: str | None, names: tuple[str, str], now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """Read a range that somebody asks for, half-open in UTC.
+    """Read a range in a user's words, half-open in UTC.
 
     Args:
-        start: A date or an instant in ISO 8601, which without a zone is UTC, or one that is told
-            from now, such as `3 days ago`.
-        end: The same; a day is included.
-        names: What both are called where they were written.
+        start: A date or an instant in ISO 8601, in UTC if it has no zone, or relative to now, such
+            as `3 days ago`.
+        end: The same; a date includes that day.
+        names: The names of both in the command or file, for messages.
     """
     since = None if start is None else parse_time(start, names[0], now)
     return since, None if end is None else _read(end, names[1], now, parse_end)
 
 
 def parse_time(text: str, name: str, now: datetime) -> datetime:
-    """Read one instant that somebody asks for (UTC), as `parse_range` reads a start."""
+    """Read one instant in a user's words (UTC), with the rules for the start in `parse_range`."""
     return _read(text, name, now, parse_instant)
 
 
@@ -108,16 +108,16 @@ def _read(text: str, name: str, now: datetime, parse: Callable[[str], datetime])
             return parse(text)
         found = relative_instant(text, now)
         return found + timedelta(days=1) if parse is parse_end and names_a_day(text) else found
-    except (ValueError, OverflowError):  # after the last day of 9999 there is none
+    except (ValueError, OverflowError):  # there is no day after 9999-12-31
         raise UsageError(
             f"{name} '{text}' is not a time",
             hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z; or a time "
-            "as told from now: yesterday, 3 days ago",
+            "relative to now: yesterday, 3 days ago",
         ) from None
 
 
 def is_date(text: str) -> bool:
-    """Say whether a text is a date without a time of day."""
+    """Return whether a text is a date without a time of day."""
     try:
         date.fromisoformat(text.strip())
     except ValueError:
@@ -142,27 +142,27 @@ _AGO = re.compile(
 
 
 def is_relative(text: str) -> bool:
-    """Say whether a text is told from an instant."""
+    """Return whether a text is relative to an instant."""
     words = _words(text)
     return words == "now" or words in _DAYS or _AGO.fullmatch(words) is not None
 
 
 def names_a_day(text: str) -> bool:
-    """Say whether a relative text names a day, not an instant within one."""
+    """Return whether a relative text names a day, not an instant within one."""
     words = _words(text)
     found = _AGO.fullmatch(words)
     return words in _DAYS or (found is not None and found["unit"] not in _FINE)
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a text names; of days, weeks, months and years the first of the day.
+    """Return the instant that a text names; for days, weeks, months and years their first day.
 
     Args:
         text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
 
     Raises:
-        ValueError: It is nothing of these.
-        OverflowError: There is no such year.
+        ValueError: It has none of these forms.
+        OverflowError: The year is outside of 1 to 9999.
 
     >>> from datetime import timezone
     >>> str(relative_instant("1 week ago", datetime(2024, 3, 10, 12, tzinfo=timezone.utc)))
@@ -189,7 +189,7 @@ def _by_months(day: datetime, steps: int) -> datetime:
     """Move by months; the 31st becomes the last day of a shorter one."""
     year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
     if not 1 <= year <= 9999:
-        raise OverflowError(f"there is no year {year}")
+        raise OverflowError(f"the year {year} does not exist")
     last = calendar.monthrange(year, month + 1)[1]
     return day.replace(year=year, month=month + 1, day=min(day.day, last))
 
@@ -222,7 +222,7 @@ def zone_name(text: str) -> str:
     """Return the IANA name of a time zone.
 
     Raises:
-        LookupError: There is none of that name; says what may have been meant.
+        LookupError: The name is unknown; the message suggests a similar one.
     """
     try:
         return ZoneInfo(text).key

@@ -1,4 +1,4 @@
-"""Work that was done, or is expected to be, as it is added up and priced."""
+"""Work that was done, or is expected, in units that can be added up and priced."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What computing took.
+    """The cost of computing.
 
     Args:
-        seconds: By the clock.
-        task_seconds: How long the engine's tasks ran, as far as that is known.
-        untold_seconds: Those of `seconds` of which nobody knows how long tasks ran.
-        bytes: Written.
-        bytes_read: As far as that is known.
+        seconds: Elapsed time.
+        task_seconds: Total run time of the engine's tasks, as far as known.
+        untold_seconds: Part of `seconds` for which task times are unknown.
+        bytes: Bytes written.
+        bytes_read: Bytes read, as far as known.
     """
 
     seconds: float = 0.0
@@ -25,14 +25,14 @@ class Work:
     bytes_read: float = 0.0
 
     @classmethod
-    def of(
+    def from_fill(
         cls,
         seconds: float | None,
         task_seconds: float | None,
         written: float | None,
         read: float | None,
     ) -> Work:
-        """Make it of what is known of one fill."""
+        """Make it from the known figures of one fill."""
         clock = seconds or 0.0
         untold = clock if task_seconds is None else 0.0
         return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))

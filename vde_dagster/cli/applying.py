@@ -281,7 +281,7 @@ def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
 
     analysis = analyse_plan(workspace, plan)
     if analysis.mistakes:
-        raise ProjectError.of(analysis.mistakes)
+        raise ProjectError.combine(analysis.mistakes)
     if not plan.is_empty and workspace.store.rights.has("plan"):
         workspace.store.plans.save(plan)
     output.note(f"Spark analyzed {count(len(analysis.analysed), 'model')}: no errors")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import SHOWN_ROWS
 from vde_dagster.base.json_values import json_value
-from vde_dagster.base.texts import count, first_of
+from vde_dagster.base.texts import and_more, count
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import text_value
 from vde_dagster.planning.plan.plan import Change
@@ -89,7 +89,7 @@ def show_summary(console: Console, report: Report) -> None:
     broken = report.breaks.rows if report.breaks else ()
     for row in broken[:MOST_NAMES]:
         console.print(_line(row, "breaks    "))
-    if more := first_of(len(broken), MOST_NAMES):
+    if more := and_more(len(broken), MOST_NAMES):
         console.print(f"         {more}", style="red")
     for section in (*report.work, *report.rest):
         amount = section.amount or len(section.rows)
@@ -137,7 +137,7 @@ def _add_row(branch: Tree, row: Row) -> None:
     node = branch.add(_line(row))
     for reason in row.reasons[:MOST_REASONS]:
         node.add(Text(reason, style="dim"))
-    if more := first_of(len(row.reasons), MOST_REASONS):
+    if more := and_more(len(row.reasons), MOST_REASONS):
         node.add(Text(more.lstrip(), style="dim"))
     if row.diff:
         node.add(color_diff(row.diff))

@@ -98,7 +98,7 @@ def _models() -> Iterator[tuple[str, str]]:
 
 def _build(root: Path, master: str) -> None:
     own = Workspace.open(root)
-    settings = replace(SessionSettings.of(own.settings), master=master, warm=None)
+    settings = replace(SessionSettings.from_settings(own.settings), master=master, warm=None)
     engine = SparkEngine(settings, root, own.lakehouse)
     try:
         with Workspace.open(root, engine=engine) as workspace:

@@ -29,7 +29,7 @@ class Maintenance:
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
-        from vde_dagster.lakehouse.maintenance.janitor import clean, retention_of
+        from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 
         workspace = self.workspace
         workspace.store.project.require_own()
@@ -40,14 +40,16 @@ class Maintenance:
             follow(workspace, PRODUCTION, "janitor", first=True)
         settings = workspace.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
-        return clean(workspace.lakehouse, retention_of(settings), keep_snapshots, dry_run=dry_run)
+        return clean(
+            workspace.lakehouse, retention_policy(settings), keep_snapshots, dry_run=dry_run
+        )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
-        from vde_dagster.lakehouse.maintenance.janitor import retention_of
+        from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 
-        grace = retention_of(self.workspace.settings).uncommitted_grace
+        grace = retention_policy(self.workspace.settings).uncommitted_grace
         return fsck(self.workspace.lakehouse, grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:

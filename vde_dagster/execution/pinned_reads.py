@@ -81,7 +81,7 @@ class PinnedVersion:
             if table_id not in pins:
                 raise not_pinned(name, self.version)
         tables = store.tables.load(models)
-        states = {one.id: (one.ref, pins[one.id].held) for one in tables.values()}
+        states = {one.id: (one.ref, pins[one.id].state_to_hold) for one in tables.values()}
         self.tables |= tables
         found = pinned_tables(self.workspace.lakehouse, states)
         self._pinned |= found

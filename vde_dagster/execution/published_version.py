@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest, one_letter_away, suggest
+from vde_dagster.base.texts import closest, closest_by_one_letter, suggest
 from vde_dagster.base.times import instant_text, parse_time
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import (
@@ -41,7 +41,7 @@ def likely_meant(store: StateStore, environment: str) -> str | None:
     environment = environment_name(environment)
     if is_branch and environment not in names:
         names = [name for name in names if name == PRODUCTION]
-    return None if environment in names else one_letter_away(environment, names)
+    return None if environment in names else closest_by_one_letter(environment, names)
 
 
 def require_environment(store: StateStore, environment: str) -> str:

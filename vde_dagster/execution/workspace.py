@@ -296,7 +296,7 @@ class Workspace:
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
         from vde_dagster.lakehouse import Lakehouse
-        from vde_dagster.lakehouse.catalogs.by_settings import other_catalog
+        from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
 
         settings = self.settings
         return Lakehouse(
@@ -304,7 +304,7 @@ class Workspace:
             settings.catalog,
             settings.resolved_warehouse,
             with_secrets(settings.io),
-            catalog=other_catalog(settings, self.store.database.effects),
+            catalog=outside_catalog(settings, self.store.database.effects),
         )
 
     def engine(self) -> SparkEngine:
@@ -328,7 +328,7 @@ class Workspace:
             from vde_dagster.spark import SessionSettings
             from vde_dagster.spark.session.session import require_spark
 
-            require_spark(SessionSettings.of(self.settings))
+            require_spark(SessionSettings.from_settings(self.settings))
 
     @property
     def started_engine(self) -> SparkEngine | None:
@@ -453,7 +453,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     except ProjectError as error:
         known = {str(mistake) for mistake in found}
         found += (mistake for mistake in error.mistakes if str(mistake) not in known)
-    return ProjectError.of(in_order(found))
+    return ProjectError.combine(in_order(found))
 
 
 def understood(project: Project) -> dict[ModelName, Model]:

@@ -1,7 +1,7 @@
-"""Rows of one commit: how many per interval, and a few of them, read without an engine.
+"""Rows of one commit: counts by interval, and a few rows, read without an engine.
 
-Iceberg keeps the least and the greatest value of every file's columns. A file whose time column
-stays within one range is counted from the manifest alone; of others that one column is read.
+Iceberg stores the least and the greatest value of every column in a file. If a file's time column
+stays within one range, the manifest is enough to count it; otherwise that one column is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Rows that a commit added to a range, and bytes of the files that hold no other range's."""
+    """Rows that a commit added to a range, and bytes of the files without rows of other ranges."""
 
     rows: int
     bytes: int | None
@@ -48,7 +48,7 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count what one commit added to disjoint ranges in order; None when its files do not say."""
+    """Count the rows that one commit added to each range; None if its files lack the figures."""
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -80,7 +80,7 @@ class _Counts:
         self.sizes: list[int | None] = [0] * len(intervals)
 
     def place(self, first: int, last: int) -> int | None:
-        """Return the range that holds both of two instants."""
+        """Return the range that contains both of two instants."""
         found = bisect_right(self.starts, first) - 1
         return found if found >= 0 and last < self.ends[found] and last >= first else None
 
@@ -108,7 +108,7 @@ def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
 
 
 def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value; texts may be cut after 16 characters."""
+    """Return the least and the greatest value; texts may be truncated after 16 characters."""
     from pyiceberg.conversions import from_bytes
 
     lower: Mapping[int, bytes] = file.lower_bounds or {}
@@ -122,7 +122,7 @@ def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None
 
 
 def _reader(column: TimeColumn) -> Callable[[Any], int]:
-    """Return a function that takes a stored value to microseconds since 1970 (UTC)."""
+    """Return a function that converts stored values to microseconds since 1970 (UTC)."""
     kind = column.type.lower()
     if kind == "date":
         return lambda value: int(value) * _DAY
@@ -140,16 +140,16 @@ def _reader(column: TimeColumn) -> Callable[[Any], int]:
 def _values(
     io: FileIO, path: str, column: NestedField, counts: _Counts
 ) -> Iterator[tuple[Any, int]]:
-    """Yield the values of a file's column and how often each is there; instants are rounded down.
+    """Yield the distinct values of a file's column with their counts; instants are rounded down.
 
-    Rounding is to what all ranges are multiples of, so that a year of microseconds is few values.
+    The unit of rounding divides all ranges, so that a year of microseconds is few values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
 
     step = math.gcd(*counts.starts, *counts.ends)
-    # Division goes towards zero, so it begins before all instants.
+    # Division rounds towards zero, so count from before all instants.
     first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)
     with io.new_input(path).open() as stream:
         file = ParquetFile(stream)
@@ -195,7 +195,7 @@ def some_rows(
     conditions: list[Condition | None] = [None]
     if time_column is not None and bound is not None:
         conditions = [_within(time_column, interval, bound) for interval in intervals]
-    commit = lakehouse.of_metadata(
+    commit = lakehouse.table_from_metadata(
         _at_snapshot(lakehouse.table_metadata(table.ref), snapshot_id), table.ref
     )
     wanted = list(dict.fromkeys(name for _, name in columns))

@@ -1,4 +1,4 @@
-"""Iceberg without Spark: what the catalog has, and the publish transaction."""
+"""Iceberg without Spark: the catalog's content, and the publish transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Lakehouse:
-    """An Iceberg catalog with the state store beside it, and the files that it points to."""
+    """An Iceberg catalog, with its files and the state store."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Lakehouse:
         )
 
     def now_ms(self) -> int:
-        """Return the time as Iceberg's metadata have it: milliseconds since 1970 (UTC)."""
+        """Return the current time in Iceberg's unit: milliseconds since 1970 (UTC)."""
         return int(self.store.database.clock.now().timestamp() * 1000)
 
     def views_folder(self, publication_id: str) -> str:
-        """Return the folder of the view metadata files that one publication writes."""
+        """Return the folder for the view metadata files of one publication."""
         return f"{self.warehouse}/_vde_views/{publication_id}"
 
     def table_location(self, ref: TableRef, table_id: str) -> str:
@@ -60,29 +60,31 @@ class Lakehouse:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Name the folders in which publications of some state keep their files."""
+        """Return the names of folders with files of publications, of this or any other state."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
     def metadata_location(self, ref: TableRef) -> str | None:
-        """Return the metadata file of a table, or None when there is no such table."""
+        """Return the metadata file of a table, or None if the table does not exist."""
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Return the metadata files of those names that are tables, read together."""
+        """Return the metadata files of the given names that are tables, in one lookup."""
         pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg has it, for reading."""
+        """Return a table as PyIceberg's class, for reading."""
         found = self._table(ref)
-        return self.of_metadata(found.metadata, ref, found.location)
+        return self.table_from_metadata(found.metadata, ref, found.location)
 
-    def of_metadata(self, metadata: dict[str, Any], ref: TableRef, location: str = "") -> Table:
-        """Return a table of such metadata as PyIceberg has it, for reading.
+    def table_from_metadata(
+        self, metadata: dict[str, Any], ref: TableRef, location: str = ""
+    ) -> Table:
+        """Return a table with the given metadata as PyIceberg's class, for reading.
 
         Args:
-            location: The metadata file, where it is one.
+            location: The metadata file, if it was read from one.
         """
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
@@ -94,10 +96,10 @@ class Lakehouse:
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Let what fails for a damaged file of some tables say which file that is.
+        """Replace an error that a damaged file of some tables caused by one that names the file.
 
         Raises:
-            DamagedFileError: A file of theirs is missing or damaged.
+            DamagedFileError: A file of the tables is missing or damaged.
         """
         try:
             yield
@@ -116,10 +118,10 @@ class Lakehouse:
         return self._table(ref).metadata
 
     def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
-        """Return a table's metadata with the file that has it, or None without such a table.
+        """Return a table's metadata and its file, or None if the table does not exist.
 
         Raises:
-            DamagedFileError: The file is missing or damaged, or that of another table than the id.
+            DamagedFileError: The file is missing or damaged, or belongs to a table with another id.
         """
         location = self.metadata_location(ref)
         if location is None:
@@ -131,12 +133,12 @@ class Lakehouse:
         if found is None:
             raise ExecutionError(
                 f"the catalog '{self.catalog_name}' has no table {ref}",
-                hint="apply the plan again; `vde fsck` says what is damaged",
+                hint="apply the plan again; to find damaged files: vde fsck",
             )
         return found
 
     def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of a relation's columns, if any."""
+        """Return (name, Spark SQL type, description) of a relation's columns, if it exists."""
         pointer = self.catalog.pointers([ref]).get(ref)
         if pointer is None:
             return None
@@ -145,11 +147,11 @@ class Lakehouse:
         return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the Iceberg snapshot id that `main` or a branch is at, or None."""
+        """Return the Iceberg snapshot id of `main` or a branch, or None."""
         return head_of(self.table_metadata(ref), branch)
 
     def create_table(self, new: NewTable) -> bool:
-        """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace."""
+        """Create an unpartitioned table, optionally with a first branch, and its namespace."""
         return create_table(self, new)
 
     def published_views(self, environment: str) -> list[TableRef]:
@@ -158,9 +160,9 @@ class Lakehouse:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
-        """Return the properties of the views of an environment whose names end with a text.
+        """Return the properties of an environment's views whose names end with a suffix.
 
-        Of one that is not as vde left it they are empty.
+        They are empty for a view that was changed after its publication.
         """
         views = self._views_there(environment, suffix)
 
@@ -175,11 +177,11 @@ class Lakehouse:
         return dict(self.files.each(read, list(views.items())))
 
     def moved_views(self, environment: str) -> set[TableRef]:
-        """Return an environment's views that are not as their publication left them."""
+        """Return an environment's views that were changed or dropped after their publication."""
         return {ref for ref, at in self._views_there(environment).items() if at is None}
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
-        """Return an environment's views with their files; None of one that is no longer as left."""
+        """Return an environment's views with their files; None for views changed since."""
         with self.store.database.reading() as conn:
             ledger = published_views(
                 conn, self.catalog_name, environment=environment, ending=ending
@@ -193,5 +195,5 @@ class Lakehouse:
         return publish(self, publication)
 
     def recover(self) -> bool:
-        """Finish what others began and the state has decided; see `finish_publication.recover`."""
+        """Finish decided publications that other processes began; see `finish_publication`."""
         return recover(self)

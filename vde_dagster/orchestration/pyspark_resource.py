@@ -60,5 +60,5 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
     from vde_dagster.spark import SessionSettings
     from vde_dagster.spark.session.settings import context_config, session_config
 
-    settings = SessionSettings.of(read_settings(Path(project_root).resolve()))
+    settings = SessionSettings.from_settings(read_settings(Path(project_root).resolve()))
     return {**context_config(settings), **session_config(settings)}

@@ -157,7 +157,7 @@ def _meaning(
             origin=Origin(model.dialect, frozenset(model.dialect_trust)),
         )
     except SemanticError as error:
-        raise ProjectError.of(_located(one, model) for one in error.mistakes) from error
+        raise ProjectError.combine(_located(one, model) for one in error.mistakes) from error
     version = analysis.version
     if declared:
         version = replace(version, columns=_declared_versions(model, version))

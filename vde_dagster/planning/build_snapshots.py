@@ -145,7 +145,7 @@ def build_snapshots(
     if more is not None:
         mistakes += more(out)
     if mistakes:
-        raise ProjectError.of(in_order(mistakes))
+        raise ProjectError.combine(in_order(mistakes))
     return out
 
 

@@ -121,7 +121,7 @@ class Skipped:
     @property
     def work(self) -> Work:
         """What is saved: what the last computation took."""
-        return Work.of(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
+        return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     @property
     def why(self) -> str:

@@ -147,7 +147,7 @@ def janitor_section(report: JanitorReport) -> Section:
                 Cell(size(decision.bytes)),
             )
         )
-        for decision, subject in _lines(report.shown)
+        for decision, subject in _lines(report.reported)
     )
     columns = ("action", "subject", "reason", "outcome", "size")
     return Section(title, "", columns, rows, Mark.BAD if failed else Mark.PLAIN)

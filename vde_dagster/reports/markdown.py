@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vde_dagster.base.texts import count, first_of
+from vde_dagster.base.texts import count, and_more
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 
 MAX_DIFF_LINES = 200
@@ -161,7 +161,7 @@ def literal(text: str) -> str:
 
 def more_rows(total: int, most: int = MAX_ROWS) -> list[str]:
     """Return a line with the number of omitted rows, if any."""
-    return ["", f"…{first_of(total, most)}"] if total > most else []
+    return ["", f"…{and_more(total, most)}"] if total > most else []
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, first_of, listed
+from vde_dagster.base.texts import and_more, count, listed
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import (
@@ -149,7 +149,7 @@ def _short(plan: Plan) -> Iterator[str]:
     changed = [model for model in plan.models if model.in_place is not None]
     for model in changed[:MOST_NAMES]:
         yield f"in place: {model.name}: {'; '.join(_in_place(model))}"
-    if more := first_of(len(changed), MOST_NAMES):
+    if more := and_more(len(changed), MOST_NAMES):
         yield f"in place:{more}"
     if plan.moves:
         yield f"moves the metrics {listed(plan.moves, MOST_NAMES)}"

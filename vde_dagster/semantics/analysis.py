@@ -94,7 +94,7 @@ def analyze(
             written = tuple(one for one in found.findings if is_written(one, query))
             if reading.mistakes:
                 mistakes = {(one.message, one.line, one.column): one for one in reading.mistakes}
-                raise SemanticError.first_of(list(mistakes.values()))
+                raise SemanticError.and_more(list(mistakes.values()))
             return replace(found, findings=written)
     finally:
         reading.terms.forget()

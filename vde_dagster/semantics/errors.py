@@ -44,7 +44,7 @@ class SemanticError(ProjectError):
         return cls(message, hint=hint, line=line, column=column, word=e.name)
 
     @staticmethod
-    def first_of(mistakes: Sequence[SemanticError]) -> SemanticError:
+    def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
         """Return the first of several, which has all of them as its `mistakes`."""
         first = mistakes[0]
         if len(mistakes) > 1:

@@ -1,8 +1,8 @@
-"""Running work on Spark: one session, one write strategy per model kind, and audits.
+"""Running work on Spark: sessions, one write strategy per model kind, and audits.
 
-Nothing here imports PySpark until a session is asked for. A session may be one of Spark
-Connect, without a JVM to ask: `tables` reads metadata and makes branches by the lakehouse, and
-`session.jobs` tags what runs.
+Importing this package does not import PySpark, which happens with the first session. A session may
+use Spark Connect, without access to a JVM: `tables` reads metadata and makes branches through the
+lakehouse, and `session.jobs` tags running jobs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # The process of a warm engine starts a JVM at once, and needs none of what these import.
+    # The process of a warm engine starts a JVM at once, and needs none of these imports.
     if name not in _MODULES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(_MODULES[name]), name)

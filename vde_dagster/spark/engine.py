@@ -1,4 +1,4 @@
-"""The engine: everything that the layers above ask of Spark."""
+"""The engine: the interface of the upper layers to Spark."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class SparkEngine:
     """Runs models, audits and queries on Spark; every method may be called from any thread.
 
     Args:
-        settings: The project's settings, or just what Spark needs of them.
-        lakehouse: The catalog without Spark; an engine that only reads needs none.
-        join: Starts or returns a Spark session of somebody else, in whose JVM the engine works.
+        settings: The project's settings, or only those for Spark.
+        lakehouse: The catalog without Spark; not needed by an engine that only reads.
+        join: Starts or returns an existing Spark session, in whose JVM the engine works.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SparkEngine:
         join: Callable[[], SparkSession] | None = None,
     ) -> None:
         if not isinstance(settings, SessionSettings):
-            settings = SessionSettings.of(settings)
+            settings = SessionSettings.from_settings(settings)
         if lakehouse is not None:
             settings = replace(settings, reached=lakehouse.catalog.for_spark())
         self.settings = settings
@@ -95,15 +95,15 @@ class SparkEngine:
 
     @property
     def guest_session(self) -> SparkSession:
-        """A session for code that is no model: what it changes there, no model sees."""
+        """A session for code outside of models: models never see its changes."""
         return self._sessions.guest
 
     def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:
         """Return (column, Spark SQL type) of a query, without running it.
 
         Args:
-            before: Statements that run before it, in a session of its own.
-            after: Statements that run in that session when it is understood.
+            before: Statements that run before it, in a private session.
+            after: Statements that run in that session after the analysis.
         """
         if not before and not after:
             return self.prepare(sql).columns
@@ -130,7 +130,7 @@ class SparkEngine:
         *,
         branch: str | None = None,
     ) -> None:
-        """Create a physical table with the snapshot's layout; do nothing when it exists.
+        """Create a physical table with the snapshot's layout; do nothing if it exists.
 
         Args:
             columns: (physical name, Spark SQL type) in order.
@@ -152,7 +152,7 @@ class SparkEngine:
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
-        """Give an existing table the layout of a snapshot, in place; twice is harmless."""
+        """Change an existing table's layout in place to a snapshot's; repeating is harmless."""
         with _translated(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
@@ -161,7 +161,7 @@ class SparkEngine:
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was cancelled.
-            UnknownOutcomeError: The write ended well but its commit is not to be found.
+            UnknownOutcomeError: The write succeeded, but its commit cannot be found.
         """
         began = time.monotonic()
         model = task.snapshot.model
@@ -175,7 +175,7 @@ class SparkEngine:
         ):
             table = self._table(s, task.table.ref)
             if task.base is not None:
-                with self._beginning:  # Fills beside each other need it at the same time.
+                with self._beginning:  # Concurrent fills need it at the same time.
                     table.refresh()
                     table.ensure_branch(task.base, task.table.branch)
             if task.branch is not None:
@@ -207,11 +207,11 @@ class SparkEngine:
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
-        """Commit to a task's base, which nobody else writes, what its fill committed to its branch.
+        """Commit a fill's branch to the task's base, which has no other writers.
 
         Returns:
-            None where a file that it replaced is no longer there, or it wrote files that tell which
-            rows of others are deleted.
+            None if a file that the fill replaced is gone, or it wrote delete files for rows of
+            other files.
 
         Raises:
             ExecutionError: The plan was cancelled, or the commit failed.
@@ -226,16 +226,16 @@ class SparkEngine:
     def audit_all(self, tasks: Sequence[AuditTask]) -> Iterator[AuditResult]:
         """Run the audits of one range of a model; yield their results in order.
 
-        One Spark job counts the failing rows of all, which reads no columns but those that the
-        audits ask for. Audits that found some are run by themselves, and all are where the job
-        fails: the error is then of one audit, and those before it have their results.
+        One Spark job counts the failing rows of all audits, reading only the columns that they
+        need. Audits with failing rows then run separately; if the job fails, all of them do, so
+        that the error belongs to one audit, and the audits before it have their results.
         """
         counts, seconds = self._count(tasks)
         for task, count in zip(tasks, counts, strict=True):
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Return how many rows fail each audit, None where it is not known, and seconds of each."""
+        """Return the number of failing rows per audit, None if unknown, and seconds per audit."""
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0
@@ -278,31 +278,31 @@ class SparkEngine:
             datetime in UTC, a struct a dictionary.
 
         Raises:
-            UsageError: Spark does not understand the query.
+            UsageError: Spark cannot parse or analyze the query.
             ExecutionError: The query failed while it ran.
         """
-        return self._asked(lambda: _collected(self._read(sql, limit)))
+        return self._with_retry(lambda: _collected(self._read(sql, limit)))
 
     def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
-        """Run a query (never a statement) and return its rows as Arrow has them, in UTC.
+        """Run a query (never a statement) and return its rows as an Arrow table, in UTC.
 
         Raises:
-            UsageError: Spark does not understand the query.
-            ExecutionError: The query failed while it ran, or Arrow has no form for a type.
+            UsageError: Spark cannot parse or analyze the query.
+            ExecutionError: The query failed while it ran, or Arrow does not support a type.
         """
-        return self._asked(lambda: self._read(sql, limit).toArrow())
+        return self._with_retry(lambda: self._read(sql, limit).toArrow())
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """Ask, and once more where the warm engine ended, maybe for what others did on it."""
+    def _with_retry(self, run: Callable[[], T]) -> T:
+        """Run a query, and again if the warm engine ended, possibly because of other users."""
         try:
             with _translated("the query"):
-                return ask()
+                return run()
         except StoreError as error:
             if not self._sessions.has_lost_engine:
                 raise
-            logger.warning("%s. The query is asked once more", error.message)
+            logger.warning("%s. The query runs once more", error.message)
         with _translated("the query"):
-            return ask()
+            return run()
 
     def _read(self, sql: str, limit: int | None) -> DataFrame:
         from pyspark.errors import AnalysisException, ParseException
@@ -319,7 +319,7 @@ class SparkEngine:
         return frame
 
     def run_statement(self, statement: str) -> None:
-        """Run a statement in a session that nothing else sees."""
+        """Run a statement in a private session."""
         with self._sessions.private(reuse=False) as session:
             _run_statements(session, (statement,))
 
@@ -334,7 +334,7 @@ class SparkEngine:
         """Run a Python model over given queries and return its declared columns; write nothing.
 
         Args:
-            sources: Per parent a Spark SQL query that returns its rows.
+            sources: A Spark SQL query for the rows of each parent.
             before: Statements that run before it, in the same session.
         """
         columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
@@ -350,19 +350,19 @@ class SparkEngine:
             return _collected(frame.selectExpr(*map(quote, columns)))
 
     def begin(self, plan_id: str) -> None:
-        """Let a plan run again in this process after it was cancelled."""
+        """Allow a plan to run again in this process after it was cancelled."""
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
         """Stop everything that runs for a plan, and refuse more until `begin` is called.
 
         Returns:
-            Whether nothing of the plan was running any more after the time.
+            Whether all work of the plan ended within the time.
         """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:
-        """Stop what runs in this engine's session, whoever asked for it; any thread may call."""
+        """Stop everything in this engine's session; may be called from any thread."""
         session = self._sessions.started
         if session is not None:
             if is_remote(session):
@@ -371,7 +371,7 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
-        """Give the session back; the JVM's Spark stops when no engine uses it any more."""
+        """Release the session; the JVM's Spark stops when no engine uses it any more."""
         self._sessions.close()
 
     @contextmanager

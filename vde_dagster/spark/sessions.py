@@ -20,7 +20,7 @@ from vde_dagster.spark.session.session import (
     stop_session,
 )
 from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.usage import UNKNOWN, Usage, usage_of
+from vde_dagster.spark.session.usage import UNKNOWN, Usage, read_usage
 from vde_dagster.spark.session.warm import EngineProcess, join_engine
 from vde_dagster.spark.tables.iceberg import iceberg_catalog
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 10.0
-"""For so long nobody tries to start Spark again; threads that waited for it fail at once."""
+"""Seconds without a new attempt to start Spark; threads that waited for it fail at once."""
 
 
 class Sessions:
-    """Starts Spark (or joins a session) when it is first needed, and lends sessions out."""
+    """Starts Spark (or joins a session) when it is first needed, and lends sessions."""
 
     def __init__(
         self, settings: SessionSettings, join: Callable[[], SparkSession] | None = None
@@ -51,12 +51,12 @@ class Sessions:
 
     @property
     def started(self) -> SparkSession | None:
-        """The shared session if there is one already."""
+        """The shared session, if it exists already."""
         return self._shared
 
     @property
     def shared(self) -> SparkSession:
-        """The session for what leaves it as it was; started anew where its JVM is gone."""
+        """The session for work that leaves it unchanged; restarted if its JVM is gone."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -76,18 +76,18 @@ class Sessions:
 
     @property
     def has_lost_engine(self) -> bool:
-        """Whether the warm engine that was joined has ended."""
+        """Whether the joined warm engine has ended."""
         return self._engine is not None and self._engine.poll() is not None
 
     @property
     def guest(self) -> SparkSession:
-        """The session for others' code, which may leave it as it likes."""
+        """The session for other code, which may change it in any way."""
         shared = self.shared
         with self._lock:
             if self._guest is None:
                 self._guest = new_session(shared, self._joined)
-                if self._engine is not None:  # Nobody knows what others' code does with it.
-                    self._guests.enter_context(self._engine.held())
+                if self._engine is not None:  # Such code may compute between statements.
+                    self._guests.enter_context(self._engine.keep_alive())
             return self._guest
 
     @contextmanager
@@ -95,8 +95,8 @@ class Sessions:
         """Lend a session that no other thread uses meanwhile.
 
         Args:
-            reuse: Whether the borrower leaves the session as it was, so that the next one may
-                have it (a session's first statement takes some hundred milliseconds).
+            reuse: Whether the borrower leaves the session unchanged, so that it can be lent again
+                (a session's first statement takes some hundred milliseconds).
         """
         shared = self.shared
         with self._lock:
@@ -105,7 +105,7 @@ class Sessions:
             session = new_session(shared, self._joined)
         clean = False
         try:
-            with self._engine.held() if self._engine is not None else nullcontext():
+            with self._engine.keep_alive() if self._engine is not None else nullcontext():
                 yield session
             clean = reuse
         finally:
@@ -116,13 +116,13 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return what the jobs with a tag used; of others' servers nobody knows it."""
+        """Return the usage of the jobs with a tag; it is unknown for other servers."""
         if not is_remote(session):
-            return usage_of(session.sparkContext, tag)
+            return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Give everything back; Spark stops with its last user."""
+        """Release everything; Spark stops with its last user."""
         with self._lock:
             shared, self._shared = self._shared, None
             idle, self._idle = self._idle, []
@@ -136,12 +136,12 @@ class Sessions:
         stop_session(shared)
 
     def _join_engine(self) -> None:
-        """Let sessions be those of the project's warm engine, where it has one."""
+        """Use the project's warm engine for sessions, if there is one."""
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
         if warm is None or self._join is not None or has_own_jvm() or not has_client():
             return
-        # A process that joined one cannot start a JVM of its own.
+        # A process that joined an engine cannot start a JVM of its own.
         start = warm.by_itself or had is not None
         try:
             found = join_engine(self._settings, warm, start=False)

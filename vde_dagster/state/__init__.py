@@ -1,7 +1,7 @@
 """The record of what was built and published, in SQL: tables, environments, plans, leases.
 
-`StateStore` has its parts by name over one `Database`. Whoever changes something writes to the
-outbox (`db.outbox`) in the same transaction, from which others are told.
+`StateStore` provides its parts by name over one `Database`. Every change also writes to the outbox
+(`db.outbox`) in the same transaction; exporters and Dagster read it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Retention of tables, versions, plans and snapshots by reachability.
 
 The mark runs in one transaction over every environment, every version kept for a rollback, every
-lease and every plan that may still be applied. What none of them reaches gets a tombstone first:
-from then on no plan can reuse it and no publication can show it. It is deleted only after a grace
-time, when everybody who had read of it before is gone.
+lease and every plan that may still be applied. Unreachable tables get a tombstone first: from then
+on no plan can reuse them and no publication can show them. They are deleted only after a grace
+time, when all processes that had read of them before have ended.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from vde_dagster.state.tables.tables import (
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how long things are kept.
+    """Retention periods and limits.
 
     Args:
-        history_versions: The most definitions of an environment that are kept for a rollback:
-            what it showed, in models and tables. Runs that only fill make versions, and none.
-        grace: How long anything is kept after the last use of it ended; has to be longer than
-            the longest run.
-        orphan_grace: How long a data file is kept that was written and never committed; has to
-            be longer than the longest run.
+        history_versions: Maximum number of an environment's definitions, its models and their
+            tables, kept for a rollback. Runs that only fill create versions, but no definitions.
+        grace: How long an object is kept after its last use ended; must be longer than the
+            longest run.
+        orphan_grace: How long a data file is kept that was written and never committed; must be
+            longer than the longest run.
     """
 
     history_versions: int = 50
@@ -73,7 +73,7 @@ class Retention:
 
     @property
     def uncommitted_grace(self) -> timedelta:
-        """The age from which nobody can commit a data file any more."""
+        """The age beyond which a data file cannot be committed."""
         return max(self.orphan_grace, self.grace)
 
 
@@ -92,10 +92,10 @@ _READ = tuple(
         schema.publications,
     )
 )
-"""What is read here, and others write all the time; leases are what they lock first."""
+"""Tables to read, which others write all the time; writers lock leases first."""
 
 _Records = dict[str, tuple[str, ...]]
-"""Keys of rows that nobody will ask for again: of plans, publications and snapshots."""
+"""Keys of rows that are no longer needed: of plans, publications and snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Mark:
     """Reachable and unreachable records.
 
     Args:
-        held_back: Those of them that the cap keeps for the next time.
-        forgotten: (environment, version) that are no longer kept for a rollback, with the reason.
-        dead_plans: Open plans that nobody can apply any more, by id, with the reason.
+        held_back: Unreachable tables above the cap, left for the next cleanup.
+        forgotten: Each (environment, version) no longer kept for a rollback, with the reason.
+        dead_plans: Open plans that can no longer be applied, by id, with the reason.
     """
 
     reasons: dict[str, str]
@@ -119,7 +119,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStore:
-    """Deciding what may be forgotten, and giving it up; old records are forgotten, too."""
+    """Finds unneeded records, and gives them up or deletes them."""
 
     database: Database
     plans: PlanStore
@@ -127,7 +127,7 @@ class RetentionStore:
     ledger: LedgerStore
 
     def mark(self, policy: Retention, *, write: bool) -> Mark:
-        """Find what nothing reaches; when writing, set tombstones and forget versions."""
+        """Find unreachable records; if `write`, set tombstones and forget versions."""
         if not write:
             with self.database.reading() as conn:
                 return self._find(conn, policy)
@@ -144,7 +144,7 @@ class RetentionStore:
     def _find(self, conn: Connection, policy: Retention) -> Mark:
         now = self.database.clock.now()
         kept, forgotten = kept_versions(conn, policy, now)
-        dead = dead_plans(conn, policy, now, self.plans, self.leases.held(conn))
+        dead = dead_plans(conn, policy, now, self.plans, self.leases.active_resources(conn))
         reasons = reasons_to_keep(conn, policy, kept, dead, now, self.leases.tables(conn))
         live = self.ledger.tables((LIVE,), conn)
         unreachable = [table for table in live if table.id not in reasons]
@@ -177,7 +177,7 @@ class RetentionStore:
             )
 
     def _forget(self, conn: Connection, found: Mark) -> None:
-        """Remove versions that are no longer kept, close dead plans, free dead owners' leases."""
+        """Forget versions that are not kept, close dead plans, release dead owners' leases."""
         conn.execute(
             update(schema.leases)
             .where(schema.leases.c.expires_at <= self.database.clock.now())
@@ -194,7 +194,7 @@ class RetentionStore:
                         versions.c.environment == environment, versions.c.version.in_(part)
                     )
                 )
-            # What ended at or before the first kept version is in none of them.
+            # Entries that ended at or before the first kept version belong to no kept version.
             for ranges in (schema.entries, schema.pins):
                 conn.execute(
                     delete(ranges).where(
@@ -210,7 +210,7 @@ class RetentionStore:
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
     def _record(self, conn: Connection, found: Mark) -> None:
-        """Write into the log that a clean-up begins, and what is given up with its begin."""
+        """Log that a cleanup begins, and the versions and plans that it gives up."""
         tables = [table.id for table in found.unreachable]
         record(self.database, conn, "clean up", who="janitor", detail={"tables": tables or None})
         of = Counter(environment for environment, _ in found.forgotten)
@@ -226,7 +226,7 @@ class RetentionStore:
     def forget_records(self, policy: Retention) -> dict[str, int]:
         """Delete old records in one transaction, and count them as `old_records` does.
 
-        Rows of dropped tables stay: by them an id is known never to be used again.
+        Rows of dropped tables stay: they prevent that an id is used again.
         """
 
         def work(conn: Connection) -> dict[str, int]:
@@ -269,8 +269,8 @@ def reasons_to_keep(
             reasons[table_id] = f"the plan {plan_id} may still be applied"
     for table_id in leased:
         reasons[table_id] = "it is being written"
-    current = _shown_now(conn)
-    for table_id, reason in _shown_before(conn, kept):
+    current = _current_tables(conn)
+    for table_id, reason in _earlier_tables(conn, kept):
         if table_id not in current:
             reasons.setdefault(table_id, reason)
     for table_id, environment in current.items():
@@ -282,7 +282,7 @@ def reasons_to_keep(
 
 
 def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
-    """Yield previews with the tables that they are branches of."""
+    """Yield previews with the tables whose branches they are."""
     table = schema.tables.c
     query = select(table.table_id, table.columns).where(
         table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)
@@ -298,8 +298,8 @@ def kept_versions(
 ) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
     """Split every environment's versions into those kept and those to forget, with the reason.
 
-    A version's age counts from the day on which the next one replaced it. Of versions that show
-    the same, as runs that only fill make them every hour, none takes another's place.
+    A version's age counts from the day when the next one replaced it. Versions with identical
+    definitions, which hourly runs create, do not replace each other.
     """
     heads = schema.environments.c
     alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
@@ -332,7 +332,7 @@ def kept_versions(
 
 
 def _changes(conn: Connection) -> dict[str, list[int]]:
-    """Return the versions with which an environment began to show something else, rising.
+    """Return the versions that changed an environment's entries, in ascending order.
 
     An entry begins or ends with them, and with no other.
     """
@@ -353,7 +353,7 @@ def _changes(conn: Connection) -> dict[str, list[int]]:
 def dead_plans(
     conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
-    """Find open plans that nobody can or will apply any more."""
+    """Find open plans that can or will no longer be applied."""
     table = schema.plans
     query = select(
         table.c.plan_id,
@@ -372,14 +372,14 @@ def dead_plans(
         if last + policy.grace > now:
             continue
         if row.plan_id in past:
-            dead[row.plan_id] = "the environment has moved on since the plan was made"
+            dead[row.plan_id] = "the environment has changed since the plan was created"
         else:
-            dead[row.plan_id] = "nobody applied it within the grace time"
+            dead[row.plan_id] = "it was not applied within the grace time"
     return dead
 
 
-def _shown_now(conn: Connection) -> dict[str, str]:
-    """Return an environment that shows it, by table, of all tables that are shown now."""
+def _current_tables(conn: Connection) -> dict[str, str]:
+    """Return each table that an environment currently shows, with one such environment."""
     entry = schema.entries.c
     query = (
         select(entry.table_id, func.max(entry.environment))
@@ -389,8 +389,8 @@ def _shown_now(conn: Connection) -> dict[str, str]:
     return {row[0]: row[1] for row in conn.execute(query)}
 
 
-def _shown_before(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    """Yield tables that earlier versions show that can be rolled back to, with the reason."""
+def _earlier_tables(conn: Connection, kept: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+    """Yield the tables of earlier versions that are kept for a rollback, with the reason."""
     entry = schema.entries.c
     query = (
         select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
@@ -431,7 +431,7 @@ def _counts(records: _Records) -> dict[str, int]:
 
 
 def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
-    """Find plans that ended and made no kept version, decided publications, unused snapshots."""
+    """Find ended plans without a kept version, decided publications, and unused snapshots."""
     before = now - policy.history
     plans = _old_plans(conn, before)
     table = schema.publications.c

@@ -1,4 +1,4 @@
-"""The state store: what has been built and published, in one SQL database."""
+"""The state store: the record of tables, fills and publications, in one SQL database."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def _part(place: str) -> cached_property[Any]:
-    """Return a part of the store, made of those that its fields name, by its place in `state`."""
+    """Return a part of the store, by its place in `state`, built from the parts it depends on."""
     module, _, kind = place.rpartition(".")
 
     def make(store: StateStore) -> Any:
@@ -55,10 +55,10 @@ def _part(place: str) -> cached_property[Any]:
 
 
 class StateStore:
-    """Everything that is known beyond the project's files, each part by its name.
+    """All facts that are not in the project's files; each attribute is one part.
 
-    What planning reads is there at once; the other parts are made, and their code is imported,
-    when they are asked for first.
+    The parts that planning reads are built at once; other parts are built, and their code is
+    imported, on first access.
     """
 
     audits: cached_property[AuditStore] = _part("plans.audits.AuditStore")
@@ -96,7 +96,7 @@ class StateStore:
     def open(
         cls, url: str, *, clock: Clock | None = None, effects: Effects | None = None
     ) -> StateStore:
-        """Open a store, creating or upgrading its tables when needed.
+        """Open a store, creating or upgrading its tables if needed.
 
         Args:
             url: `sqlite:///path/to/file.db` or `postgresql://user@host/database`.
@@ -119,17 +119,17 @@ def _no_requirement() -> None:
 
 @dataclass(slots=True)
 class ProjectStore:
-    """Comparing a project with the one that the state belongs to, and writing down whose it is."""
+    """Compares a project with the state's owner, and records the owner."""
 
     database: Database
     own: ProjectIdentity | None = None
     warehouse: str | None = None
-    """The warehouse that the store was opened with, as `normal_location` spells it."""
+    """The warehouse for which the store was opened, as `normal_location` spells it."""
     require_models: Callable[[], None] = _no_requirement
-    """Raises where the folder that the store was opened for has no models."""
+    """Raises where the folder for which the store was opened has no models."""
 
     def owner(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the project that the state belongs to, or None before the first publication."""
+        """Return the project that owns the state, or None before the first publication."""
         query = select(_ROW.c.project_id, _ROW.c.name, _ROW.c.named)
         row = self.database.row(query, connection)
         if row is None:
@@ -137,7 +137,7 @@ class ProjectStore:
         return ProjectIdentity(row.project_id, row.name, row.named)
 
     def is_new(self) -> bool:
-        """Say whether nothing was ever made or published here."""
+        """Return whether nothing was ever created or published here."""
         with self.database.reading() as conn:
             return not any(
                 conn.execute(select(table).limit(1)).first()
@@ -145,7 +145,7 @@ class ProjectStore:
             )
 
     def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
-        """Return the warehouse that the state's tables lie in, or None where it is not known."""
+        """Return the warehouse of the state's tables, or None if it is unknown."""
         row = self.database.row(select(_ROW.c.warehouse), connection)
         return None if row is None or row.warehouse is None else normal_location(row.warehouse)
 
@@ -153,7 +153,7 @@ class ProjectStore:
         """Return the owner, if the store was opened for it, its warehouse and a folder with models.
 
         Raises:
-            UsageError: It was not.
+            UsageError: It was opened for something else.
         """
         owner = self._require_owner(connection)
         if owner is None or self.own is None:
@@ -163,17 +163,17 @@ class ProjectStore:
         known = self.recorded_warehouse(connection)
         if known is not None and self.warehouse is not None and known != self.warehouse:
             raise UsageError(
-                f"the tables of the state store {self._url} lie in the warehouse {known}, and this "
+                f"the tables of the state store {self._url} are in the warehouse {known}, but this "
                 f"project's warehouse is {self.warehouse}: nothing was changed",
-                hint="correct the setting warehouse (or VDE_WAREHOUSE); if new tables are to lie "
-                "there from now on: vde state use-warehouse",
+                hint="correct the setting warehouse (or VDE_WAREHOUSE); to create new tables in "
+                "this warehouse from now on: vde state use-warehouse",
             )
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Record the warehouse that the store was opened with; return the earlier and the new one.
+        """Record the store's configured warehouse; return the earlier and the new one.
 
-        Tables that exist stay where they are.
+        Existing tables stay where they are.
 
         Raises:
             UsageError: The state belongs to another project, or nothing was published yet.
@@ -184,7 +184,7 @@ class ProjectStore:
             if self._require_owner(connection) is None:
                 raise UsageError(
                     "nothing was published yet: the first publication records the warehouse",
-                    hint="make a plan: vde plan prod",
+                    hint="create a plan: vde plan prod",
                 )
             before = self.recorded_warehouse(connection)
             connection.execute(update(_ROW).values(warehouse=self.warehouse))
@@ -205,13 +205,13 @@ class ProjectStore:
         raise UsageError(
             f"the state store {self._url} belongs to the project {owner}, and this is the project "
             f"{self.own}: nothing was changed",
-            hint=f"go to the folder of '{owner.name}' (--project), or give this project a state of "
-            "its own (the setting state_url, or VDE_STATE_URL); if both are the same project, "
+            hint=f"change to the folder of '{owner.name}' (--project), or give this project its "
+            "own state (the setting state_url, or VDE_STATE_URL); if both are the same project, "
             f"write {line} below [tool.vde] in pyproject.toml",
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """Let the state belong to the project and its warehouse from this publication on.
+        """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
             publishes: Whether production is published, which may record the warehouse of an older

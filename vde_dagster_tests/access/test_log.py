@@ -43,7 +43,7 @@ def chain(length: int) -> list[LogEntry]:
             previous=rows[-1].hash if rows else FIRST,
             hash="",
         )
-        rows.append(replace(row, hash=row.own_hash))
+        rows.append(replace(row, hash=row.computed_hash))
     return rows
 
 
@@ -85,7 +85,7 @@ def test_a_row_that_is_removed_put_in_or_moved_is_seen(data: st.DataObject, leng
         assert check(removed).wrong is None
         assert "was rewritten, or rows at its end" in str(check(removed, head).wrong)
     new = replace(rows[place], who="mallory")
-    again = replace(new, hash=new.own_hash)
+    again = replace(new, hash=new.computed_hash)
     assert check([*rows[:place], again, *rows[place:]]).number in (place + 1, place + 2)
     other = data.draw(st.integers(0, length - 1).filter(lambda one: one != place))
     rows[place], rows[other] = rows[other], rows[place]
@@ -100,7 +100,7 @@ def test_a_chain_that_is_made_anew_is_seen_by_a_hash_that_was_kept(length: int, 
     for row in rows:
         who = "mallory" if row.number == at % length + 1 else row.who
         made = replace(row, who=who, previous=forged[-1].hash if forged else FIRST)
-        forged.append(replace(made, hash=made.own_hash))
+        forged.append(replace(made, hash=made.computed_hash))
     assert check(forged).wrong is None
     for number, hash_ in enumerate(kept, 1):
         assert (check(forged, hash_).wrong is None) == (number <= at % length)
@@ -181,7 +181,7 @@ def test_an_edit_by_whoever_takes_the_triggers_away_is_seen(store: StateStore) -
             conn.execute(text(f"DROP TRIGGER vde_log_{name}{on}"))
         conn.execute(text("DELETE FROM vde_log WHERE number = 3"))
     cut = store.log.verify()
-    assert cut.wrong == "version 3 of 'prod' is in no row: its row at the end was removed"
+    assert cut.wrong == "version 3 of 'prod' has no row: its row at the end was removed"
     assert "rows at its end were removed" in str(store.log.verify(head).wrong)
     with store.database.transaction() as conn:
         conn.execute(text("UPDATE vde_log SET who = 'mallory' WHERE number = 2"))
@@ -245,7 +245,7 @@ def test_publications_that_others_overtake_all_come_through(
 
 
 def test_a_head_that_is_no_hash_is_one_message(store: StateStore) -> None:
-    with pytest.raises(UsageError, match="'abc' is no hash of the log"):
+    with pytest.raises(UsageError, match="'abc' is not a hash of the log"):
         store.log.verify("abc")
 
 

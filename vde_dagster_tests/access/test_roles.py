@@ -139,7 +139,7 @@ def test_a_refused_act_is_one_message_before_anything_is_computed(
     assert refused.err == (
         "error: 'u_apply' may not apply a plan to 'prod': that needs the right to publish, which "
         "members of the role vde_publish have; nothing was changed\n"
-        "hint: who owns the state's tables gives it: vde roles grant publish u_apply\n"
+        "hint: let the tables' owner run: vde roles grant publish u_apply\n"
     )
     assert vde("rollback", "prod", *at).code == 2
     assert vde("janitor", *at).code == 2
@@ -188,7 +188,7 @@ def test_the_commands_say_who_may_what(
         ("grant", "apply", "u_absent"): "the database's server has no login 'u_absent'",
         ("revoke", "apply", "u_read"): "'u_read' is not in the role vde_apply",
         ("grant", "all", "u_read"): "there is no right 'all'",
-        ("create", "--prefix", "a-b"): "'a-b' cannot begin the names of roles",
+        ("create", "--prefix", "a-b"): "'a-b' is not a valid prefix for names of roles",
     }
     for arguments, message in wrong.items():
         refused = vde("roles", *arguments, *at)
@@ -280,7 +280,8 @@ def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> N
         without.rights.create("own")
     with psycopg.connect(postgres.url("postgres"), autocommit=True) as server:
         server.execute("ALTER DATABASE plain OWNER TO vde")
-    with pytest.raises(NotAllowedError, match="plain may not make a schema in the database plain"):
+    refusal = "plain may not create a schema in the database plain"
+    with pytest.raises(NotAllowedError, match=refusal):
         without.rights.create("own")
     assert without.rights.roles() == []
     without.close()
@@ -293,7 +294,7 @@ def test_a_state_in_a_file_has_no_roles(vde: Vde, tmp_path: Path) -> None:
     for arguments in (("create",), ("grant", "read", "anna"), ("create", "--dry-run")):
         refused = vde("roles", *arguments, *at)
         assert refused.code == 2
-        assert "a state in a SQLite file has no users, so it can have no roles" in refused.err
+        assert "a state in a SQLite file has no users, so it cannot have roles" in refused.err
 
 
 def test_every_table_with_rows_of_an_environment_is_guarded(world: World) -> None:

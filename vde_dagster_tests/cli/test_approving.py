@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from vde_dagster.base.texts import one_letter_away
+from vde_dagster.base.texts import closest_by_one_letter
 from vde_dagster.cli import applying
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import publish_shop
@@ -167,7 +167,7 @@ def test_at_a_terminal_a_mistyped_environment_is_asked_about(
     ],
 )
 def test_what_is_one_letter_away(typed: str, meant: str | None) -> None:
-    assert one_letter_away(typed, ["dev", "dev_anna", "dev2", "prod"]) == meant
+    assert closest_by_one_letter(typed, ["dev", "dev_anna", "dev2", "prod"]) == meant
 
 
 def test_a_rejected_plan_says_who_when_and_why(shop: ProjectFolder, vde: Vde) -> None:

@@ -63,7 +63,7 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["query", "prod", "SELECT 1"], "there is no environment 'prod'"),
         (["render", "marts.daily_revenu"], "there is no model 'marts.daily_revenu'"),
         (["render", "raw.orders"], "raw.orders has no SQL"),
-        (["apply", "prod", "--plan", "x"], "there is no plan 'x'"),
+        (["apply", "prod", "--plan", "x"], "the plan 'x' does not exist"),
         (
             ["apply", "prod", "--plan", "x", "--skip-backfill"],
             "--plan cannot be combined with plan options",

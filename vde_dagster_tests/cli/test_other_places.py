@@ -162,7 +162,7 @@ def test_a_warehouse_is_changed_by_one_command(tmp_path: Path, vde: Vde) -> None
     shop.write("pyproject.toml", f'{ID}warehouse = "{tmp_path}/moved"\n')
     refused = vde("rollback", "prod", "--project", shop.root)
     assert refused.code == 2
-    assert f"lie in the warehouse file://{shop.root}/.vde/warehouse" in refused.err
+    assert f"are in the warehouse file://{shop.root}/.vde/warehouse" in refused.err
     assert f"this project's warehouse is file://{tmp_path}/moved" in refused.err
     assert "vde state use-warehouse" in refused.err
     done = vde("state", "use-warehouse", "--project", shop.root, "--json")

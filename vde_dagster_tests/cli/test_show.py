@@ -77,7 +77,7 @@ def test_types_are_sparks_and_people_read_a_table(shop: ProjectFolder, vde: Vde)
         (["raw.orders", "-e", "qa"], "no environment 'qa'", "vde plan qa"),
         (["raw.orders", "--columns", "nummer"], "no column 'nummer'", "number"),
         (["raw.orders", "--order-by", "-nummer"], "no column 'nummer'", "number"),
-        (["raw.orders", "--where", "nummer = 1"], "there is no column 'nummer'", "number"),
+        (["raw.orders", "--where", "nummer = 1"], "the column 'nummer' does not exist", "number"),
         (["raw.orders", "--where", "number = 'x'"], "number is of type int", "columns are"),
         (["raw.orders", "--where", "number ="], "the filter", ""),
     ],

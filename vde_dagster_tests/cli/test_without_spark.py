@@ -35,7 +35,7 @@ def said(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     if request.param == "no java":
         monkeypatch.setenv("PATH", str(tmp_path))
-        yield "Spark needs Java, and there is none on PATH"
+        yield "Spark needs Java, but PATH has no java"
     elif request.param == "wrong JAVA_HOME":
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         yield "which has no bin/java"

@@ -118,7 +118,7 @@ def test_a_sum_of_fills_with_and_without_task_time_costs_what_each_of_them_does(
 ) -> None:
     with open_fake(shop.root) as workspace:
         prices = workspace.settings.cost
-    told, untold = Work.of(10.0, 15.0, 1e6, 2e6), Work.of(4.0, None, None, None)
+    told, untold = Work.from_fill(10.0, 15.0, 1e6, 2e6), Work.from_fill(4.0, None, None, None)
     assert prices.price(told + untold) == pytest.approx(prices.price(told) + prices.price(untold))
     assert prices.price(untold) == pytest.approx(4 / 3600 * 2 * 36)
 

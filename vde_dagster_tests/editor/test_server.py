@@ -353,7 +353,7 @@ def test_what_stands_at_the_cursor_is_run_as_it_is_typed(shop: ProjectFolder) ->
         scenario(test, shop.root)
     finally:
         with Workspace.open(shop.root) as workspace:
-            warm = SessionSettings.of(workspace.settings).warm
+            warm = SessionSettings.from_settings(workspace.settings).warm
         assert warm is not None
         stop_engines(warm.folder)
     assert (shop.root / ".vde" / "vde.db").read_bytes() == state, "an editor stores nothing"

@@ -327,7 +327,7 @@ def check(world: World, log: Path, name: str) -> None:
         daily = workspace.queries.read("prod", "marts.daily").to_pylist()
         latest = workspace.queries.read("prod", "marts.latest").to_pylist()
         with workspace.store.database.reading() as conn:
-            held = workspace.store.leases.held(conn)
+            held = workspace.store.leases.active_resources(conn)
     assert not [one for one in held if name != "engine" and one.startswith("environment/")], held
     # A rollback may have taken another definition or day back; plans fill what they change.
     publishes = name in ("apply", "engine", "ci deploy", "approvals")

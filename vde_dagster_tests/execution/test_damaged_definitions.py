@@ -54,7 +54,8 @@ def test_what_the_project_still_has_is_written_again_and_computes_nothing(
             StoreError, match=r"of marts\.daily: a stored value is damaged"
         ) as caught:
             workspace.plans.due("prod")
-        assert "`vde plan prod` with the project's files mends it" in str(caught.value.hint)
+        advice = "run `vde plan prod` with the project's files to rewrite it"
+        assert advice in str(caught.value.hint)
         plan = workspace.plan("prod")
         assert plan.is_empty
         assert [w for w in plan.warnings if "stored definition of marts.daily" in w]

@@ -501,7 +501,7 @@ def test_metadata_of_a_table_in_place_of_a_views_is_damage(shop: Shop) -> None:
     try:
         with opened(shop.folder) as workspace:
             (found,) = [one for one in workspace.maintenance.fsck() if one.is_damage]
-            with pytest.raises(DamagedFileError, match="is that of a table"):
+            with pytest.raises(DamagedFileError, match="belongs to a table"):
                 workspace.environments.rollback("prod", 1)
     finally:
         file.write_bytes(whole)

@@ -300,7 +300,7 @@ def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
     folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_fake(folder.root, clock=_history(folder)) as workspace:
-        monkeypatch.setattr(sweep, "shown_without", lambda *_: [])
+        monkeypatch.setattr(sweep, "expire_in_shown_tables", lambda *_: [])
         workspace.maintenance.janitor()
         found = {one.problem: one for one in damages(workspace)}
         assert list(found) == ["shown_table_behind"]

@@ -110,8 +110,8 @@ def test_other_statements_alone_make_a_plan(folder: ProjectFolder) -> None:
     folder.edit("config.yaml", "ANALYZE TABLE marts.other", "ANALYZE TABLE marts.sums")
     with open_fake(folder.root, engine) as workspace:
         plan = workspace.plan("dev", now=NOW_INSTANT)
-        assert workspace.store.plans.rejected_as(rejected) == rejected.id
-        assert workspace.store.plans.rejected_as(plan) is None
+        assert workspace.store.plans.find_rejected(rejected) == rejected.id
+        assert workspace.store.plans.find_rejected(plan) is None
     assert apply(folder, engine).published
     assert engine.session_statements[-1].startswith("ANALYZE TABLE `lakehouse`.`marts__dev`.`sums`")
     assert not apply(folder, engine).published

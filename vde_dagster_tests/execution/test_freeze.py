@@ -119,7 +119,7 @@ def test_a_version_that_only_it_shows_is_not_filled(shop: Shop) -> None:
     old = shop.workspace.store.versions.at("prod", 1)
     assert old is not None
     (past,) = [e.snapshot_id for e in old.entries.values() if str(e.name) == "staging.orders"]
-    assert "alone" in shop.workspace.store.shown.environments_of(past)
+    assert "alone" in shop.workspace.store.shown.environments_with_snapshot(past)
     with pytest.raises(UsageError, match="no environment that may change shows"):
         shop.workspace.apply(shop.workspace.plans.backfill(past, days(1)))
 

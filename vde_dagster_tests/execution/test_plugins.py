@@ -248,7 +248,7 @@ def test_a_broken_plug_in_is_told_with_its_distribution_and_hurts_only_its_users
     with pytest.raises(ProjectError) as raised:
         load_project(folder.root)
     assert "of vde-broken 0.3 cannot be imported: ModuleNotFoundError" in raised.value.message
-    assert "install vde-broken anew" in str(raised.value.hint)
+    assert "reinstall vde-broken" in str(raised.value.hint)
 
 
 @pytest.mark.usefixtures("toy")
@@ -355,7 +355,7 @@ def test_info_lists_every_plug_in_and_why_one_is_broken(
         "error": None,
     }
     assert "No module named 'vde_broken'" in by_name["kinds", "BROKEN"]["error"]
-    assert "a seam that is not known" in by_name["no_such_seam", "anything"]["error"]
+    assert "an unknown seam" in by_name["no_such_seam", "anything"]["error"]
     own = [one for one in found if one["distribution"] == "vde-dagster"]
     assert not [one["error"] for one in own if one["error"]]
     every = vde("info", "--project", folder.root, "--plugins").out

@@ -119,7 +119,7 @@ def test_a_definition_under_the_id_of_the_next_one_is_found_everywhere(
                 lambda one: one.plan("prod"),
                 lambda one: one.apply(honest),
             ):
-                with pytest.raises(StoreError, match="its content is not that of its id"):
+                with pytest.raises(StoreError, match="its content does not match its id"):
                     look(workspace)
             assert workspace.store.environments.get("prod") == before, how
             (found,) = workspace.store.snapshots.foreign()
@@ -167,7 +167,7 @@ def test_a_published_definition_that_was_exchanged_computes_nothing_and_is_mende
         workspace.store.database.run_transaction(
             lambda conn: conn.execute(changed.values(payload=dump_snapshot(evil))), name="test"
         )
-        with pytest.raises(StoreError, match=r"of marts\.top: its content is not that of its id"):
+        with pytest.raises(StoreError, match=r"of marts\.top: its content does not match its id"):
             workspace.plans.due("prod", full=True)
         assert findings(workspace) == [("foreign_definition", f"marts.top ({key})")]
         plan = workspace.plan("prod")
@@ -255,7 +255,7 @@ def test_a_plans_row_that_contradicts_its_content_is_refused(
         plan = stored(workspace)
         changed = update(schema.plans).where(schema.plans.c.plan_id == plan.id).values(**columns)
         workspace.store.database.run_transaction(lambda conn: conn.execute(changed), name="test")
-        with pytest.raises(StoreError, match="another program than vde wrote it"):
+        with pytest.raises(StoreError, match="a program other than vde wrote it"):
             workspace.store.plans.load(plan.id)
         with pytest.raises(VdeError):
             workspace.apply(plan)
@@ -270,7 +270,7 @@ def test_a_plan_is_not_applied_under_the_id_of_another_one(folder: ProjectFolder
         workspace.store.database.run_transaction(
             lambda conn: conn.execute(changed.values(payload=other)), name="test"
         )
-        with pytest.raises(StoreError, match="the state has another plan under the id"):
+        with pytest.raises(StoreError, match="the state has another plan with the id"):
             workspace.apply(plan)
 
 
@@ -302,7 +302,7 @@ def test_tables_that_are_found_as_others_and_types_of_other_columns_are_told(
             lambda conn: conn.execute(changed.values(columns_version="c" * 32)), name="test"
         )
         told = [one.detail for one in workspace.maintenance.fsck()]
-        assert "its columns are not those of its hash of them" in told
+        assert "its columns do not match its hash of them" in told
 
 
 def test_view_types_of_other_columns_are_asked_for_again(folder: ProjectFolder) -> None:

@@ -185,7 +185,7 @@ def test_nobody_deploys_while_a_restatement_is_applied(
 
     def deploy() -> None:
         with open_fake(workspace.root) as other:
-            with pytest.raises(ConflictError, match="is being worked on") as error:
+            with pytest.raises(ConflictError, match="is in use") as error:
                 other.apply(other.plan("prod", now=NOW))
             refused.append(error.value.message)
 

@@ -267,7 +267,7 @@ def test_a_table_that_somebody_fills_is_not_taken_from_under_them(workspace: Wor
     before = shown(workspace)
     with (
         workspace.store.leases.holding(lease, "somebody"),
-        pytest.raises(ConflictError, match="is being worked on by somebody"),
+        pytest.raises(ConflictError, match="is in use by somebody"),
     ):
         workspace.environments.rollback("prod", 1)
     assert shown(workspace) == before

@@ -192,12 +192,12 @@ def test_skipped_slots_wait_for_the_publication_like_rows(world: World) -> None:
     assert world.table("db.whole").intervals == table.intervals
     assert any(
         item.facts is not None and item.facts.skipped is not None
-        for item in world.workspace.store.pending.of_plan(plan.id)
+        for item in world.workspace.store.pending.for_plan(plan.id)
     )
     world.engine.failing_audits.clear()
     world.workspace.apply(plan)
     assert world.table("db.whole").intervals != table.intervals
-    assert world.workspace.store.pending.of_plan(plan.id) == []
+    assert world.workspace.store.pending.for_plan(plan.id) == []
 
 
 def test_fill_that_a_dead_process_left_is_believed_only_to_be_there(world: World) -> None:

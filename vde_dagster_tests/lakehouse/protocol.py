@@ -120,7 +120,7 @@ class Process:
                 self.engine.create_table(made)
                 store.tables.mark_created(made, [(column.name, "INT") for column in made.columns])
             waiting = IntervalSet.of(
-                item.interval for item in store.pending.of_plan(job.id) if item.table_id == made.id
+                item.interval for item in store.pending.for_plan(job.id) if item.table_id == made.id
             )
             missing = job.days - made.intervals - waiting
             for fill in committed_fills(self.lakehouse.table_metadata(made.ref), branch):
@@ -165,7 +165,7 @@ class Process:
             plan_id=job.id,
             at=self.store.database.clock.now(),
         )
-        waiting = {item.table_id for item in self.store.pending.of_plan(job.id)}
+        waiting = {item.table_id for item in self.store.pending.for_plan(job.id)}
         return self.lakehouse.publish(
             Publication(
                 environment=value,
@@ -227,7 +227,7 @@ class Process:
             leases = [stack.enter_context(self._lease(f"table/{one}")) for one in sorted(owned)]
             pins = self.store.pins.at(name, version)
             entries = {
-                entry.name: replace(entry, held=pins[entry.table_id].held)
+                entry.name: replace(entry, held=pins[entry.table_id].state_to_hold)
                 if entry.table_id in stay
                 else entry
                 for entry in old.entries.values()
@@ -323,7 +323,7 @@ class Process:
             assert old is not None
             pins = self.store.pins.at(source, version)
             entries = {
-                entry.name: replace(entry, held=pins[entry.table_id or ""].held)
+                entry.name: replace(entry, held=pins[entry.table_id or ""].state_to_hold)
                 for entry in old.entries.values()
             }
             views = self.shown(name, entries)

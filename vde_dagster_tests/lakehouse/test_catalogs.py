@@ -219,7 +219,7 @@ def test_a_branch_moves_with_the_publication(lakehouse: Lakehouse, filled: Physi
     assert lakehouse.main_snapshot(filled.ref) == head
     assert lakehouse.main_snapshot(filled.ref, "vde_p1") is None
     assert store.tables.get(filled.id).intervals == days(0, 1)
-    assert store.pending.of_plan("p1") == []
+    assert store.pending.for_plan("p1") == []
     assert lakehouse.publish(publication) == first
     record = store.publications.get(first.publication_id)
     assert record is not None

@@ -53,7 +53,7 @@ def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
     first = warehouse.engine.fill(shared, day(0), "p")
     warehouse.publish(shared)
     warehouse.publish(shared, moves=(shared,))
-    held = warehouse.store.pins.at("prod", 1)[shared.id].held
+    held = warehouse.store.pins.at("prod", 1)[shared.id].state_to_hold
     assert warehouse.hold({shared: held, own: None}).held == {shared.id: held}
     found = warehouse.store.environments.get("dev")
     assert found is not None
@@ -72,7 +72,7 @@ def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
 def test_to_hold_what_is_shown_changes_neither_definitions_nor_data(warehouse: Holding) -> None:
     made = warehouse.make("one")
     warehouse.hold({made: None})
-    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].held})
+    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].state_to_hold})
     warehouse.hold({made: None})
     changes = changes_until(warehouse.store, warehouse.lakehouse, "dev", None)
     assert [change.what for change in changes] == ["nothing", "nothing", "both"]
@@ -84,7 +84,7 @@ def test_a_table_that_was_held_is_pinned_as_it_is_though_nobody_noted_its_move(
     made = warehouse.make("alone")
     first = warehouse.engine.fill(made, day(0), "p")
     warehouse.hold({made: None})
-    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].held})
+    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].state_to_hold})
     second = warehouse.engine.fill(made, day(1), "p")
     warehouse.hold({made: None})
     assert [warehouse.shown(n, "dev")[made.id] for n in (1, 2, 3)] == [first, first, second]
@@ -93,7 +93,7 @@ def test_a_table_that_was_held_is_pinned_as_it_is_though_nobody_noted_its_move(
 def test_a_table_without_rows_is_held_without_rows(warehouse: Holding) -> None:
     made = warehouse.make("empty")
     warehouse.publish(made)
-    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    held = warehouse.store.pins.at("prod", 1)[made.id].state_to_hold
     warehouse.publish(made, moves=(made,))
     assert warehouse.hold({made: held}).held[made.id].snapshot_id is None
     assert warehouse.shown(1, "dev") == {made.id: None}
@@ -106,7 +106,7 @@ def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> 
     made = warehouse.make("one")
     first = warehouse.engine.fill(made, day(0), "p")
     warehouse.publish(made)
-    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    held = warehouse.store.pins.at("prod", 1)[made.id].state_to_hold
     warehouse.hold({made: held})
     for _ in range(3):
         clock.advance(days=300)
@@ -117,7 +117,7 @@ def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> 
         for dry in (True, False)
     )
     (kept,) = [one for one in told.decisions if one.action == "keep_snapshots"]
-    assert kept.reason == "1 snapshot is past the time, and pinned by version 1 of 'dev'"
+    assert kept.reason == "1 snapshot is past the retention time, but pinned by version 1 of 'dev'"
     state = read_table(warehouse.lakehouse, made.ref).metadata
     assert len(state["snapshots"]) == 2
     found = pinned_tables(warehouse.lakehouse, {made.id: (made.ref, held)})
@@ -136,7 +136,7 @@ def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
     made = warehouse.make("one")
     warehouse.engine.fill(made, day(0), "p")
     warehouse.publish(made)
-    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    held = warehouse.store.pins.at("prod", 1)[made.id].state_to_hold
     for states in ((held, None), (held, HeldState(7, 0))):
         current = environment("dev", [("db.a", "s", made.id), ("db.b", "s", made.id)])
         for entry, state in zip(list(current.entries.values()), states, strict=True):

@@ -180,7 +180,7 @@ def test_cap_holds_back_a_mass_extinction(world: World, clock: FakeClock) -> Non
     clock.advance(days=60)
     report = janitor(world, cap=0.34, cap_floor=1)
     assert len(told(report, "give_up_table")) == 2
-    waiting = [d for d in report.decisions if "so many" in d.reason]
+    waiting = [d for d in report.decisions if "above the limit" in d.reason]
     assert len(waiting) == 3
 
 
@@ -324,7 +324,7 @@ def test_a_lost_race_leaves_no_metadata_file(
         patch.setattr(SqlCatalog, "swap", late)
         (failure,) = janitor(world).failures
     assert failure.action == "expire_snapshots"
-    assert "was changed by somebody else" in str(failure.error)
+    assert "was changed by another writer" in str(failure.error)
     assert metadata_files(world) == before
     assert told(janitor(world), "expire_snapshots") == [failure.subject]
     assert len(metadata_files(world)) == len(before) + 1

@@ -130,7 +130,7 @@ def test_a_projects_settings_reach_both_and_are_written_nowhere(
         io = workspace.lakehouse.files.file_io("s3://bucket/w")
         assert io.properties["s3.secret-access-key"] == "hunter2"
         reached = workspace.lakehouse.catalog.for_spark()
-        spark = SessionSettings.of(settings)
+        spark = SessionSettings.from_settings(settings)
         config = catalog_config(spark)
         assert config["spark.sql.catalog.lakehouse.s3.secret-access-key"] == "hunter2"
         assert reached.properties["s3.secret-access-key"] == "hunter2"

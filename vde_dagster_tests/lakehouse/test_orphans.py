@@ -107,7 +107,7 @@ def test_files_that_no_metadata_names_are_deleted_with_their_checksums(made: Mad
     (decision,) = made.clean()
     assert (decision.action, decision.outcome) == ("delete_orphans", "done")
     assert decision.subject == str(made.table.ref)
-    assert decision.reason.startswith("2 data files that no metadata of it names")
+    assert decision.reason.startswith("2 data files that its metadata does not name")
     assert decision.bytes
     assert made.files() == kept
     assert made.iceberg().scan().to_arrow().num_rows == 2
@@ -177,7 +177,7 @@ def test_so_many_at_once_and_no_more(made: Made) -> None:
     assert (done.outcome, waiting.outcome) == ("done", "kept")
     assert done.reason.startswith("3 data files")
     assert waiting.reason.startswith("2 data files")
-    assert "have to wait" in waiting.reason
+    assert "above the limit" in waiting.reason
     assert len(made.clean(orphan_cap=3)) == 1
 
 
@@ -206,7 +206,9 @@ def test_places_that_are_spelled_otherwise_are_no_reason(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.stray()
-    monkeypatch.setattr(sweep, "place_of", lambda location: location.replace("file://", "file:"))
+    monkeypatch.setattr(
+        sweep, "normalized_location", lambda location: location.replace("file://", "file:")
+    )
     listed = MetadataFiles.list_files
 
     def elsewhere(self: MetadataFiles, folder: str) -> Iterator[StoredFile]:

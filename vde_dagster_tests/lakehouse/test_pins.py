@@ -165,7 +165,7 @@ def test_a_pin_that_another_program_expired_is_named(warehouse: Warehouse) -> No
     fewer = remove_snapshots(table.metadata, gone)
     change_table(warehouse.lakehouse, table, made.ref, fewer, "test")
     (finding,) = [one for one in fsck(warehouse.lakehouse) if one.problem == "pin_gone"]
-    assert finding.detail.endswith("that versions pin: prod@1")
+    assert finding.detail.endswith("that versions pin were expired: prod@1")
     assert finding.is_damage
 
 

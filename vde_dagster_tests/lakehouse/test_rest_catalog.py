@@ -282,7 +282,7 @@ def test_nessies_endpoint_of_this_protocol_is_refused_as_it_keeps_no_branches(
     answer = requests.Response()
     answer.status_code, answer._content = 200, json.dumps({"overrides": said}).encode()
     monkeypatch.setattr(requests.Session, "request", lambda *about, **more: answer)
-    with pytest.raises(UsageError, match=r"keeps no branches of tables.*http://n:19120/api/v2"):
+    with pytest.raises(UsageError, match=r"does not store tables' branches.*http://n:19120/api/v2"):
         server.reach(lambda client: client.namespace_exists(("a",)))
 
 
@@ -302,7 +302,7 @@ def test_a_server_that_does_not_keep_a_branch_that_it_took_is_told(
 
     monkeypatch.setattr(server, "commit", forgets)
     state = read_table(lakehouse, filled.ref)
-    with pytest.raises(StoreError, match="took the branch 'b' of vde_physical"):
+    with pytest.raises(StoreError, match="accepted the branch 'b' of vde_physical"):
         change_table(
             lakehouse,
             state,

@@ -302,7 +302,7 @@ def held_table_is_shown_as_it_is_again(world: World) -> None:
     current = process.store.environments.get("dev")
     assert current is not None
     (entry,) = current.entries.values()
-    held = replace(entry, held=process.store.pins.at("dev", 1)[entry.table_id or ""].held)
+    held = replace(entry, held=process.store.pins.at("dev", 1)[entry.table_id or ""].state_to_hold)
     table = process.store.tables.get(entry.table_id or "")
     for version, shown in ((1, held), (2, entry)):
         made = replace(environment("dev"), entries={entry.name: shown})
@@ -321,7 +321,7 @@ def table_is_shown_as_of_two_times(world: World) -> None:
     current = process.store.environments.get("prod")
     assert current is not None
     (entry,) = current.entries.values()
-    held = process.store.pins.at("prod", 1)[entry.table_id or ""].held
+    held = process.store.pins.at("prod", 1)[entry.table_id or ""].state_to_hold
     other = replace(entry, name=ModelName("db", "again"))
     made = environment("dev")
     made = replace(made, entries={entry.name: replace(entry, held=held), other.name: other})

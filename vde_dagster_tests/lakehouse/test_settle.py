@@ -100,7 +100,7 @@ def test_what_main_has_is_recorded_by_who_comes_next(
     assert not lakehouse.store.tables.get(made.id).intervals
     assert lakehouse.recover()
     assert lakehouse.store.tables.get(made.id).intervals == days(1)
-    assert lakehouse.store.pending.of_plan("p1") == []
+    assert lakehouse.store.pending.for_plan("p1") == []
     assert not lakehouse.recover()
 
 
@@ -115,7 +115,7 @@ def test_what_main_has_not_is_not_recorded(
     assert not lakehouse.store.tables.get(made.id).intervals
     advance(lakehouse, written)
     assert lakehouse.store.tables.get(made.id).intervals == days(1)
-    assert lakehouse.store.pending.of_plan("p1") == []
+    assert lakehouse.store.pending.for_plan("p1") == []
 
 
 def test_the_same_change_is_recorded_once_when_it_goes_through(

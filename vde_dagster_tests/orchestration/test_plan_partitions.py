@@ -309,7 +309,7 @@ def test_a_plans_checks_wait_for_the_apply_and_say_so_where_it_does_not_end(
 ) -> None:
     def check(*_: object) -> tuple[bool, str, dict[str, object]]:
         with store.database.reading() as conn:
-            ran.append(bool(store.leases.held(conn)))
+            ran.append(bool(store.leases.active_resources(conn)))
         return False, "right", {}
 
     def wait(_: float) -> None:

@@ -223,6 +223,6 @@ def test_a_session_with_another_catalog_is_refused(
     own = LazyPySparkResource(spark_config={**spark_config(folder.root), **elsewhere})
     with pytest.raises(dg.Failure) as failure:
         run(folder, instance, [], None, spark=own)
-    assert "has another catalog 'refused'" in str(failure.value.description)
+    assert "configures the catalog 'refused' differently" in str(failure.value.description)
     assert "spark.sql.catalog.refused.warehouse is '" in str(failure.value.description)
     assert ".uri" not in str(failure.value.description)

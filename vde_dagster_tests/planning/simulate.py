@@ -108,7 +108,7 @@ class Warehouse:
                 revise=resolved.revise,
             )
             if resolved.mistakes:
-                raise ProjectError.of(resolved.mistakes)
+                raise ProjectError.combine(resolved.mistakes)
         plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved)
         require_used(options, plan)
         return replace(plan, warnings=tuple(resolved.warnings))

@@ -81,7 +81,7 @@ class JsonModels:
             except ProjectError as error:
                 mistakes.append(error)
         if mistakes:
-            raise ProjectError.of(mistakes)
+            raise ProjectError.combine(mistakes)
         return LoadedFile(Path(path), tuple(models))
 
     def _model(self, source: SourceText, name: str, entry: dict[str, str]) -> LoadedModel:

@@ -27,7 +27,7 @@ from pyiceberg.table import Table, WriteTask
 from pyiceberg.typedef import Record
 
 from vde_dagster.lakehouse.rows.bind_filter import bind_filter
-from vde_dagster.lakehouse.rows.filter_values import days_of
+from vde_dagster.lakehouse.rows.filter_values import to_days
 from vde_dagster.lakehouse.rows.row_filters import parse_filter
 from vde_dagster.lakehouse.rows.scan import scan_rows
 
@@ -94,7 +94,7 @@ def _value(name: str, some: random.Random) -> Any:
     if name == "day":
         return date(1970, 1, 1) + timedelta(some.randint(-5, 5))
     if name == "far":
-        return some.choice([days_of(*one) for one in ((0, 2, 29), (10_000, 1, 1), (-44, 3, 15))])
+        return some.choice([to_days(*one) for one in ((0, 2, 29), (10_000, 1, 1), (-44, 3, 15))])
     if name in ("moment", "instant"):
         at = _FIRST + timedelta(
             hours=some.randint(0, 96), microseconds=some.choice([0, 1, 999_999])

@@ -116,7 +116,7 @@ def test_the_tag_is_the_publication(server: Served) -> None:
         ("/data/prod@99/raw.orders", 404, "99"),
         (f"{ORDERS}?columns=nope", 400, "nope"),
         (f"{ORDERS}?sort=nope", 400, "nope"),
-        (f"{ORDERS}?filter=nope=1", 400, "there is no column 'nope' Hint"),
+        (f"{ORDERS}?filter=nope=1", 400, "the column 'nope' does not exist Hint"),
         (f"{ORDERS}?filter=id=1%20OR%201=1", 400, "cannot be read: at '1' Hint"),
         (f"{ORDERS}?filter=id='a'", 400, "filter"),
         (f"{ORDERS}?filter=id%20=", 400, "filter"),

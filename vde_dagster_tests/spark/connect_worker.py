@@ -125,11 +125,11 @@ def digests_are_taken(session: Any) -> None:
     rows = session.sql("SELECT CAST(id AS INT) AS id, DATE'2024-01-01' AS d FROM range(5)")
     digester = Digester((None, ("id",)), ((day(), None), (day(), "id < 2")), whole=True)
     digester.watch(rows).writeTo("lakehouse.lab.t").append()
-    seen = digester.seen(7)
+    seen = digester.result(7)
     assert seen is not None
     assert [tile.rows for tile in seen.tiles] == [5, 2]
     assert seen == digester.read(session.table("lakehouse.lab.t"), 7)
-    assert digester.seen(6) is None
+    assert digester.result(6) is None
 
 
 def mistakes_are_told(workspace: Workspace, engine: SparkEngine) -> None:

@@ -117,7 +117,7 @@ def test_a_server_without_iceberg_is_told_what_to_start_it_with(tmp_path: Path) 
         command += ["--project", str(folder.root)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert f"the Spark Connect server {url} has no Iceberg" in ended.stderr
+    assert f"the Spark Connect server {url} lacks Iceberg" in ended.stderr
     assert "--packages org.apache.iceberg:iceberg-spark-runtime" in ended.stderr
 
 

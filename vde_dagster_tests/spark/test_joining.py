@@ -67,5 +67,5 @@ def test_secrets_are_not_shown() -> None:
         }
     )
     assert "is-secret" not in text
-    assert f"{PREFIX}.jdbc.password is another one" in text
+    assert f"{PREFIX}.jdbc.password is a different one" in text
     assert "user=a&password=***&ssl=***" in text

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.spark.jvm.class_data import archive_of, options_of
-from vde_dagster.spark.jvm.known_start import KnownStart, place_of
+from vde_dagster.spark.jvm.class_data import archive_options, archive_path
+from vde_dagster.spark.jvm.known_start import KnownStart, start_path
 from vde_dagster.spark.session.settings import SessionSettings, command_line_config, context_config
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.projects import ProjectFolder
@@ -53,7 +53,7 @@ import json, sys
 from pathlib import Path
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
-from vde_dagster.spark.jvm.class_data import archive_of, make_archive
+from vde_dagster.spark.jvm.class_data import archive_path, make_archive
 from vde_dagster.spark.jvm.known_start import KnownStart
 
 known = KnownStart.find(Path(sys.argv[1]))
@@ -65,7 +65,7 @@ make_archive(known, gateway.jvm)
 gateway.shutdown()
 begun.process.stdin.close()
 begun.process.wait()
-print(json.dumps(str(archive_of(known))))
+print(json.dumps(str(archive_path(known))))
 """
 """Of the few classes of a JVM in which Spark has not begun."""
 
@@ -99,7 +99,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _place(**config: str) -> Path | None:
     given = {**context_config(SETTINGS), **{key.replace("_", "."): v for key, v in config.items()}}
-    return place_of(command_line_config(given))
+    return start_path(command_line_config(given))
 
 
 def test_starts_with_other_jars_memory_or_java_options_are_others(
@@ -156,7 +156,7 @@ def test_a_start_whose_jars_are_gone_is_none_and_one_that_ends_early_is_no_gatew
     found = KnownStart.find(place)
     assert found is not None
     with (tmp_path / "log").open("wb") as log:
-        assert found.begin(log, *options_of(found)) is None
+        assert found.begin(log, *archive_options(found)) is None
     jar.unlink()
     assert KnownStart.find(place) is None
 
@@ -170,14 +170,14 @@ def test_an_archive_is_that_of_the_jars_as_they_are_and_of_the_options_whatever_
         KnownStart("/bin/false", options, (str(jar),), "/")
         for options in (("-Xmx1g", "-ea"), ("-Xmx9g", "-ea"), ("-Xmx1g",))
     )
-    first = archive_of(small)
-    assert first == archive_of(large) != archive_of(other)
-    assert options_of(small) == ()
+    first = archive_path(small)
+    assert first == archive_path(large) != archive_path(other)
+    assert archive_options(small) == ()
     first.parent.mkdir(parents=True)
     first.touch()
-    assert f"-XX:SharedArchiveFile={first}" in options_of(large)
+    assert f"-XX:SharedArchiveFile={first}" in archive_options(large)
     jar.write_bytes(b"22")
-    assert options_of(large) == ()
+    assert archive_options(large) == ()
 
 
 @pytest.mark.spark

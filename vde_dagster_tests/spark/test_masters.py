@@ -34,7 +34,7 @@ def open_port() -> Iterator[int]:
 
 def test_a_master_that_nobody_listens_at_is_named(closed_port: int) -> None:
     master = f"spark://127.0.0.1:{closed_port}"
-    with pytest.raises(StoreError, match=f"{master} cannot be reached: nobody listens"):
+    with pytest.raises(StoreError, match=rf"{master} cannot be reached: .* refuses connections"):
         check_master(master)
 
 
@@ -57,7 +57,7 @@ def test_an_address_without_an_answer_is_named_in_time(master: str) -> None:
 
 def test_a_server_of_spark_connect_that_nobody_runs_is_named(closed_port: int) -> None:
     master = f"sc://127.0.0.1:{closed_port}/;token=abc"
-    with pytest.raises(StoreError, match="cannot be reached: nobody listens") as found:
+    with pytest.raises(StoreError, match=r"cannot be reached: .* refuses connections") as found:
         check_master(master)
     assert "abc" not in found.value.message
 
@@ -79,7 +79,7 @@ def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
     command += ["--project", str(folder.root)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 2
-    said = f"the Spark master {master} cannot be reached: nobody listens at 127.0.0.1"
+    said = f"the Spark master {master} cannot be reached: .* refuses connections at 127.0.0.1"
     assert f"error: {said}" in ended.stderr
     assert "hint: check spark.master" in ended.stderr
     assert "starting Spark" not in ended.stderr

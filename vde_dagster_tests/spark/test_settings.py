@@ -181,7 +181,7 @@ def test_a_new_java_is_accepted(
 def test_a_missing_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StoreError, match="there is none on PATH"):
+    with pytest.raises(StoreError, match="PATH has no java"):
         check_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(StoreError, match="which has no bin/java"):

@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.project.kinds import Full, IncrementalByUniqueKey
 from vde_dagster.spark import SparkEngine
-from vde_dagster.spark.session.usage import UNKNOWN, ask_usage, serve_usage, usage_of
+from vde_dagster.spark.session.usage import UNKNOWN, ask_usage, read_usage, serve_usage
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = pytest.mark.spark
@@ -69,7 +69,7 @@ def test_fills_at_the_same_time_are_told_apart(spark_engine: SparkEngine) -> Non
 
 def test_of_what_is_not_known_as_a_whole_nothing_is_said(spark_engine: SparkEngine) -> None:
     context = spark_engine.session.sparkContext
-    assert usage_of(context, "nobody has it") == UNKNOWN
+    assert read_usage(context, "nobody has it") == UNKNOWN
     table = Warehouse(spark_engine, Full(), {"n": "bigint"})
     files = f"SELECT count(*) AS n FROM {table.name}.all_manifests"
     assert table.fill(files, days(1, 2)).task_seconds > 0
@@ -84,6 +84,6 @@ def test_who_has_the_token_is_answered_and_nobody_else(spark_engine: SparkEngine
     assert ask_usage(port, "wrong", "asked") == UNKNOWN
     with socket.create_connection(("127.0.0.1", port)):  # Who says nothing keeps nobody waiting.
         told = ask_usage(port, "right", "asked")
-    assert told == usage_of(context, "asked")
+    assert told == read_usage(context, "asked")
     assert told.task_seconds is not None
     assert told.bytes_read == 0

@@ -18,7 +18,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import (
     WarmEngine,
-    exercise_of,
+    exercise_folder,
     find_engine,
     join_engine,
     stop_engines,
@@ -226,8 +226,8 @@ def test_one_that_dies_is_said_once_and_the_query_asked_of_another(shop: Project
     long.send_signal(signal.SIGINT)
     _, told = long.communicate(timeout=120)
     assert long.returncode != 0
-    assert told.count("Spark was killed from outside (SIGKILL)") == 1
-    assert "The query is asked once more" in told
+    assert told.count("Spark was killed (SIGKILL)") == 1
+    assert "The query runs once more" in told
     assert not _is_there(first.pid)
     assert _engine(shop) == second
 
@@ -245,7 +245,7 @@ def test_an_apply_whose_engine_dies_goes_on_with_another(shop: ProjectFolder) ->
     os.kill(first.jvm_pid, signal.SIGKILL)
     _, told = cut.communicate(timeout=300)
     assert cut.returncode == 0, told
-    assert told.count("Spark was killed from outside (SIGKILL)") == 1
+    assert told.count("Spark was killed (SIGKILL)") == 1
     assert _rows(shop, "SELECT n FROM m.slow", "cut") == [[0]]
     slow.unlink()
 
@@ -255,7 +255,7 @@ def test_other_settings_get_another_one_and_the_first_ends(shop: ProjectFolder) 
     text = (shop.root / "pyproject.toml").read_text()
     shop.edit("pyproject.toml", '"1g"', '"1100m"')
     with Workspace.open(shop.root) as workspace:
-        settings = SessionSettings.of(workspace.settings)
+        settings = SessionSettings.from_settings(workspace.settings)
         assert settings.warm is not None
         assert join_engine(settings, settings.warm, start=False) is None
     assert _rows(shop, "SELECT total FROM m.sums") == [[12]]
@@ -274,7 +274,7 @@ def test_other_credentials_in_the_environment_are_other_settings(
     shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Workspace.open(shop.root) as workspace:
-        settings = SessionSettings.of(workspace.settings)
+        settings = SessionSettings.from_settings(workspace.settings)
     assert settings.warm is not None
     assert join_engine(settings, settings.warm, start=False) == _engine(shop)
     monkeypatch.setenv("AWS_SESSION_TOKEN", "another")
@@ -394,7 +394,7 @@ def test_an_idle_one_exercises_itself_and_answers_meanwhile(
     _vde(folder, "engine", "start")
     engine = _engine(folder)
     place = folder.root / ".vde" / "engine"
-    tables = exercise_of(place, engine.pid)
+    tables = exercise_folder(place, engine.pid)
     try:
         until(tables.is_dir)
         _vde(folder, "apply", "prod", "--yes")

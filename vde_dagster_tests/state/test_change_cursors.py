@@ -21,7 +21,7 @@ def test_a_cursor_begins_before_everything_and_moves(store: StateStore) -> None:
     assert cursors.version("dev", ORDERS, "billing") == 0
     cursors.move("prod", ModelName("shop", "days"), "billing", 0, 2, "me")
     cursors.move("dev", ORDERS, "billing", 0, 2, "me")
-    listed = [(one.name, one.version, one.moved_by) for one in cursors.of("prod", ORDERS)]
+    listed = [(one.name, one.version, one.moved_by) for one in cursors.for_model("prod", ORDERS)]
     assert listed == [("audit", 1, "me"), ("billing", 5, "you")]
 
 
@@ -44,4 +44,4 @@ def test_who_is_not_where_the_cursor_is_does_not_move_it(
 def test_a_cursor_is_forgotten(store: StateStore) -> None:
     store.change_cursors.move("prod", ORDERS, "billing", 0, 3, "me")
     said = [store.change_cursors.forget("prod", ORDERS, "billing") for _ in range(2)]
-    assert (said, store.change_cursors.of("prod", ORDERS)) == ([True, False], [])
+    assert (said, store.change_cursors.for_model("prod", ORDERS)) == ([True, False], [])

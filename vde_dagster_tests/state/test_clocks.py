@@ -164,5 +164,5 @@ def test_postgresql_refuses_clocks_that_are_wrong(
             store.leases.acquire("environment/prod", "me")
         assert error.value.exit_code == 2
         with store.database.reading() as conn:
-            assert store.leases.held(conn) == set()
+            assert store.leases.active_resources(conn) == set()
     store.close()

@@ -87,7 +87,7 @@ def test_production_never_expires(store: StateStore) -> None:
     write(store, environment("prod"), 0)
     with pytest.raises(UsageError, match="cannot expire"):
         store.environments.invalidate("prod")
-    with pytest.raises(UsageError, match="no environment 'qa'"):
+    with pytest.raises(UsageError, match="environment 'qa' does not exist"):
         store.environments.invalidate("qa")
 
 
@@ -151,7 +151,7 @@ def test_since_when_a_model_is_shown_survives_versions_that_leave_it_alone(
         write(store, value, version)
         times.append(clock.now())
         clock.advance(hours=1)
-    assert store.versions.shown_since("prod", 1) == {a: times[0], b: times[0]}
-    assert store.versions.shown_since("prod", 2) == {a: times[1], b: times[0]}
-    assert store.versions.shown_since("prod", 3) == {b: times[0]}
-    assert store.versions.shown_since("dev", 1) == {}
+    assert store.versions.entry_times("prod", 1) == {a: times[0], b: times[0]}
+    assert store.versions.entry_times("prod", 2) == {a: times[1], b: times[0]}
+    assert store.versions.entry_times("prod", 3) == {b: times[0]}
+    assert store.versions.entry_times("dev", 1) == {}

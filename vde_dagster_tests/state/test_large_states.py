@@ -129,9 +129,9 @@ def test_who_shows_a_table_or_a_snapshot(store: StateStore) -> None:
     write(store, environment("dev", [("db.a", "s1", first.id)]), 0)
     assert store.shown.among([first.id, second.id, third.id]) == {first.id}
     assert store.shown.tables() == [first.id]
-    assert store.shown.environments_of("s1") == ["dev", "prod"]
-    assert store.shown.environments_of("s2") == []
-    shown = store.shown.entries_of([first.id, second.id])
+    assert store.shown.environments_with_snapshot("s1") == ["dev", "prod"]
+    assert store.shown.environments_with_snapshot("s2") == []
+    shown = store.shown.entries_on_tables([first.id, second.id])
     assert [(name, str(entry.name)) for name, entry in shown] == [("dev", "db.a"), ("prod", "db.a")]
 
 

@@ -130,8 +130,8 @@ def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateS
         ("published", ""),
     ]
     assert told[4].subject == {**told[3].subject, "waited": True}
-    assert store.outbox.of_plan(made.id, told[4].number) == told[:5]
-    assert store.outbox.of_plan(made.id[:-1], told[4].number) == []
+    assert store.outbox.for_plan(made.id, told[4].number) == told[:5]
+    assert store.outbox.for_plan(made.id[:-1], told[4].number) == []
     assert told[5].subject == {"environment": "prod", "version": 1, "plan": None}
     assert store.outbox.by("me", 1, told[1].number) == told[:2]
     newest, oldest = store.fills.log(known.id)
@@ -164,7 +164,7 @@ def test_a_skipped_slot_counts_with_the_publication_and_the_rest_once_the_table_
     store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id, []))
     assert store.tables.get(known.id).intervals == days(0)
     assert [one.iceberg_snapshot_id for one in store.fills.log(known.id)] == [7]
-    assert [one.interval for one in store.pending.of_plan(made.id)] == [day(1)]
+    assert [one.interval for one in store.pending.for_plan(made.id)] == [day(1)]
     store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id, [known.id]))
     assert store.tables.get(known.id).intervals == days(0, 1)
-    assert not store.pending.of_plan(made.id)
+    assert not store.pending.for_plan(made.id)

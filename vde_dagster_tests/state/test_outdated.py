@@ -43,10 +43,10 @@ def outdate(store: StateStore, table_id: str) -> None:
 def test_work_that_began_later_settles_what_it_covers(store: StateStore, table_id: str) -> None:
     store.fills.record(FillRecord(table_id, day(1), "after"))
     assert store.tables.get(table_id).intervals == days(0, 1, 3, 4, 5, 6, 7, 8, 9)
-    assert store.outdated.of_tables([table_id]) == {table_id: days(2)}
+    assert store.outdated.ranges_by_table([table_id]) == {table_id: days(2)}
     store.fills.record(FillRecord(table_id, day(2, 2), "after"))
     assert store.tables.get(table_id).intervals == days(*range(10))
-    assert store.outdated.of_tables([table_id]) == {}
+    assert store.outdated.ranges_by_table([table_id]) == {}
     assert store.outdated.since(table_id) is None
 
 
@@ -55,7 +55,7 @@ def test_work_that_began_earlier_fills_only_what_is_not_outdated(
 ) -> None:
     store.fills.record(FillRecord(table_id, day(1, 12), "before"))
     assert store.tables.get(table_id).intervals == days(0, *range(3, 13))
-    assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2)}
+    assert store.outdated.ranges_by_table([table_id]) == {table_id: days(1, 2)}
 
 
 def test_a_table_whose_ranges_hang_together_is_settled_by_the_first_of_them(
@@ -68,7 +68,7 @@ def test_a_table_whose_ranges_hang_together_is_settled_by_the_first_of_them(
     begin(store, "later")
     store.fills.record(FillRecord(table_id, day(20), "later"))
     assert store.tables.get(table_id).intervals.contains(day(20))
-    assert store.outdated.of_tables([table_id]) == {}
+    assert store.outdated.ranges_by_table([table_id]) == {}
 
 
 def test_what_is_noted_again_counts_from_the_later_instant(
@@ -86,7 +86,7 @@ def test_what_is_remembered_but_not_wrong_stays_filled(
 ) -> None:
     store.outdated.remember({table_id: (days(5), clock.now())})
     assert store.tables.get(table_id).intervals.contains(day(5))
-    assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2, 5)}
+    assert store.outdated.ranges_by_table([table_id]) == {table_id: days(1, 2, 5)}
 
 
 def test_a_part_of_a_unit_is_settled_by_later_work_and_not_by_its_own(

@@ -46,7 +46,7 @@ def test_a_plan_that_failed_can_be_rejected(store: StateStore) -> None:
 
 
 def test_an_unknown_plan_cannot_be_rejected(store: StateStore) -> None:
-    with pytest.raises(UsageError, match="no plan 'p1'"):
+    with pytest.raises(UsageError, match="plan 'p1' does not exist"):
         store.plans.reject("p1", "anna")
 
 
@@ -56,10 +56,10 @@ def test_a_plan_of_the_same_models_is_known_as_the_one_that_was_rejected(
     made = plan()
     store.plans.save(made)
     again = replace(made, id="p2")
-    assert store.plans.rejected_as(again) is None
+    assert store.plans.find_rejected(again) is None
     store.plans.reject("p1", "anna")
-    assert store.plans.rejected_as(again) == "p1"
-    assert store.plans.rejected_as(replace(again, environment="dev")) is None
+    assert store.plans.find_rejected(again) == "p1"
+    assert store.plans.find_rejected(replace(again, environment="dev")) is None
     (name, entry), *rest = again.entries.items()
     other = {**dict(rest), name: replace(entry, snapshot_id="other")}
-    assert store.plans.rejected_as(replace(again, entries=other)) is None
+    assert store.plans.find_rejected(replace(again, entries=other)) is None

@@ -117,7 +117,7 @@ def assert_upgraded(released: Path, url: str) -> None:
             one.name for one in plan.snapshots.values()
         ]
         assert stored.plan == replace(with_ids(plan, names), snapshots={})
-        with pytest.raises(StoreError, match="its content is not that of its id"):
+        with pytest.raises(StoreError, match="its content does not match its id"):
             store.snapshots.load(["db.rich@1"])
         with store.database.reading() as conn:
             query = "SELECT inputs, output, skipped, lacks FROM vde_fills ORDER BY start_at"

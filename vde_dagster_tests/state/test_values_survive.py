@@ -97,7 +97,7 @@ def test_plan_is_read_back_equal(store: StateStore) -> None:
     store.plans.save(made)
     store.plans.save(made)
     assert store.plans.load("p1") == made
-    with pytest.raises(UsageError, match="no plan 'p2'"):
+    with pytest.raises(UsageError, match="plan 'p2' does not exist"):
         store.plans.load("p2")
 
 
@@ -163,11 +163,11 @@ def test_pending_ranges_become_filled_together(store: StateStore) -> None:
     other = store.tables.ensure(table("names"))
     for item, number in ((made, 0), (made, 1), (made, 1), (other, 0)):
         store.pending.record(FillRecord(item.id, day(number), "p1", 5, 3, branch="vde_p1"))
-    assert len(store.pending.of_plan("p1")) == 3
+    assert len(store.pending.for_plan("p1")) == 3
     assert not store.tables.load([made.id])[made.id].intervals
     store.database.run_transaction(lambda conn: store.pending.settle(conn, "p1", [made.id]))
     assert store.tables.load([made.id])[made.id].intervals == days(0, 1)
-    assert [item.table_id for item in store.pending.of_plan("p1")] == [other.id]
+    assert [item.table_id for item in store.pending.for_plan("p1")] == [other.id]
 
 
 def test_audit_results_keep_failing_rows(store: StateStore) -> None:

@@ -187,7 +187,7 @@ def test_a_source_and_an_environment_of_one_name_never_show_one_view(tmp_path: P
     folder.edit("models/hub.sql", "(key hk)", "(key hk, loaders BY_SOURCE)")
     with open_fake(folder.root) as workspace:
         with pytest.raises(
-            ConflictError, match=r"the view vault\.hub__crm is that of another model"
+            ConflictError, match=r"the view vault\.hub__crm belongs to another model"
         ):
             workspace.apply(workspace.plan("prod"))
         with pytest.raises(UsageError, match=r"would have the name of vault\.hub__crm") as raised:

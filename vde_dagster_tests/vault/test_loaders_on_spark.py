@@ -213,7 +213,7 @@ def test_writers_that_no_lease_holds_apart_meet_and_the_keys_are_there_once(
         with ThreadPoolExecutor(3) as pool:
             found = dict(zip(sources, pool.map(load, sources), strict=True))
         for error in filter(None, found.values()):
-            assert re.search(r"was changed by others while .* being merged$", error.message)
+            assert re.search(r"was changed by other writers while .* being merged$", error.message)
             assert error.hint == "apply the plan again when the other writers are done"
         return [source for source, error in found.items() if error]
 

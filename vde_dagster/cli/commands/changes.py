@@ -197,7 +197,7 @@ def _list(output: Output, workspace: Workspace, environment: str, model: ModelNa
 
     current = workspace.store.environments.get(environment)
     last = current.version if current is not None else None
-    known = workspace.store.change_cursors.of(environment, model)
+    known = workspace.store.change_cursors.for_model(environment, model)
     value = cursors_json(environment, model, last, known)
     output.result(value, lambda console: show_cursors(console, value))
 

@@ -98,7 +98,7 @@ def prepare(workspace: Workspace, output: Output) -> None:
 def _settings(workspace: Workspace) -> tuple[SessionSettings, WarmSettings]:
     from vde_dagster.spark.session.settings import SessionSettings
 
-    settings = SessionSettings.of(workspace.settings)
+    settings = SessionSettings.from_settings(workspace.settings)
     if settings.warm is None:
         raise UsageError(
             f"the project cannot have an engine: Spark runs elsewhere (spark.master is "

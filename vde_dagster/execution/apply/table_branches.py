@@ -90,7 +90,7 @@ class Target:
             return LeftOver(table.intervals, frozenset(), {})
         if self.lakehouse.recover():
             table = store.tables.get(table.id)
-        pending = store.pending.of_plan(plan_id, table_id=table.id)
+        pending = store.pending.for_plan(plan_id, table_id=table.id)
         commits = self._take_branch()
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= commits.keys()

@@ -124,7 +124,7 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
         if read.key in found:
             continue
         name = _model_of(tasks, read)
-        tables = tasks.workspace.store.tables.of_model(name) if name is not None else []
+        tables = tasks.workspace.store.tables.own_tables(name) if name is not None else []
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
             gone = ", and the one that was read is gone" if others else ""

@@ -148,11 +148,11 @@ _SOON = timedelta(hours=1)
 
 def lasting_versions(workspace: Workspace) -> list[int]:
     """Return the versions of production that no clean-up forgets soon, rising."""
-    from vde_dagster.lakehouse.maintenance.janitor import retention_of
+    from vde_dagster.lakehouse.maintenance.janitor import retention_policy
     from vde_dagster.state.retention import kept_versions
 
     database = workspace.store.database
-    policy = retention_of(workspace.settings)
+    policy = retention_policy(workspace.settings)
     with database.reading() as conn:
         kept, _ = kept_versions(conn, policy, database.clock.now() + _SOON)
     return sorted(kept.get(PRODUCTION, ()))

@@ -256,7 +256,7 @@ def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]
             hint=f"freeze a later version: vde history {shown.name}",
         )
     return {
-        name: replace(entry, held=pins[entry.table_id].held) if entry.table_id else entry
+        name: replace(entry, held=pins[entry.table_id].state_to_hold) if entry.table_id else entry
         for name, entry in shown.entries.items()
     }
 

@@ -124,8 +124,8 @@ class _Looking:
         moving = {one for one in self.pins if self._moves(one)}
         metadata = self.workspace.lakehouse.files.each(self._metadata, sorted(moving))
         lines = {one: self._lines(one, found) for one, found in metadata}
-        shown = self.store.shown.others(self.old.name, moving) if moving else {}
-        held = {} if production else {one: self.pins[one].held for one in shown}
+        shown = self.store.shown.other_environments(self.old.name, moving) if moving else {}
+        held = {} if production else {one: self.pins[one].state_to_hold for one in shown}
         own = {one: line for one, line in lines.items() if one not in held}
         if production:
             returns = {
@@ -190,7 +190,7 @@ class _Looking:
         """Return the tables that move, with what of them is made of rows that are there."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
-        given_up = self.store.outdated.of_tables(lines)
+        given_up = self.store.outdated.ranges_by_table(lines)
         found = {}
         for table_id, line in lines.items():
             snapshot = fillers[self.old.entries[self.models[table_id][0]].snapshot_id]

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.failures import Problem, where_raised
-from vde_dagster.base.failures import said as told
+from vde_dagster.base.failures import Problem, describe_exception, where_raised
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
@@ -154,7 +153,7 @@ class Linter:
                 if rule and value.__module__ == module.__name__:
                     found[value.name] = (value, path)
         if mistakes:
-            raise ProjectError.of(mistakes)
+            raise ProjectError.combine(mistakes)
         return found
 
     @cached_property
@@ -237,7 +236,7 @@ class Linter:
             raise
         except (Exception, SystemExit) as error:
             raise ProjectError(
-                f"rule {rule} fails for {model.name}: {told(error)}",
+                f"rule {rule} fails for {model.name}: {describe_exception(error)}",
                 hint="correct the rule",
                 location=where_raised(error, Path(path)),
             ) from error

@@ -126,7 +126,7 @@ def showing(workspace: Workspace, snapshot_id: str) -> Environment:
     Raises:
         UsageError: There is none.
     """
-    names = workspace.store.shown.environments_of(snapshot_id)
+    names = workspace.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # What is dropped in between shows nothing any more.
         environment = workspace.store.environments.get(name)
@@ -156,7 +156,7 @@ def with_auto_restatement(workspace: Workspace, plan: Plan, *, save: bool) -> Pl
     new = {table_id: tick for table_id, (_, tick) in ticks.items() if tick.intervals}
     if save and new:
         store.outdated.remember({key: (tick.intervals, tick.at) for key, tick in new.items()})
-    waiting = store.outdated.of_tables(ticks)
+    waiting = store.outdated.ranges_by_table(ticks)
     wanted = {
         name: waiting.get(table_id, IntervalSet()) | tick.intervals
         for table_id, (name, tick) in ticks.items()

@@ -86,7 +86,7 @@ class ModelEstimate:
         def at(end: Literal["low", "expected", "high"]) -> float:
             parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)
             ends = [None if part is None else float(getattr(part, end)) for part in parts]
-            return prices.price(Work.of(*ends))
+            return prices.price(Work.from_fill(*ends))
 
         return Spread(at("low"), at("expected"), at("high"))
 

@@ -100,7 +100,7 @@ def require_pointers(workspace: Workspace, plan: Plan) -> None:
     if not previews:
         return
     with workspace.store.database.reading() as conn:
-        shown = workspace.store.shown.shown_by(conn, PRODUCTION, previews)
+        shown = workspace.store.shown.tables_in(conn, PRODUCTION, previews)
     if shown:
         name = previews[min(shown)].name
         what = f"preview a change in place of {name}, as that writes a branch of production's table"

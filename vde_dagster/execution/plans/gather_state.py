@@ -113,7 +113,7 @@ def with_pinned(
             continue
         if state.snapshots[entry.snapshot_id].model.physical_version == pin:
             continue
-        known = store.tables.of_model(name)
+        known = store.tables.own_tables(name)
         fillers = store.snapshots.load({t.snapshot_id for t in known}, unreadable=set())
         for table in known:
             filler = fillers.get(table.snapshot_id)
@@ -139,7 +139,7 @@ def find_previews(
         snapshot = known.get(entry.snapshot_id)
         forward = snapshot.forward if snapshot is not None else None
         if forward is not None:
-            anew = tuple(store.shown.environments_of(forward.own_id))
+            anew = tuple(store.shown.environments_with_snapshot(forward.own_id))
             previewed = Previewed(environment, forward, anew)
             found[entry.name] = (*found.get(entry.name, ()), previewed)
     return found

@@ -137,7 +137,9 @@ class Plans:
         """Return the branch that an environment is named by; UsageError if it is another one's."""
         branch = branch_name(named)
         known = (
-            None if environment == PRODUCTION else self.workspace.store.plans.branch_of(environment)
+            None
+            if environment == PRODUCTION
+            else self.workspace.store.plans.git_branch(environment)
         )
         if known is None or known == branch:
             return branch
@@ -340,7 +342,7 @@ class Plans:
             # Readers of what goes on with a table of production's are hashed over what that shows.
             snapshots = workspace.snapshots_of(models, None, [], revise=resolved.revise)
             if resolved.mistakes:
-                raise ProjectError.of(resolved.mistakes)
+                raise ProjectError.combine(resolved.mistakes)
             state = gather(snapshots)
         snapshots = state.keep_published(snapshots)
         kept = state.target.kept if state.target is not None else {}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
-from vde_dagster.base.texts import first_of
+from vde_dagster.base.texts import and_more
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.plan_spelling import (
     canonical,
@@ -241,7 +241,7 @@ def require_state(workspace: Workspace, found: PlanFile) -> None:
         differences += [*_of_state(workspace, plan), *_of_seeds(workspace, plan)]
     if differences:
         told = "; ".join(differences[:MOST_DIFFERENCES])
-        more = first_of(len(differences), MOST_DIFFERENCES)
+        more = and_more(len(differences), MOST_DIFFERENCES)
         raise UsageError(
             f"plan {plan.id} was made for another state, and was not applied: {told}{more}",
             hint=f"plan again, here: vde plan {plan.environment} --save FILE",
@@ -361,7 +361,7 @@ def _not_a_plan(path: Path, why: str) -> UsageError:
 
 def _changed(path: Path, content: Mapping[str, Any], differences: Sequence[str]) -> UsageError:
     told = "; ".join(differences[:MOST_DIFFERENCES]) or "differs in hash"
-    more = first_of(len(differences), MOST_DIFFERENCES)
+    more = and_more(len(differences), MOST_DIFFERENCES)
     by = content.get("made_by")
     other = f" it was made by version {by}, and this is {_VERSION};" if by != _VERSION else ""
     return UsageError(

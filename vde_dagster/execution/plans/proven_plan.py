@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import first_of
+from vde_dagster.base.texts import and_more
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.gather_state import gather_state, stored_builder
 from vde_dagster.execution.plans.keepers import readers_of
@@ -441,6 +441,6 @@ def _require(plan: Plan, found: list[str]) -> None:
         told = "; ".join(found[:_MOST])
         raise UsageError(
             f"plan {plan.id} does not do what it says, and was not applied: {told}"
-            f"{first_of(len(found), _MOST)}",
+            f"{and_more(len(found), _MOST)}",
             hint=f"find out who wrote it (vde log), and plan again: vde plan {plan.environment}",
         )

@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from vde_dagster.base.failures import said as told
-from vde_dagster.base.failures import where_raised
+from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError, UsageError
@@ -105,7 +104,7 @@ def _passing(
     except (Exception, SystemExit) as error:
         path, _, _ = signal.python.entrypoint.rpartition(":")
         raise ProjectError(
-            f"{snapshot.name}: signal '{signal.name}' failed: {told(error)}",
+            f"{snapshot.name}: signal '{signal.name}' failed: {describe_exception(error)}",
             hint="a signal returns true, false, or a list of the batch's intervals",
             location=where_raised(error, Path(path)),
         ) from error

@@ -239,7 +239,7 @@ class _Reading:
             read.setdefault(own, column)
         metadata = self._metadata([(column, own) for own, column in read.items()])
         once = {column: read[own] for column, own in physical.items()}
-        found = self.workspace.lakehouse.of_metadata(metadata, self.table.ref)
+        found = self.workspace.lakehouse.table_from_metadata(metadata, self.table.ref)
         return ShownRows(found, once, columns_of(metadata, None))
 
     def _known(self, column: str, columns: Mapping[str, str]) -> str:

@@ -51,7 +51,7 @@ def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snaps
         )
     mistakes = list(_mistakes(test, snapshot.model, snapshots))
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.combine(mistakes)
     return snapshot
 
 

@@ -1,1 +1,1 @@
-"""The Iceberg catalogs that there are, one a module, each as `catalog.Catalog` says."""
+"""The supported Iceberg catalogs, one a module, each implementing `catalog.Catalog`."""

@@ -1,4 +1,4 @@
-"""Catalogs by settings: which one a project asks for, and how Spark reaches the state's own."""
+"""Catalogs by settings: selecting a project's catalog, and Spark's properties for the state's."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from vde_dagster.state.db.effects import Effects
 _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
-def other_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog of a project, or None for the one in its state's database."""
+def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
+    """Return the catalog that a project's settings select, or None for the state's database."""
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:
@@ -49,13 +49,13 @@ def spark_catalog(
     io: Mapping[str, str] | None = None,
     search_path: str | None = None,
 ) -> SparkCatalog:
-    """Say how Spark reaches the catalog of a state database.
+    """Return Spark's configuration for the catalog in a state database.
 
-    Schema version V1 is what makes views possible. The cache is off: with it a session serves
-    tables that are up to 30 s old.
+    Views need schema version V1. The cache is off: with it a session serves tables that are up to
+    30 s old.
 
     Args:
-        search_path: The schemas of PostgreSQL that a login writes in, where it is not its own.
+        search_path: PostgreSQL schemas for a login that writes through views, or None.
     """
     options = jdbc_options(state_url, search_path)
     backend = state_url.partition(":")[0].partition("+")[0]
@@ -98,11 +98,11 @@ def jdbc_options(state_url: str, search_path: str | None = None) -> dict[str, st
     host = url.host or str(query.pop("host", "localhost"))
     if host.startswith("/"):
         raise UsageError(
-            "the state database is reached through a Unix socket, which Java's driver cannot",
-            hint="name the server's host and port in state_url",
+            "the state database uses a Unix socket, which Java's driver does not support",
+            hint="set the server's host and port in state_url",
         )
-    # The limits of our own connections. Iceberg commits each statement, so that none is idle in a
-    # transaction; who waits for a lock, or for a server that is gone, ends by the socket's time.
+    # The same limits as our own connections. Iceberg commits each statement, so no transaction is
+    # idle; waiting for a lock, or for a lost server, ends by the socket's timeout.
     alive = "false" if query.pop("keepalives", "1") == "0" else "true"
     limits = {
         "tcpKeepAlive": alive,

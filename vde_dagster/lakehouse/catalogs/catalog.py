@@ -1,8 +1,8 @@
-"""What an Iceberg catalog has to do, and what it can promise.
+"""The protocol of an Iceberg catalog, and its guarantees.
 
-A catalog keeps names and where each is at: its pointer, a metadata file. Everything above it (who
-writes files, what the state records with a change, what is cleaned up) is the same for all; what
-a catalog cannot promise is made up for there (see `finish_publication`).
+A catalog stores names and their pointers, each the location of a metadata file. Code above it
+(writing files, recording changes in the state, clean-up) is the same for all catalogs, and makes
+up for the guarantees that a catalog lacks (see `finish_publication`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE = "TABLE"
 
 @dataclass(frozen=True, slots=True)
 class InTransaction:
-    """Changes are part of the state's own transaction, with which they happen or not."""
+    """Changes are part of the state's own transaction, and commit or roll back with it."""
 
     follows: ClassVar[bool] = False
     together: ClassVar[bool] = True
@@ -38,13 +38,13 @@ class InTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Changes follow what the state has decided; whoever comes next finishes them.
+    """Changes follow the state's decision; the next process completes unfinished ones.
 
     Args:
-        together: Whether any number of changes happen all together or not at all, else one by one.
-        keeps_pointers: Whether a pointer names the metadata file that it was swapped to, be it a
-            view's. Where it is not so, the catalog makes each change of a table in a file of its
-            own, and has no views: an environment is what the state says.
+        together: Whether the catalog changes many pointers atomically; otherwise one by one.
+        keeps_pointers: Whether pointers, also of views, keep the file names that vde sets.
+            Otherwise the catalog writes its own file for each change of a table, and has no views:
+            environments exist only in the state.
     """
 
     together: bool
@@ -52,21 +52,21 @@ class Following:
     follows: ClassVar[bool] = True
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
-        """Make sure that pointers, which follow, are where the changes demand them."""
+        """Make sure that all pointers are still at their expected positions."""
         require_unmoved(catalog.pointers([swap.ref for swap in swaps]), swaps)
 
 
 Form = InTransaction | Following
-"""The form in which a catalog promises that what is published together shows together."""
+"""How a catalog makes a publication visible as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where a table or view is at.
+    """The current position of a table or view.
 
     Args:
-        change: The metadata file that its last change of ours was made from, where the catalog
-            makes changes in files of its own.
+        change: The base metadata file of vde's last change, where the catalog writes
+            its own files.
     """
 
     location: str
@@ -76,14 +76,14 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One pointer's change.
+    """The change of one pointer.
 
     Args:
-        before: The metadata file that it has to be at; None when there may be no such name.
-        after: The one that it goes to; None to remove it.
-        becomes: What it is from then on, where a table takes a view's place or a view a table's.
-        updates: The change of a table from `before`, which a catalog that makes changes in files
-            of its own is sent in place of `after`.
+        before: The required current metadata file; None if the name must not exist.
+        after: The next metadata file; None to remove the name.
+        becomes: The new kind, where a table replaces a view or a view a table.
+        updates: The change of a table since `before`, sent in place of `after` to a catalog that
+            writes its own files.
     """
 
     ref: TableRef
@@ -94,24 +94,24 @@ class Swap:
     updates: Updates = field(default=(), compare=False, repr=False)
 
     def is_possible(self, pointer: Pointer | None) -> bool:
-        """Say whether a pointer is where this change demands it."""
+        """Return whether a pointer is where this change expects it."""
         if pointer is None or self.before is None:
             return pointer is None and self.before is None
         return pointer.location == self.before and pointer.kind == self.kind
 
     def is_done(self, pointer: Pointer | None) -> bool:
-        """Say whether a pointer is where this change puts it."""
+        """Return whether a pointer is where this change moves it."""
         if pointer is None or self.after is None:
             return pointer is None and self.after is None
         return self.after in (pointer.location, pointer.change)
 
 
 class PointerMovedError(ConflictError):
-    """A pointer is not where it was read."""
+    """A pointer moved after it was read."""
 
     def __init__(self, ref: TableRef, kind: str) -> None:
         super().__init__(
-            f"the {kind.lower()} {ref} was changed by somebody else during the publication",
+            f"the {kind.lower()} {ref} was changed by another writer during the publication",
             hint="plan again; if a program other than vde replaces views here, stop it first",
         )
         self.ref = ref
@@ -120,7 +120,7 @@ class PointerMovedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """How Spark reaches a catalog."""
+    """Spark's configuration for a catalog."""
 
     properties: Mapping[str, str] = field(repr=False)
     packages: tuple[str, ...] = ()
@@ -133,26 +133,26 @@ class ViewMirror(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """Whether there are to be any; otherwise those that were are taken away."""
+        """Whether views are mirrored; otherwise existing mirrored views are removed."""
         ...
 
     def load(self, ref: TableRef) -> dict[str, Any] | None:
-        """Return a view's metadata, or None where there is none."""
+        """Return a view's metadata, or None without such a view."""
         ...
 
     def write(self, ref: TableRef, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-        """Make a view, or make another one of it."""
+        """Create or replace a view."""
         ...
 
     def drop(self, ref: TableRef) -> None:
-        """Remove a view, if it is there."""
+        """Remove a view, if it exists."""
         ...
 
 
 class Catalog(Protocol):
     """An Iceberg catalog; `within` is a transaction of the state store to take part in.
 
-    One that is `Following` leaves `within` alone: its changes happen at once.
+    A `Following` catalog ignores `within`: its changes happen at once.
     """
 
     @property
@@ -162,12 +162,12 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """The form of its promise."""
+        """How the catalog makes publications visible."""
         ...
 
     @property
     def mirror(self) -> ViewMirror | None:
-        """Views that follow environments, where publications keep none there."""
+        """Mirrored views, if publications write no views there."""
         ...
 
     def pointers(
@@ -192,7 +192,7 @@ class Catalog(Protocol):
         """Compare and swap pointers: create, move or remove tables and views.
 
         Args:
-            swaps: The changes; no more than one where the catalog does not make several together.
+            swaps: The changes; only one unless the catalog changes several together.
 
         Raises:
             PointerMovedError: One of them is not at `before`; nothing was changed.
@@ -201,26 +201,26 @@ class Catalog(Protocol):
         ...
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return those of the namespaces that the catalog has."""
+        """Return the given namespaces that exist in the catalog."""
         ...
 
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create namespaces, each with its properties, that the catalog has not yet."""
+        """Create missing namespaces, each with its properties."""
         ...
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+        """Remove an empty namespace without nested namespaces; return whether it was removed."""
         ...
 
     def for_spark(self) -> SparkCatalog:
-        """Say how Spark reaches it."""
+        """Return Spark's configuration for this catalog."""
         ...
 
 
 def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap]) -> None:
-    """Raise a PointerMovedError where a pointer is not where its change demands it."""
+    """Raise a PointerMovedError if a pointer is not where its change expects it."""
     for swap in swaps:
         if not swap.is_possible(pointers.get(swap.ref)):
             raise PointerMovedError(swap.ref, swap.kind)

@@ -1,12 +1,12 @@
-"""An Iceberg REST catalog that holds the physical tables, and no environment's views.
+"""An Iceberg REST catalog that holds the physical tables, but decides nothing about views.
 
-A REST catalog changes one table at a time and writes its metadata itself, under a name of its own:
-a pointer is compared, and the change sent with what it was made from as requirements. Its views
-have no compare-and-swap, so that nothing can be decided there: environments are what the state
-says, and views are at most a mirror of it (`lakehouse/publishing/mirror.py`).
+A REST catalog changes one table at a time and writes the metadata itself, under its own file name:
+the pointer is compared, and the change sent with its base as requirements. Its views have no
+compare-and-swap, so a publication cannot depend on them: environments are recorded in the state,
+and views are at most a mirror of it (`lakehouse/publishing/mirror.py`).
 
-A replacement names the view's uuid as its only requirement, as the protocol has no other; so two
-that were made from one state both succeed, and who wrote last is found out by reading again.
+A replacement has the view's uuid as its only requirement, as the protocol has no other; two
+replacements of one state both succeed, and reading again shows which one came last.
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
 (`CreateViewRequest`, `CommitViewRequest`).
 """
@@ -38,10 +38,10 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
 
 CHANGE = "vde.change"
-"""The table property that names the last change of ours: whether one has happened is asked here."""
+"""Table property with the id of vde's last change, which shows whether a change has happened."""
 _TABLES = "tables"
 _FEW = 4
-"""Names of one namespace that are loaded without listing it first."""
+"""Number of names in a namespace up to which they are loaded without listing it first."""
 _THREADS = 8
 
 
@@ -49,7 +49,7 @@ class RestCatalog:
     """The tables of a REST catalog.
 
     Args:
-        mirrors: Whether environments are shown there as views, too.
+        mirrors: Whether environments are mirrored there as views.
     """
 
     form = Following(together=False, keeps_pointers=False)
@@ -73,7 +73,7 @@ class RestCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up where tables are; absent ones are left out, and views are none."""
+        """Look up the pointers of tables; absent ones and views are left out."""
         by_namespace: dict[str, list[TableRef]] = {}
         for ref in dict.fromkeys(refs):
             by_namespace.setdefault(ref.namespace, []).append(ref)
@@ -99,7 +99,7 @@ class RestCatalog:
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Make, change or remove one table."""
+        """Create, change or remove one table."""
         for swap in swaps:
             assert len(swaps) == 1, "several changes together were not promised"
             assert swap.kind == TABLE, "views were not promised"
@@ -125,7 +125,7 @@ class RestCatalog:
                 if not self.server.drop(_TABLES, swap.ref):
                     raise RestConflict
                 return
-        assert swap.updates, "a file that others wrote becomes no table's next metadata here"
+        assert swap.updates, "a REST catalog needs updates, not a finished metadata file"
         needed = requirements(loaded["metadata"], swap.updates)
         named = {"action": "set-properties", "updates": {CHANGE: swap.after}}
         changes = [*swap.updates, named]
@@ -145,7 +145,7 @@ class RestCatalog:
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create namespaces, each with its properties, and what they lie in, where missing."""
+        """Create missing namespaces with their properties, and their missing parents."""
         wanted: dict[str, Mapping[str, str]] = {}
         for name, properties in namespaces.items():
             above = parts(name)
@@ -155,7 +155,7 @@ class RestCatalog:
         present = self.namespaces(wanted)
         for name in sorted(wanted.keys() - present, key=lambda name: (name.count("."), name)):
             with (
-                suppress(RestConflict),  # somebody else made it
+                suppress(RestConflict),  # another process created it
                 self._effects.at("catalog.create_namespace", name),
             ):
                 self.server.reach(
@@ -168,7 +168,7 @@ class RestCatalog:
         own = parts(name)
         views = self.server.reach(lambda client: client.list_views(own), absent=[])
         if views or self._namespaces(own):
-            return False  # not every server looks for these
+            return False  # some servers do not check this themselves
         with self._effects.at("catalog.drop_namespace", name):
             try:
                 self.server.reach(lambda client: client.drop_namespace(own), absent=None)
@@ -177,7 +177,7 @@ class RestCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""
+        """Configure Iceberg's own client, which is part of its Spark runtime."""
         return SparkCatalog(
             {
                 "cache-enabled": "false",
@@ -208,14 +208,14 @@ def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
 
 
 def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[Any]) -> None:
-    """Make sure that a server keeps the branches that it took: audited rows are told by them."""
+    """Make sure that a server stored a new branch: audits need branches to isolate new rows."""
     there = made.get("metadata", {}).get("refs", {})
     wanted = [one["ref-name"] for one in changes if one["action"] == "set-snapshot-ref"]
     lost = [name for name in wanted if name not in there]
     if lost:
         raise StoreError(
-            f"the REST catalog took the branch '{lost[0]}' of {ref} and does not have it",
-            hint="rows wait for their audits on branches: use a catalog that keeps them",
+            f"the REST catalog accepted the branch '{lost[0]}' of {ref} but did not store it",
+            hint="rows wait for their audits on branches: use a catalog that stores them",
         )
 
 
@@ -247,7 +247,7 @@ class RestViews:
             except RestConflict as conflict:
                 raise ConflictError(
                     f"the catalog refused the view {ref}: {conflict}",
-                    hint="if something else has its name there, rename that",
+                    hint="rename any other object in the catalog with this name",
                 ) from conflict
 
     def drop(self, ref: TableRef) -> None:

@@ -1,7 +1,7 @@
-"""An Iceberg REST catalog's server, by PyIceberg's client: its configuration, and who we are there.
+"""Client of an Iceberg REST catalog's server, by PyIceberg: configuration and credentials.
 
-Tables and views pass as JSON, not as PyIceberg's classes: these drop fields that they do not know
-and refuse types of format version 3 that they have not; and a view they cannot replace.
+Tables and views are passed as JSON, not as PyIceberg's classes: these drop unknown fields, reject
+types of format version 3 that they do not support, and cannot replace views.
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
 
@@ -37,11 +37,11 @@ _DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class RestConflict(Exception):
-    """What was asked for does not fit what the server has: somebody else was faster."""
+    """A request conflicts with the server's current content: another writer was faster."""
 
 
 def for_spark(rest: RestSettings) -> dict[str, str]:
-    """Return the properties of a Spark catalog that say what the settings say."""
+    """Return the settings as properties of a Spark catalog."""
     found = {
         "uri": rest.uri,
         "warehouse": rest.warehouse,
@@ -55,14 +55,14 @@ def for_spark(rest: RestSettings) -> dict[str, str]:
 
 
 def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
-    """Return the properties of PyIceberg's client that say the same."""
-    said: dict[str, Any] = for_spark(rest)
-    # Servers of before say nothing of what they have; and who gives tokens is said by nobody.
-    said["view-endpoints-supported"] = "true"
-    said.setdefault("oauth2-server-uri", f"{rest.uri.rstrip('/')}/v1/oauth/tokens")
+    """Return the settings as properties of PyIceberg's client."""
+    properties: dict[str, Any] = for_spark(rest)
+    # Older servers do not list their endpoints, and no server reports its token endpoint.
+    properties["view-endpoints-supported"] = "true"
+    properties.setdefault("oauth2-server-uri", f"{rest.uri.rstrip('/')}/v1/oauth/tokens")
     kind = rest.properties.get("rest.auth.type", "")
     if kind == "sigv4":
-        said["rest.sigv4-enabled"] = "true"
+        properties["rest.sigv4-enabled"] = "true"
     if kind in ("basic", "google", "entra"):
         prefix = "gcp.auth." if kind == "google" else f"rest.auth.{kind}."
         auth: dict[str, Any] = {
@@ -72,19 +72,19 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
         }
         if "scopes" in auth:
             auth["scopes"] = auth["scopes"].split(",")
-        said["auth"] = {"type": kind, kind: auth}
+        properties["auth"] = {"type": kind, kind: auth}
     elif rest.token is None and rest.credential is None:
-        said["auth"] = {"type": "noop"}
-    return said
+        properties["auth"] = {"type": "noop"}
+    return properties
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's client, with requests that it has not."""
+    """PyIceberg's client, with requests that it lacks."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
         if f"header.{_DELEGATION}" not in self.properties:
-            del session.headers[_DELEGATION]  # some refuse what they cannot give
+            del session.headers[_DELEGATION]  # some servers refuse it without supporting it
         session.request = partial(session.request, timeout=_SECONDS)  # type: ignore[method-assign]
 
     def ask(
@@ -95,7 +95,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about what a namespace holds; return the answer's JSON, or True."""
+        """Send a request about an object in a namespace; return the response's JSON, or True."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()
@@ -118,9 +118,9 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load location and metadata of one of `tables` or `views`, or None without one.
+        """Load location and metadata of one of `tables` or `views`, or None if it does not exist.
 
-        Of a table not all snapshots are loaded but those of its branches, unless whole.
+        Unless `whole`, only the snapshots of a table's branches are loaded.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(
@@ -134,7 +134,7 @@ class RestServer:
         """Change one of `tables` or `views`, and return its location and metadata.
 
         Raises:
-            RestConflict: A requirement does not hold, or there is none.
+            RestConflict: A requirement is not met, or the object does not exist.
         """
         body = {
             "identifier": {"namespace": list(parts(ref.namespace)), "name": ref.name},
@@ -145,11 +145,11 @@ class RestServer:
             lambda client: client.ask("POST", *_place(what, ref), body), absent=None
         )
         if made is None:
-            raise RestConflict(f"there is no {ref} any more")
+            raise RestConflict(f"{ref} no longer exists")
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view (`tables` or `views`), but no file; say whether it did."""
+        """Remove a table or view (`tables` or `views`), but no file; return whether it existed."""
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
             lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),
@@ -159,11 +159,11 @@ class RestServer:
     _RAISE: Any = object()
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
-        """Use the client.
+        """Call the client, and translate its errors.
 
         Raises:
-            RestConflict: What is asked for does not fit what the server has.
-            StoreError: The server cannot be reached, or refuses.
+            RestConflict: The request conflicts with the server's current content.
+            StoreError: The server is unreachable, or refuses.
         """
         uri = self.access.uri
         try:
@@ -186,20 +186,20 @@ class RestServer:
             ) from error
         except ImportError as error:
             raise UsageError(
-                f"the REST catalog at {uri} asks for a package that is not installed: {error}",
+                f"the REST catalog at {uri} needs a package that is not installed: {error}",
                 hint="install boto3 for SigV4, google-auth for Google, azure-identity for Entra",
             ) from error
         except UsageError:
             raise
-        except Exception as error:  # PyIceberg's errors have no class in common
+        except Exception as error:  # PyIceberg's errors have no common class
             raise self._refused(error) from error
 
     def make(self, **properties: Any) -> RestClient:
-        """Make a client, which asks the server for its configuration."""
+        """Create a client, which requests the server's configuration."""
         return RestClient("rest", **properties)
 
     def client(self) -> RestClient:
-        """Return the client; the first call makes it."""
+        """Return the client; the first call creates it."""
         with self._lock:
             if self._known is None:
                 made = self.make(**for_pyiceberg(self.access))
@@ -208,15 +208,15 @@ class RestServer:
             return self._known
 
     def _refused(self, error: Exception) -> StoreError:
-        said = _first_line(error)
-        return StoreError(f"the REST catalog at {self.access.uri} refused: {said}", hint=_SETTING)
+        reason = _first_line(error)
+        return StoreError(f"the REST catalog at {self.access.uri} refused: {reason}", hint=_SETTING)
 
 
 def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
     if config.get("nessie.is-nessie-catalog") == "true":
         base = config.get("nessie.core-base-uri", "http://…/api/").rstrip("/")
         raise UsageError(
-            f"{uri} is Nessie's endpoint for Iceberg REST, which keeps no branches of tables",
+            f"{uri} is Nessie's endpoint for Iceberg REST, which does not store tables' branches",
             hint=f'use its own API: uri = "{base}/v2" under [tool.vde.nessie], not [tool.vde.rest]',
         )
 
@@ -226,7 +226,7 @@ def _first_line(error: Exception) -> str:
 
 
 def parts(namespace: str) -> tuple[str, ...]:
-    """Return the parts of a namespace's name."""
+    """Split a namespace's name into its parts."""
     return tuple(namespace.split("."))
 
 

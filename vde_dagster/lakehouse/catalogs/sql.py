@@ -1,4 +1,4 @@
-"""Iceberg's JDBC catalog in the state store's own database: it promises everything."""
+"""Iceberg's JDBC catalog in the state store's own database, with all guarantees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DELETE = delete(iceberg_tables).where(_AT)
 
 
 class SqlCatalog:
-    """The catalog whose tables lie beside the state's."""
+    """The catalog whose pointers are in the state's database."""
 
     form = InTransaction()
     mirror = None
@@ -84,14 +84,14 @@ class SqlCatalog:
     def every_pointer(self) -> list[Pointer]:
         """List the pointers of all tables and views, also of catalogs in the same database."""
         rows = self._store.database.rows(select(_ROW.metadata_location, _ROW.iceberg_type))
-        # A table's row of the catalog's first schema has no type.
+        # A table's row has no type if the catalog's first schema wrote it.
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Compare and swap pointers, all of them or none.
 
-        The transaction is exclusive (SQLite) or serializable (PostgreSQL), so what is compared
-        here is still true when it commits.
+        The transaction is exclusive (SQLite) or serializable (PostgreSQL), so the comparison
+        still holds when it commits.
         """
         if within is None:
             return self._store.database.run_transaction(
@@ -134,7 +134,7 @@ class SqlCatalog:
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         wanted = set(names)
         present: set[str] = set()
-        # Only namespaces that others made have no properties.
+        # Namespaces without properties were created by other programs.
         for catalog_name, column in (
             (_PROPERTIES.catalog_name, _PROPERTIES.namespace),
             (_ROW.catalog_name, _ROW.table_namespace),
@@ -158,7 +158,7 @@ class SqlCatalog:
                 }
                 for namespace, properties in namespaces.items()
                 if namespace not in present
-                # What Iceberg's JDBC catalog marks them by.
+                # Iceberg's JDBC catalog recognizes namespaces by this property.
                 for key, value in {"exists": "true", **properties}.items()
             ]
             if rows:

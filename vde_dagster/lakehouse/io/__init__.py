@@ -1,1 +1,1 @@
-"""Files of the warehouse: written once, read, deleted, and damage said by a file's name."""
+"""Files of the warehouse: written once, read, deleted, and reported by name if damaged."""

@@ -1,4 +1,4 @@
-"""Metadata files: read, written once under a name never used before, deleted."""
+"""Metadata files: read, written once under a new name, deleted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as the storage lists it."""
+    """A file in a listing of the storage."""
 
     location: str
     bytes: int
@@ -44,7 +44,7 @@ class StoredFile:
 
 
 class MetadataFiles:
-    """Reading, writing and deleting metadata files, here or in an object store."""
+    """Reads, writes and deletes metadata files, on local disks or in an object store."""
 
     def __init__(
         self, effects: Effects, warehouse: str, properties: dict[str, str] | None = None
@@ -55,15 +55,15 @@ class MetadataFiles:
         self._properties = properties or {}
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Run work that reads or writes on every item, several at once where files are remote."""
+        """Run work that reads or writes on every item, in parallel if files are remote."""
         return [work(item) for item in items] if self._local else each(work, items, _THREADS)
 
     def read_json(self, location: str) -> dict[str, Any]:
         """Read a metadata file, gzipped or plain.
 
         Raises:
-            FileNotFoundError: There is none.
-            DamagedFileError: It is not what Iceberg writes.
+            FileNotFoundError: The file does not exist.
+            DamagedFileError: The file is not valid Iceberg metadata.
         """
         from pydantic_core import from_json  # several times as fast as the standard library's
 
@@ -82,21 +82,21 @@ class MetadataFiles:
         return parsed  # type: ignore[no-any-return]
 
     def read_whole(self, location: str, what: str) -> bytes:
-        """Read a file that has to be there."""
+        """Read a file that must exist."""
         try:
             return self._read(location, what)
         except FileNotFoundError as error:
             raise DamagedFileError(what, location, MISSING) from error
 
     def exists(self, location: str) -> bool:
-        """Say whether a file is there."""
+        """Return whether a file exists."""
         path = local_path(location)
         if path is not None:
             return os.path.exists(path)
         return self.file_io(location).new_input(location).exists()
 
     def size(self, location: str) -> int | None:
-        """Return a file's size in bytes, or None when it is not there."""
+        """Return a file's size in bytes, or None if it does not exist."""
         if not self.exists(location):
             return None
         path = local_path(location)
@@ -105,7 +105,7 @@ class MetadataFiles:
         return len(self.file_io(location).new_input(location))
 
     def list_files(self, folder: str) -> Iterator[StoredFile]:
-        """Yield every file below a folder; one that is not there has none."""
+        """Yield every file below a folder; none if the folder does not exist."""
         path = local_path(folder)
         if path is not None:
             yield from _list_local(path, folder)
@@ -120,7 +120,7 @@ class MetadataFiles:
                 yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
 
     def folders(self, folder: str) -> list[str]:
-        """Name the folders directly in a folder, sorted; one that is not there has none."""
+        """Return the names of a folder's subfolders, sorted; none if it does not exist."""
         path = local_path(folder)
         if path is not None:
             if not os.path.isdir(path):
@@ -133,7 +133,7 @@ class MetadataFiles:
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
-        """Write new files, and make them survive a power cut where they are on this machine.
+        """Write new files; on local disks they are flushed, to survive a power cut.
 
         Args:
             files: (location, content); no location may exist yet.
@@ -155,7 +155,7 @@ class MetadataFiles:
                 ) from error
             raise ExecutionError(
                 f"a metadata file could not be written: {error}",
-                hint="check the warehouse's disk, and that it can be written to, then try again",
+                hint="check that the warehouse's disk is healthy and writable, then try again",
             ) from error
 
     def delete_all(
@@ -166,14 +166,14 @@ class MetadataFiles:
         keep_folders: bool = False,
         is_written: bool = False,
     ) -> None:
-        """Delete files and folders left empty; what is gone already is no error.
+        """Delete files, and folders left empty; missing files are no error.
 
         Args:
-            is_written: Whether this process wrote them under new names just now; all others have to
+            is_written: Whether this process just wrote them under new names; all other files must
                 be in the warehouse.
 
         Raises:
-            ExecutionError: One of them is not in the warehouse.
+            ExecutionError: A file is not in the warehouse.
         """
         folders: set[str] = set()
         for location in locations:
@@ -186,7 +186,7 @@ class MetadataFiles:
                 else:
                     file = Path(path)
                     file.unlink(missing_ok=True)
-                    # Hadoop's local file system leaves a checksum beside what it wrote.
+                    # Hadoop's local file system leaves a checksum next to each file it wrote.
                     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
                     folders.add(str(file.parent))
         for folder in () if keep_folders else folders:
@@ -231,8 +231,8 @@ class MetadataFiles:
         """Read a file.
 
         Raises:
-            FileNotFoundError: There is none.
-            DamagedFileError: There is a folder in its place, or it may not be read.
+            FileNotFoundError: The file does not exist.
+            DamagedFileError: It is a folder, or access is denied.
         """
         path = local_path(location)
         try:
@@ -250,12 +250,12 @@ class MetadataFiles:
         with self._effects.at(point, path):
             try:
                 file = open(path, "xb", buffering=0)  # noqa: SIM115
-            except FileNotFoundError:  # Somebody removed a folder that was empty.
+            except FileNotFoundError:  # Another process removed an empty folder.
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 file = open(path, "xb", buffering=0)  # noqa: SIM115
             with file:
                 written = file.write(data)
-                while written < len(data):  # A disk that gets full takes a part, then refuses.
+                while written < len(data):  # A disk that fills up accepts a part, then refuses.
                     written += file.write(memoryview(data)[written:])
 
     def _write_remote(self, location: str, data: bytes, point: str) -> None:
@@ -266,7 +266,7 @@ class MetadataFiles:
             stream.write(data)
 
     def file_io(self, location: str) -> FileIO:
-        """Return PyIceberg's reader for the storage that a location is in."""
+        """Return PyIceberg's reader for the storage of a location."""
         from pyiceberg.io import load_file_io
 
         return load_file_io(properties=dict(self._properties), location=location)
@@ -274,10 +274,10 @@ class MetadataFiles:
 
 @contextmanager
 def _flushed(folders: set[str]) -> Iterator[None]:
-    """Make folders, and flush the file systems that hold them, in one call each, at the end.
+    """Create folders, and flush their file systems at the end, in one call each.
 
-    A file system tells an error of writing back to whoever had it open before: so it is opened
-    before anything is written.
+    A file system reports write errors to the descriptors that were open before: so the folders are
+    opened before anything is written.
     """
     syncfs = _syncfs()
     with ExitStack() as stack:
@@ -300,7 +300,7 @@ def _flushed(folders: set[str]) -> Iterator[None]:
 
 
 def _syncfs() -> Callable[[int], int] | None:
-    """Return the system call that flushes one file system, where there is one (Linux)."""
+    """Return the system call that flushes one file system, if the system has one (Linux)."""
     if os.name != "posix":
         return None
     return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -319,7 +319,7 @@ def _list_local(path: str, location: str) -> Iterator[StoredFile]:
             try:
                 found = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
-                continue  # somebody was faster
+                continue  # another process removed it
             written = datetime.fromtimestamp(found.st_mtime, timezone.utc)
             yield StoredFile(place, found.st_size, written)
 
@@ -332,39 +332,42 @@ def read_metadata(
     *,
     is_view: bool = False,
 ) -> dict[str, Any]:
-    """Read a metadata file that a pointer to a table, or to a view, names.
+    """Read the metadata file of a table or view.
 
     Raises:
-        DamagedFileError: The file is missing, or not what it has to be.
+        DamagedFileError: The file is missing or invalid, or belongs to another object.
     """
-    said = f"the metadata file of {what}"
+    subject = f"the metadata file of {what}"
     try:
         metadata = files.read_json(location)
     except FileNotFoundError as error:
-        raise DamagedFileError(said, location, MISSING) from error
+        raise DamagedFileError(subject, location, MISSING) from error
     except DamagedFileError as error:
-        raise error.of(said) from error
+        raise error.about(subject) from error
     if is_view is not ("view-uuid" in metadata):
-        told = "is that of a table" if is_view else "belongs to a view"
-        raise DamagedFileError(said, location, told)
+        damage = "belongs to a table" if is_view else "belongs to a view"
+        raise DamagedFileError(subject, location, damage)
     if table_id is not None:
         base = str(metadata["location"])
-        if not (is_tables_own(base, table_id) or place_of(location).startswith(place_of(base))):
-            raise DamagedFileError(said, location, "belongs to another table")
+        if not (
+            is_tables_own(base, table_id)
+            or normalized_location(location).startswith(normalized_location(base))
+        ):
+            raise DamagedFileError(subject, location, "belongs to another table")
     return metadata
 
 
-def place_of(location: str) -> str:
-    """Return a location without what is spelled in several ways: `s3a://a/b`, `file:///a/b`."""
+def normalized_location(location: str) -> str:
+    """Return the canonical spelling of a location: `s3a://a/b` and `file:///a/b` have several."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Say what is wrong with metadata that readers of one part would come upon as their own error.
+    """Return the flaw of metadata that some readers would only hit as an error of their own.
 
     Raises:
-        KeyError, TypeError, AttributeError: Something is missing, or of another form.
+        KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.
     """
     schemas = {schema["schema-id"]: schema["fields"] for schema in metadata["schemas"]}
     if "view-uuid" in metadata:
@@ -387,7 +390,7 @@ def _flaw(metadata: Any) -> str | None:
 
 
 def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the primitive types of columns, which have names, and of what is nested in them."""
+    """Yield the primitive types of columns (these have names), and of nested types."""
     left = [kind for _, kind in map(itemgetter("name", "type"), fields)]
     while left:
         kind = left.pop()
@@ -403,7 +406,7 @@ def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
 _EVERY = frozenset({"format-version", "location"})
 _TABLES = _EVERY | {"table-uuid", "last-updated-ms"}
 _VIEWS = _EVERY | {"view-uuid"}
-"""The fields that metadata of a table, and of a view, has at least."""
+"""Required fields in the metadata of a table, and of a view."""
 _TYPE = re.compile(
     r"boolean|int|long|float|double|date|time|timestamp(tz)?(_ns)?|string|uuid|binary|variant"
     r"|unknown|decimal\(\d+, *\d+\)|fixed\[\d+\]|geometry(\(.*\))?|geography(\(.*\))?"
@@ -417,10 +420,10 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
     Args:
         form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
             (an IPC stream).
-        hint: What to do where CSV has no form for a column.
+        hint: Advice for the case that CSV cannot represent a column.
 
     Raises:
-        UsageError: CSV has no form for a column.
+        UsageError: CSV cannot represent a column.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -433,7 +436,7 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
     try:
         csv.write_csv(rows, sink)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"CSV has no form for a column: {error}", hint=hint) from error
+        raise UsageError(f"CSV cannot represent a column: {error}", hint=hint) from error
     return bytes(sink.getvalue())
 
 
@@ -445,7 +448,7 @@ def encode_metadata(metadata: dict[str, Any]) -> bytes:
 
 
 def each(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Run work on every item, on so many threads; return the results in the items' order."""
+    """Run work on every item, with a number of threads; return the results in the items' order."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

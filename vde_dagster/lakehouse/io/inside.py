@@ -1,8 +1,8 @@
-"""Places inside a warehouse, compared as whoever deletes there will read them.
+"""Checks that a location is inside a warehouse, with the semantics of the client that deletes it.
 
-A location that comes from a stored row may be spelled in many ways: with `..`, with a symbolic
-link, in another scheme, with a query that a client of an object store cuts off, or as the folder of
-a neighbor whose name begins like the warehouse's. Deletions ask here first.
+A location from a stored row may have many spellings: with `..`, with a symbolic link, in another
+scheme, with a query that a client of an object store cuts off, or as the folder of a neighbor whose
+name has the warehouse's as a prefix. All deletions call this check first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
-    """Return why a location is not below a warehouse's folder; None where it is."""
+    """Return the reason why a location is not below a warehouse's folder, or None."""
     if _CONTROL.search(location):
         return "has control characters"
     path, root = local_path(location), local_path(warehouse)
@@ -33,7 +33,7 @@ def flaw_inside(location: str, warehouse: str) -> str | None:
     path, root = os.path.normpath(path), os.path.normpath(root)
     if not path.startswith(f"{root.rstrip('/')}/"):
         return "is outside of the warehouse"
-    # As the file system follows it: no link leads elsewhere below the warehouse's own folder.
+    # As the file system resolves it: below the warehouse's folder no link may lead elsewhere.
     if os.path.realpath(path) != os.path.join(
         os.path.realpath(root), path[len(root) :].lstrip("/")
     ):
@@ -47,7 +47,7 @@ def _remote_flaw(location: str, warehouse: str) -> str | None:
     if _scheme(scheme) != _scheme(own_scheme):
         return "is outside of the warehouse"
     if "?" in rest or "#" in rest:
-        return "has a query or a fragment"  # which clients cut off before they delete
+        return "has a query or a fragment"  # clients cut it off before they delete
     parts, own = rest.rstrip("/").split("/"), own_rest.rstrip("/").split("/")
     if len(parts) <= len(own) or parts[: len(own)] != own:
         return "is outside of the warehouse"
@@ -57,7 +57,7 @@ def _remote_flaw(location: str, warehouse: str) -> str | None:
 def place_key(location: str) -> str:
     """Return one spelling for all spellings of a place.
 
-    Places that differ in case or in a Unicode form count as one, as some file systems see them.
+    Places that differ in case or in a Unicode form count as equal, as on some file systems.
     """
     path = local_path(location)
     if path is None:
@@ -69,12 +69,12 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Say whether a place is in a folder, or is the folder; both as `place_key` returns them."""
+    """Return whether a place is a folder or inside it; both are results of `place_key`."""
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 
 def folders_above(key: str) -> list[str]:
-    """Return the folders that a place is in, as `place_key` returns them, the longest first."""
+    """Return the folders that contain a place, as `place_key` returns them, the longest first."""
     found = []
     while "/" in key.rpartition("/")[0].rstrip("/"):
         key = key.rpartition("/")[0]

@@ -18,7 +18,7 @@ _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Return a warehouse's URI: one spelling for a folder, whoever asks."""
+    """Return the URI of a warehouse, in one spelling for each folder."""
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"
@@ -38,7 +38,7 @@ def local_path(location: str) -> str | None:
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
     """Return the base location of a physical table; its last part ends with the unique id.
 
-    Signs that storages read as something else than a part of a name are left out of it.
+    Characters that storages do not treat as part of a name are left out.
     """
     return f"{warehouse.rstrip('/')}/{_plain(ref.namespace)}/{_plain(ref.name)}-{table_id}"
 
@@ -52,7 +52,7 @@ _NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
 
 
 def require_inside(location: str) -> str:
-    """Return a location of a file to be written, whose path names no folder above itself.
+    """Return a file's location for writing, after checking that its path stays in its folder.
 
     Raises:
         ExecutionError: It has a part `..` or a NUL.
@@ -60,42 +60,42 @@ def require_inside(location: str) -> str:
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
             f"{location!r} climbs out of a folder: nothing was written",
-            hint="`vde fsck` names the table that has this location",
+            hint="find the table with this location: vde fsck",
         )
     return location
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Say whether all that lies below a base location is one table's: its name has the id."""
+    """Return whether everything below a base location is one table's: its name has the id."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 
 def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
-    """Return a base location for a view that was never used and never will be."""
+    """Return a unique base location for a view."""
     return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
 
 def is_views_own(location: str, ref: TableRef) -> bool:
-    """Say whether a base location may be that of the view of a name: both folders say it."""
+    """Return whether the folders of a base location match a view's namespace and name."""
     namespace, _, name = location.rstrip("/").rpartition("/")
     of_name = name.startswith(f"{_slug(ref.name)}-")
     return of_name and namespace.rpartition("/")[2] == _slug(ref.namespace)
 
 
 def next_file(base: str, current: str | None) -> str:
-    """Name the next metadata file of a table: its base location, and a name after the current."""
+    """Return the location of a table's next metadata file, below its base location."""
     return f"{base}/metadata/{next_name(current)}"
 
 
 def next_name(current: str | None) -> str:
-    """Name the next metadata file; Iceberg counts up the number at its start."""
+    """Return the name of the next metadata file; Iceberg increments the number at its start."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def _slug(name: str) -> str:
-    """Make a short, plain file name of any name; it is for people, the unique id tells apart."""
+    """Make a short, plain file name from any name; uniqueness comes from the id."""
     return re.sub(r"[^a-z0-9_]+", "-", name.lower())[:48].strip("-") or "x"
 
 
@@ -110,17 +110,17 @@ _IN_SPARK = {
     "s3.region": "client.region",
     "s3.endpoint": "s3.endpoint",
 }
-"""Those of PyIceberg's settings that Iceberg's S3FileIO has; the general ones first, as the
-special ones win in PyIceberg."""
+"""PyIceberg's settings with an equivalent in Iceberg's S3FileIO; general ones first, as specific
+ones win in PyIceberg."""
 
 _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 
 def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return the properties of a Spark catalog that say what PyIceberg's settings say.
+    """Return PyIceberg's settings as properties of a Spark catalog.
 
     Args:
-        io: PyIceberg's settings; what Iceberg's S3FileIO has no equivalent of is left out.
+        io: PyIceberg's settings; those without an equivalent in Iceberg's S3FileIO are left out.
     """
     if not warehouse.startswith("s3://"):
         return {}
@@ -128,7 +128,7 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
     if not found:
         return {}
     if "s3.endpoint" in found:
-        # PyIceberg puts the bucket into the path where an endpoint is named, unless told not to.
+        # With an endpoint PyIceberg puts the bucket into the path, unless configured otherwise.
         virtual = io.get("s3.force-virtual-addressing", "false").lower() in ("true", "1", "yes")
         found["s3.path-style-access"] = "false" if virtual else "true"
     return {"io-impl": _S3_FILE_IO, **found}

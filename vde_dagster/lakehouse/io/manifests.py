@@ -1,10 +1,9 @@
-"""Manifest lists and manifests, read so that a damaged one is said by its name, and the files that
-they name.
+"""Manifest lists, manifests and the files they name, read so that damage is found and located.
 
-A file that was cut may look like a shorter one: PyIceberg takes an Avro file that ends inside a
-block for its end, and whoever deletes what nobody names would delete what the lost part names. So
-the structure of the whole file is looked at first, then the length and the counts that the file
-above it says, and whether it is that of the commit that names it.
+A truncated file may look like a shorter one: PyIceberg takes the end of an Avro file inside a
+block for its regular end, and a cleanup would delete the files that the lost part names. So the
+structure of the whole file is verified first, then its length and counts against the file above
+it, and whether it belongs to the commit that names it.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
 """
 
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 _SYNC = 16
 _MOST_NAMES = 200
-"""Up to so many names are looked for in the bytes of a manifest."""
+"""Maximum number of names that are searched for in the bytes of a manifest."""
 _LIST = re.compile(r"/snap-([0-9]+)-[^/]*$")
-"""A manifest list, whose name says of which Iceberg snapshot it is."""
+"""File name of a manifest list, which contains the id of its Iceberg snapshot."""
 
 
 class _InMemory:
-    """A file that was read: what PyIceberg's readers ask of an `InputFile` and its `FileIO`."""
+    """A file in memory, with the `InputFile` and `FileIO` methods that PyIceberg's readers call."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -47,10 +46,10 @@ class _InMemory:
 
 
 def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMetadata:
-    """Return a table's metadata as PyIceberg has it.
+    """Parse a table's metadata into PyIceberg's class.
 
     Raises:
-        DamagedFileError: It is not that of a table.
+        DamagedFileError: It is not valid metadata of a table.
     """
     from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -65,14 +64,14 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
     """Read the manifest list of an Iceberg snapshot.
 
     Raises:
-        DamagedFileError: It is missing, damaged or of another snapshot.
+        DamagedFileError: It is missing, damaged or belongs to another snapshot.
     """
     from pyiceberg.manifest import read_manifest_list
 
     location, said = snapshot["manifest-list"], f"the manifest list of {what}"
     data = files.read_whole(location, said)
     own = _snapshot_id(data, said, location)
-    # A list of nothing says nothing of its snapshot: several may have the same.
+    # An empty list does not identify its snapshot: several may share it.
     try:
         found = list(read_manifest_list(_InMemory(data)))  # type: ignore[arg-type]
     except Exception as error:  # a damaged file breaks PyIceberg's reader in many ways
@@ -85,10 +84,10 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
 
 
 def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> list[ManifestEntry]:
-    """Read all entries of a manifest, those of deleted files too.
+    """Read all entries of a manifest, including those of deleted files.
 
     Raises:
-        DamagedFileError: It is missing, damaged or another one than the list names.
+        DamagedFileError: It is missing, damaged or does not match the list.
     """
     from pyiceberg.manifest import ManifestEntryStatus
 
@@ -96,7 +95,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     data = files.read_whole(location, said)
     _snapshot_id(data, said, location)
     if manifest.manifest_length not in (len(data), 0, None):
-        told = f"has {len(data)} bytes, and the list of manifests says {manifest.manifest_length}"
+        told = f"has {len(data)} bytes, but the manifest list records {manifest.manifest_length}"
         raise DamagedFileError(said, location, told)
     try:
         found = manifest.fetch_manifest_entry(_InMemory(data), discard_deleted=False)  # type: ignore[arg-type]
@@ -109,7 +108,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     )
     wanted = [count for count in counts if count is not None and count >= 0]
     if len(wanted) == len(counts) and sum(wanted) != len(found):
-        told = f"names {len(found)} files, and the list of manifests says {sum(wanted)}"
+        told = f"names {len(found)} files, but the manifest list records {sum(wanted)}"
         raise DamagedFileError(said, location, told)
     added = manifest.added_snapshot_id
     if added is not None and any(
@@ -123,13 +122,13 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
 def check_data_file(
     files: MetadataFiles, data_file: DataFile, what: str, *, whole: bool = False
 ) -> None:
-    """Read the footer of a data file, and compare its rows with what its manifest says.
+    """Read the footer of a data file, and compare its row count with the manifest's.
 
     Args:
-        whole: Whether every row is read, too.
+        whole: Whether to read every row, too.
 
     Raises:
-        DamagedFileError: It is no such file, or one of other rows.
+        DamagedFileError: It is not a valid data file, or has a different row count.
     """
     from pyiceberg.manifest import FileFormat
 
@@ -154,15 +153,15 @@ def check_data_file(
                 return
     except FileNotFoundError as error:
         raise DamagedFileError(what, location, MISSING) from error
-    except Exception as error:  # Arrow raises what its readers meet
+    except Exception as error:  # Arrow raises whatever its readers encounter
         raise DamagedFileError(what, location, _unreadable(error)) from error
     if rows != data_file.record_count:
-        told = f"has {rows} rows, and its manifest says {data_file.record_count}"
+        told = f"has {rows} rows, but its manifest records {data_file.record_count}"
         raise DamagedFileError(what, location, told)
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files."""
+    """Wrap a reader so that truncated manifests fail: PyIceberg would read them as shorter ones."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -190,9 +189,9 @@ def _unreadable(error: Exception) -> str:
 
 
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
-    """Say whether a manifest may name a file with one of some names; False is certain.
+    """Return whether a manifest may name a file with one of the given names; False is certain.
 
-    It looks for the bytes of the names, which takes a tenth of the time of reading every entry.
+    It searches the bytes for the names, which takes a tenth of the time of reading every entry.
 
     Args:
         names: Names without folders, in any case.
@@ -219,7 +218,7 @@ def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> boo
 
 
 def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
-    """Walk through an Avro file to its end, and return the snapshot that its header names."""
+    """Walk through an Avro file to its end, and return the snapshot id in its header."""
     own = _read_avro(data, what, location)[0].get("snapshot-id", b"").decode(errors="replace")
     return int(own) if own.isdigit() else None
 
@@ -232,7 +231,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
         raise DamagedFileError(what, location, "is empty")
     if data[:4] != b"Obj\x01":
         raise DamagedFileError(what, location, "is not an Avro file")
-    # Not the compiled decoder, which reads on behind the end.
+    # Not the compiled decoder, which reads past the end.
     decoder = StreamingBinaryDecoder(data[4:])
     header: dict[str, bytes] = {}
     blocks: list[bytes] = []
@@ -257,7 +256,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Return the bytes of files that only some of a table's snapshots have, if readable."""
+    """Return the total size of files that only the given snapshots of a table use, if readable."""
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -276,13 +275,13 @@ def bytes_of_no_other(
 def unused_files(
     files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
 ) -> list[str]:
-    """Return the files reachable from a table's metadata before, and not after.
+    """Return the files reachable from a table's old metadata, but not from its new metadata.
 
-    Those of forgotten snapshots whose own files are damaged are not among them.
+    Files of forgotten snapshots are left out if the snapshot's own files are damaged.
 
     Raises:
-        DamagedFileError: A manifest of what is kept cannot be read, so that it is not known what
-            may go, and what is forgotten may be all that is left.
+        DamagedFileError: A manifest of a kept snapshot is unreadable, so that any file may still
+            be needed.
     """
     kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
     forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
@@ -311,14 +310,14 @@ def named_by_snapshot(
 ) -> dict[str, int]:
     """Return a manifest list, its manifests and the data and delete files that they name.
 
-    Each with its bytes, of which only the data and delete files have any here.
+    Each has its size in bytes, which is zero except for data and delete files.
 
     Args:
-        deleted: Whether files that the snapshot itself deleted are among them: an older one has
+        deleted: Whether to include files that the snapshot itself deleted: older snapshots use
             them.
 
     Raises:
-        DamagedFileError: One of them is missing or damaged.
+        DamagedFileError: A file is missing or damaged.
     """
     from pyiceberg.manifest import ManifestEntryStatus
 

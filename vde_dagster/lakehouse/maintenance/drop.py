@@ -18,11 +18,11 @@ from vde_dagster.lakehouse.maintenance.sweep import (
     reporting,
     table_bytes,
 )
-from vde_dagster.lakehouse.metadata.commit_summaries import is_metadata_of
+from vde_dagster.lakehouse.metadata.commit_summaries import belongs_to_table
 from vde_dagster.state.tables.tables import LedgerTable
 
 _AT_ONCE = 100
-"""How many tables are decided together: each decision reads the catalog's pointers."""
+"""Number of tables decided together: each decision reads the catalog's pointers."""
 
 
 def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
@@ -34,11 +34,11 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 @dataclass(slots=True)
 class _Drop:
-    """A table that is dropped.
+    """A table to drop.
 
     Args:
-        folder: The folder to delete; None for a branch, and where it is not proven to be its own.
-        pointer: The catalog's pointer, where that is proven to be this table's.
+        folder: The folder to delete; None for a branch, or if it is not proven to be its own.
+        pointer: The catalog's pointer, if proven to be this table's.
     """
 
     table: LedgerTable
@@ -48,18 +48,18 @@ class _Drop:
 
     @property
     def is_kept(self) -> bool:
-        """Whether something names a file of it, so that all of it stays."""
+        """Whether a kept object refers to one of its files, so that all of it stays."""
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: Cleaning) -> Decision:
-        """Return the decision as it is planned."""
-        reason = "it was given up, and nobody can have read of it for the grace time"
+        """Return the planned decision."""
+        reason = "it was given up, and its grace time has passed, so no reader can still use it"
         size = table_bytes(run, self.table)
         return Decision("drop_table", str(self.table.ref), reason, bytes=size)
 
 
 def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
-    """Drop tables; the proof that a folder may go is asked for when it is claimed and once more."""
+    """Drop tables; each folder is checked when it is claimed and again before deletion."""
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:
@@ -69,13 +69,13 @@ def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
         for one in drops:
             decision = decisions[one.table.id]
             if one.is_kept or run.dry_run:
-                _tell_kept(run, one, decision) if one.refusal else run.tell(decision)
+                _report_kept(run, one, decision) if one.refusal else run.report(decision)
                 continue
             with reporting(run, decision):
                 if _claim(run, one):
                     claimed.append(one)
                 else:
-                    run.tell(replace(decision, outcome="kept"))
+                    run.report(replace(decision, outcome="kept"))
         _rule_folders(run, claimed)
     except (VdeError, OSError) as error:
         told = {one.subject for one in run.decisions if one.action == "drop_table"}
@@ -88,14 +88,14 @@ def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
             _delete(run, one, decisions[one.table.id])
 
 
-def _tell_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
-    run.tell(replace(decision, outcome="kept", reason=drop.refusal or "", bytes=None))
+def _report_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
+    run.report(replace(decision, outcome="kept", reason=drop.refusal or "", bytes=None))
 
 
 def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
-    """Delete a claimed table's folder; one that is refused is reported once, and stays."""
+    """Delete a claimed table's folder; a refusal is reported once, and the folder stays."""
     if drop.is_kept:
-        _tell_kept(run, drop, decision)
+        _report_kept(run, drop, decision)
         return
     if drop.table.branch is not None:
         drop_branch(run, drop.table.ref, drop.table.branch)  # and nothing else of its table
@@ -103,22 +103,22 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
         run.lakehouse.files.delete_tree(drop.folder, "janitor.delete_tree")
     run.store.ledger.finish_dropping(drop.table.id)
     if drop.refusal is None:
-        run.tell(replace(decision, outcome="done"))
+        run.report(replace(decision, outcome="done"))
     else:
         error = f"{drop.refusal}: no file was deleted"
-        run.tell(replace(decision, outcome="failed", error=error, bytes=None))
+        run.report(replace(decision, outcome="failed", error=error, bytes=None))
 
 
 def _find_folder(run: Cleaning, drop: _Drop) -> None:
-    """Find the pointer and the folder of a table, by what proves that they are its own.
+    """Find the pointer and the folder of a table, with proof that they belong to it.
 
-    The name in the ledger proves nothing: the catalog's table of that name may be somebody else's.
+    The name in the ledger proves nothing: the catalog may have another table of that name.
     """
     lakehouse, table = run.lakehouse, drop.table
     if table.branch is not None:
         return
     made = lakehouse.table_location(table.ref, table.id)
-    # A table whose creation was cut short is in no catalog, but may have left files here.
+    # A table whose creation was interrupted is in no catalog, but may have left files here.
     drop.folder = table.location or made
     pointer = lakehouse.metadata_location(table.ref)
     if pointer is None:
@@ -128,9 +128,9 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
         return
     try:
         metadata = read_metadata(lakehouse.files, pointer, str(table.ref))
-        folder, is_own = str(metadata["location"]), is_metadata_of(metadata, table.id)
+        folder, is_own = str(metadata["location"]), belongs_to_table(metadata, table.id)
     except DamagedFileError:
-        # A damaged one does not name its folder: its files are where the table was made.
+        # Damaged metadata does not name the folder: its files are at the table's first location.
         folder, is_own = made, is_below(place_key(pointer), place_key(made))
     if is_own:
         drop.folder, drop.pointer = folder, pointer
@@ -140,7 +140,7 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
 
 
 def _has_own(run: Cleaning, drop: _Drop) -> bool:
-    """Say whether all metadata files left in a folder are those of the table."""
+    """Return whether all metadata files left in a folder belong to the table."""
     files = run.lakehouse.files
     for file in files.list_files(f"{drop.folder}/metadata"):
         if not file.location.endswith(".metadata.json"):
@@ -149,7 +149,7 @@ def _has_own(run: Cleaning, drop: _Drop) -> bool:
             metadata = read_metadata(files, file.location, str(drop.table.ref))
         except DamagedFileError:
             continue
-        if not is_metadata_of(metadata, drop.table.id):
+        if not belongs_to_table(metadata, drop.table.id):
             return False
     return True
 
@@ -168,7 +168,7 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Begin to drop a table, unless it is reached again; from here on nobody can show it."""
+    """Begin to drop a table, unless it is reachable again; it cannot be shown from here on."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

@@ -1,11 +1,11 @@
-"""`vde fsck`: what is damaged, and what to do about it. Reads only.
+"""`vde fsck`: finds damage, and suggests what to do. Reads only.
 
-It looks at the state's own database, at every pointer of the catalog and every file that pointers
-and kept versions lead to, at every line of the ledger, and in the folders of tables for data files
-that were never committed. It repairs nothing by itself.
+It checks the state's own database, every pointer of the catalog, every file reachable from pointers
+and kept versions, every row of the ledger, and tables' folders for data files that were never
+committed. It repairs nothing.
 
-Others publish meanwhile. Pointers, views and pins are read in one transaction, and what seems
-wrong is looked at again with what the state says by then: only what was wrong both times is.
+Publications continue meanwhile. Pointers, views and pins are read in one transaction, and each
+problem is checked again with the state as it is by then: only problems seen twice are reported.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _RESTORE = "restore the file from a backup, or from the storage's earlier versio
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem."""
 
     problem: Problem
     subject: str
@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether somebody cannot read what was published; the rest only takes space."""
+        """Whether published data cannot be read; other findings only take space."""
         return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:
@@ -129,11 +129,11 @@ class _State:
 
     @property
     def by_ref(self) -> dict[TableRef, LedgerTable]:
-        """The ledger's tables that are no branch of another, by their place."""
+        """The ledger's tables, without branches of other tables, by their place."""
         return {table.ref: table for table in self.tables.values() if table.branch is None}
 
     def checked(self, refs: Collection[TableRef] | None = None) -> list[Checked]:
-        """Return the tables and views of vde, limited to some places where they are given."""
+        """Return the tables and views that vde created, optionally limited to some places."""
         tables = self.by_ref
         return [
             Checked(
@@ -154,8 +154,8 @@ def fsck(
     """Check every pointer, every published view and every table that an environment shows.
 
     Args:
-        orphan_grace: How old a data file is that cannot be committed any more.
-        deep: Whether the footers of data files are read, too; otherwise their sizes are compared.
+        orphan_grace: Age beyond which a data file can no longer be committed.
+        deep: Whether to read the footers of data files; otherwise only sizes are compared.
     """
     findings = _database(lakehouse)
     try:
@@ -179,7 +179,7 @@ def fsck(
 
 
 def find_damage(lakehouse: Lakehouse, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Return the first damaged file of some tables and views, after reading of them failed."""
+    """Return the first damaged file of tables and views, after reading them failed."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -197,7 +197,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 def _all(
     lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
-    """Return the damage found, each with the place to look at again."""
+    """Return all damage, each with the place to check again."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
     found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
     found += [(_damaged(one), one.ref) for one in damages]
@@ -209,41 +209,39 @@ def _all(
 
 
 def _database(lakehouse: Lakehouse) -> list[Finding]:
-    """Let SQLite look at its own file; of a server that is its operator's work."""
+    """Check SQLite's file with SQLite; a PostgreSQL server is its operator's responsibility."""
     database = lakehouse.store.database
     if not database.is_sqlite:
         return []
     file = str(database.engine.url.database)
     advice = (
-        "stop everything that uses it and restore it from a backup, or import what "
-        "`vde state export` wrote; until then publish nothing"
+        "stop everything that uses it and restore it from a backup, or import an earlier "
+        "`vde state export`; until then publish nothing"
     )
     try:
         with database.reading() as conn:
-            told = [str(row[0]) for row in conn.exec_driver_sql("PRAGMA quick_check(10)")]
+            problems = [str(row[0]) for row in conn.exec_driver_sql("PRAGMA quick_check(10)")]
     except StoreError as error:
-        told = [error.message]
-    if told == ["ok"]:
+        problems = [error.message]
+    if problems == ["ok"]:
         return []
-    return [Finding("damaged_state", file, f"{file}: {'; '.join(told)}", advice, file)]
+    return [Finding("damaged_state", file, f"{file}: {'; '.join(problems)}", advice, file)]
 
 
 def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
-    """Yield the rows whose content is not that of the id or hash under which they are stored."""
+    """Yield the rows whose content does not match the id or hash under which they are stored."""
     store = lakehouse.store
     lost = set()
-    again = "delete the row as the owner of the state's tables, and look who may write there"
+    again = "delete the row as the owner of the state's tables, and check who can write there"
     for key, model, why in store.snapshots.foreign():
         lost.add(key)
-        shown = sorted(store.shown.environments_of(key))
+        shown = sorted(store.shown.environments_with_snapshot(key))
         plans = " and ".join(f"vde plan {one}" for one in shown)
-        advice = (
-            f"write it again from the project's files ({plans}), or {again}" if shown else again
-        )
+        advice = f"rewrite it from the project's files ({plans}), or {again}" if shown else again
         yield Finding("foreign_definition", f"{model} ({key})", why, advice)
     for plan_id, why in store.plans.foreign():
         yield Finding("foreign_plan", plan_id, why, again)
-    for table, why in (*store.tables.mislabeled(), *_other_rows(lakehouse)):
+    for table, why in (*store.tables.mislabeled(), *_wrong_fill_versions(lakehouse)):
         yield Finding("foreign_table", f"{table.ref} ({table.id})", why, again)
     for record in store.publications.unsettled() if lakehouse.catalog.form.follows else ():
         why = find_contradiction(lakehouse, record) or ""
@@ -261,33 +259,33 @@ def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
         yield Finding("foreign_view_types", key, why, advice)
 
 
-def _other_rows(lakehouse: Lakehouse) -> Iterator[tuple[PhysicalTable, str]]:
-    """Yield the tables whose hash of what decides their rows is not that of their definition."""
+def _wrong_fill_versions(lakehouse: Lakehouse) -> Iterator[tuple[PhysicalTable, str]]:
+    """Yield the tables whose fill version does not match their definition."""
     store = lakehouse.store
     tables = store.tables.load([table.id for table in store.ledger.tables((LIVE,))])
     known = store.snapshots.load({one.snapshot_id for one in tables.values()}, unreadable=set())
     for table in tables.values():
         snapshot = known.get(table.snapshot_id)
         if snapshot is None or snapshot.canonicaliser != CANONICALISER:
-            continue  # What an earlier version hashed may have been hashed again since.
+            continue  # Older versions' hashes may have been computed again since.
         own = preview_version(snapshot) if table.preview is not None else snapshot.fill_version
         if not table.mixed and table.fill_version != own:
-            yield table, f"it is found as a table of other rows than those of {snapshot.name}"
+            yield table, f"its fill version is not that of its definition of {snapshot.name}"
 
 
 def _new_beside_old(lakehouse: Lakehouse) -> list[Finding]:
     if not lakehouse.store.project.is_new() or not (others := lakehouse.left_by_others()):
         return []
-    detail = f"nothing is in it, but the warehouse has tables and views (in {', '.join(others)})"
+    detail = f"it is empty, but the warehouse has tables and views (in {', '.join(others)})"
     advice = (
-        "if they are this project's, the state is the wrong one: look at state_url and "
-        "VDE_STATE_URL, restore it from a backup, or import what `vde state export` wrote"
+        "if they are this project's, this is the wrong state: check state_url and "
+        "VDE_STATE_URL, restore it from a backup, or import an earlier `vde state export`"
     )
     return [Finding("new_state", "the state", detail, advice)]
 
 
 def _published(connection: Connection, catalog: str) -> dict[TableRef, str]:
-    """Return the metadata file of every view that an environment is published with."""
+    """Return the metadata file of every published view."""
     view, head = schema.views.c, schema.environments.c
     query = (
         select(view.namespace, view.name, view.metadata_location)
@@ -304,10 +302,10 @@ def _views(views: Mapping[TableRef, str], pointers: Mapping[TableRef, Pointer]) 
         pointer = pointers.get(ref)
         advice = "publish again: vde apply, or vde rollback to the current version"
         if pointer is None or (pointer.kind != VIEW and pointer.location != location):
-            findings.append(Finding("view_gone", str(ref), "somebody dropped the view", advice))
+            findings.append(Finding("view_gone", str(ref), "another program dropped it", advice))
         elif pointer.location != location:
             findings.append(
-                Finding("view_replaced", str(ref), "somebody replaced the view", advice)
+                Finding("view_replaced", str(ref), "another program replaced it", advice)
             )
     return findings
 
@@ -319,15 +317,15 @@ def _damaged(damage: Damage) -> Finding:
         other = "drop the view's row from the catalog and publish again"
     elif damage.part == "metadata_file":
         other = (
-            "drop the table from the catalog, forget its intervals and plan again: it is "
-            "computed anew"
+            "drop the table from the catalog, forget its intervals and plan again, which "
+            "computes it again"
         )
     elif damage.is_current:
-        other = "roll back to a version before it, or compute the table anew"
+        other = "roll back to a version before it, or compute the table again"
     else:
         other = (
             "leave it: only kept versions need it, which cannot be read or rolled back to "
-            "as long as it is so"
+            "until it is restored"
         )
     detail = f"{error.what} {error.damage}: {error.file}"
     return Finding(problem, str(damage.ref), detail, f"{_RESTORE}; or {other}", error.file)
@@ -335,13 +333,13 @@ def _damaged(damage: Damage) -> Finding:
 
 def _shown_tables(lakehouse: Lakehouse, state: _State) -> list[Finding]:
     findings = []
-    # Environments share most of their tables: what is wrong with one is asked once.
+    # Environments share most of their tables: each table is checked once.
     wrong = {
         table_id: found
         for table_id in state.shown
         if (found := _not_served(table_id, state.tables.get(table_id), state.pointers)) is not None
     }
-    for environment, entry in lakehouse.store.shown.entries_of(wrong) if wrong else ():
+    for environment, entry in lakehouse.store.shown.entries_on_tables(wrong) if wrong else ():
         problem, detail = wrong[entry.table_id or ""]
         subject = f"{entry.name} in environment '{environment}'"
         advice = f"plan and apply again: vde plan {environment}"
@@ -352,7 +350,7 @@ def _shown_tables(lakehouse: Lakehouse, state: _State) -> list[Finding]:
 def _not_served(
     table_id: str, table: LedgerTable | None, pointers: Mapping[TableRef, Pointer]
 ) -> tuple[Problem, str] | None:
-    """Return the finding on a table that an environment shows."""
+    """Return the problem of a table that an environment shows, if any."""
     if table is None or table.status != LIVE:
         status = table.status if table else "unknown"
         return "shown_table_not_live", f"its table {table_id} is {status}"
@@ -362,49 +360,49 @@ def _not_served(
 
 
 def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding | None:
-    """Name the versions that pin Iceberg snapshots which their table no longer has."""
+    """Report the versions whose pinned Iceberg snapshots no longer exist in their table."""
     kept = lakehouse.store.pins.kept(ref)
     pins = sorted((name, last) for one in lost for name, _, last in kept.get(one, ()))
     if not pins:
         return None  # They were forgotten meanwhile.
     versions = ", ".join(f"{name}@{version}" for name, version in pins)
-    detail = f"Iceberg snapshots were expired that versions pin: {versions}"
-    advice = "another program than vde did so; what those versions showed cannot be read again"
+    detail = f"Iceberg snapshots that versions pin were expired: {versions}"
+    advice = "a program other than vde expired them; those versions can no longer be read"
     return Finding("pin_gone", str(ref), detail, advice)
 
 
 def _moved(
     lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None
 ) -> list[tuple[Finding, TableRef]]:
-    """Return the tables whose readers see no continuation of what production's version pinned."""
+    """Return the tables whose current state does not descend from production's pin."""
 
     def look(item: tuple[str, int]) -> tuple[Finding, TableRef] | None:
         table_id, pinned = item
         table = state.tables.get(table_id)
         pointer = state.pointers.get(table.ref) if table is not None else None
         if table is None or pointer is None or pointer.kind != TABLE:
-            return None  # That is a finding of its own.
+            return None  # Another check reports that.
         try:
             metadata = lakehouse.files.read_json(pointer.location)
         except (DamagedFileError, FileNotFoundError):
             return None
         if not pointer.location.startswith(f"{metadata.get('location')}/"):
-            return None  # The file has another table's metadata: a finding of its own.
+            return None  # The file has another table's metadata: another check reports that.
         head = head_of(metadata, table.branch)
         if _follows(metadata, head, pinned):
             return None
         detail = (
-            f"its pointer names a file whose snapshot is {head}, which does not follow the "
+            f"its pointer names a file with the snapshot {head}, which does not descend from the "
             f"snapshot {pinned} that '{PRODUCTION}' pinned: {pointer.location}"
         )
         advice = (
-            f"put the pointer back to the metadata file of that version, or publish it again: "
-            f"vde rollback {PRODUCTION}; `vde log` lists who wrote to the state"
+            f"move the pointer back to the metadata file of that version, or publish it again: "
+            f"vde rollback {PRODUCTION}; find out who wrote to the state: vde log"
         )
         return Finding("pointer_moved", str(table.ref), detail, advice), table.ref
 
     if lakehouse.catalog.form.follows and lakehouse.store.publications.unsettled():
-        return []  # Pointers are on their way.
+        return []  # A publication's pointers are moving right now.
     asked = [
         (table_id, pinned)
         for table_id, pinned in sorted(state.heads.items())
@@ -414,7 +412,7 @@ def _moved(
 
 
 def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
-    """Return whether a head is a snapshot or follows it; snapshots in between may have expired."""
+    """Return whether a head is a snapshot or descends from it; some in between may be expired."""
     line = list(history(metadata, head))
     if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
         return True
@@ -430,7 +428,7 @@ def _behind(lakehouse: Lakehouse) -> list[Finding]:
     try:
         behind = behind_the_times(lakehouse)
     except (DamagedFileError, FileNotFoundError):
-        return []  # That is a finding of its own, and this is asked again when it is mended.
+        return []  # Another check reports that, and this one runs again after the repair.
     return [
         Finding("shown_table_behind", str(ref), f"{number} snapshots are gone in {source}", advice)
         for ref, source, number in behind
@@ -445,8 +443,8 @@ def _strangers(
         Finding(
             "stranger",
             str(ref),
-            "it lies among the physical tables, but no plan made it",
-            "the janitor leaves it alone; drop it yourself if nobody needs it",
+            "it is among the physical tables, but no plan created it",
+            "the janitor leaves it alone; drop it yourself if it is not needed",
         )
         for ref, pointer in pointers.items()
         if pointer.kind == TABLE and ref.namespace in namespaces and ref not in tables
@@ -460,16 +458,16 @@ def _orphans(
     findings = []
     for table in tables:
         if table.status != LIVE or table.branch is not None:
-            continue  # The files of a branch are those of its table.
+            continue  # The files of a branch belong to its table.
         try:
             found = find_orphans(lakehouse, table, before)
         except DamagedFileError:
-            continue  # That is a finding of its own.
+            continue  # Another check reports that.
         if found:
             detail = (
-                f"{len(found)} data files ({sum(file.bytes for file in found)} bytes) that no "
-                f"metadata of it names, the oldest {found[0].location}"
+                f"{len(found)} data files ({sum(file.bytes for file in found)} bytes) that its "
+                f"metadata does not name, the oldest {found[0].location}"
             )
-            advice = "a run that was killed left them; the janitor deletes them"
+            advice = "an interrupted run left them; the janitor deletes them"
             findings.append(Finding("orphans", str(table.ref), detail, advice))
     return findings

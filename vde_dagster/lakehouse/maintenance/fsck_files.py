@@ -1,8 +1,8 @@
 """Missing and damaged files among those reachable from pointers and kept versions.
 
-From the metadata files down: manifest lists, manifests, data files. What several pointers share
-is read once, files in object stores several at a time. Each damaged file is said once, and what
-lies beside it is looked at all the same.
+The check descends from metadata files to manifest lists, manifests and data files. Shared files are
+read once, files in object stores several at a time. Each damaged file is reported once, and the
+check continues with the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Pointer
-from vde_dagster.lakehouse.io.files import MetadataFiles, place_of, read_metadata
+from vde_dagster.lakehouse.io.files import MetadataFiles, normalized_location, read_metadata
 from vde_dagster.lakehouse.io.locations import is_views_own, local_path
 from vde_dagster.lakehouse.io.manifests import (
     check_data_file,
@@ -33,11 +33,11 @@ Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A table or view whose files are looked at.
+    """A table or view whose files are checked.
 
     Args:
         table_id: The physical table; None for a view, and for a table that only shows another.
-        is_ours: Whether the pointer is where vde left it.
+        is_ours: Whether the pointer is still where vde set it.
     """
 
     ref: TableRef
@@ -52,8 +52,8 @@ class Damage:
     """A file that is missing or damaged.
 
     Args:
-        ref: Whose it is; of a file that several have, one of them.
-        is_current: Whether readers of the table need it now; otherwise those of a version.
+        ref: The table or view of the file; one of them, if several share it.
+        is_current: Whether current readers need it; otherwise only a kept version does.
     """
 
     ref: TableRef
@@ -65,7 +65,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file that is to be looked at: whose, as what names it says, and that file."""
+    """A file to check, with its owner and the reference to it."""
 
     ref: TableRef
     is_current: bool
@@ -74,17 +74,17 @@ class _Node:
 
 
 READ_BYTES = 1 << 30
-"""Of so many bytes of data files the rows are read again to find which one cannot be."""
+"""Maximum bytes of data files whose rows are read again to locate a damaged one."""
 
 
 def check_files(
     files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False, read_bytes: int = 0
 ) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
-    """Look at every file of tables and views; also find pinned snapshots that are gone.
+    """Check every file of tables and views; also find pinned snapshots that are gone.
 
     Args:
-        deep: Whether footers of data files are read.
-        read_bytes: Of how many bytes of data files the rows are read, too.
+        deep: Whether to read the footers of data files.
+        read_bytes: Maximum bytes of data files whose rows are read, too.
     """
     return _Looking(files, deep, read_bytes).all(wanted)
 
@@ -97,13 +97,13 @@ def check_snapshot(
     *,
     read_bytes: int = 0,
 ) -> None:
-    """Make sure that all files of an Iceberg snapshot are there and whole.
+    """Make sure that all files of an Iceberg snapshot exist and are intact.
 
     Args:
-        read_bytes: Of how many bytes of data files footers and rows are read.
+        read_bytes: Maximum bytes of data files whose footers and rows are read.
 
     Raises:
-        DamagedFileError: One of them is missing or damaged.
+        DamagedFileError: A file is missing or damaged.
     """
     looking, ref = _Looking(files, read_bytes > 0, read_bytes), TableRef("", what)
     for snapshot in metadata.get("snapshots", []):
@@ -114,7 +114,7 @@ def check_snapshot(
 
 
 class _Looking:
-    """One look at all files; collects what is damaged."""
+    """One check of all files; collects the damage."""
 
     def __init__(self, files: MetadataFiles, deep: bool, read_bytes: int = 0) -> None:
         self.files, self.deep, self._read_bytes = files, deep, read_bytes
@@ -139,7 +139,7 @@ class _Looking:
         return self.damages, lost
 
     def below(self, snapshots: Iterable[_Node]) -> None:
-        """Look at manifest lists, their manifests, and the data files of those."""
+        """Check manifest lists, their manifests, and the data files of these."""
         of_list, of_manifest, of_data = (
             lambda snapshot: snapshot.get("manifest-list"),
             lambda manifest: manifest.manifest_path,
@@ -164,7 +164,7 @@ class _Looking:
         location: Callable[[Any], str | None],
         look: Callable[[_Node, str], Iterable[Any]],
     ) -> list[_Node]:
-        """Look at files; return what they name, without the damaged ones."""
+        """Check files; return their contents' references, without the damaged files."""
 
         def safely(node: _Node) -> Iterable[Any] | DamagedFileError:
             try:
@@ -184,7 +184,7 @@ class _Looking:
     def _metadata(
         self, one: Checked
     ) -> tuple[int | None, dict[int, dict[str, Any]]] | DamagedFileError | None:
-        """Return a table's head and the snapshots that are looked at, by id."""
+        """Return a table's head and the snapshots to check, by id."""
         try:
             location, is_view = one.pointer.location, one.pointer.kind == VIEW
             metadata = read_metadata(
@@ -206,7 +206,7 @@ class _Looking:
 
     def _view(self, one: Checked, metadata: dict[str, Any]) -> DamagedFileError | None:
         if one.is_ours and not is_views_own(str(metadata["location"]), one.ref):
-            return _other(one, "is that of another view")
+            return _damaged_metadata(one, "belongs to another view")
         return None
 
     def _data(self, node: _Node, what: str) -> Collection[DataFile]:
@@ -219,7 +219,7 @@ class _Looking:
         ]
 
     def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
-        """List the folders of data files where asking for each file costs a request."""
+        """List the folders of data files, where checking each file would cost a request."""
         remote = {
             node.of.file_path.rpartition("/data/")[0]
             for node in data
@@ -227,7 +227,7 @@ class _Looking:
         }
         found = self.files.each(
             lambda base: {
-                place_of(file.location): file.bytes
+                normalized_location(file.location): file.bytes
                 for file in self.files.list_files(f"{base}/data")
             },
             sorted(remote),
@@ -237,14 +237,14 @@ class _Looking:
     def _data_file(self, node: _Node, what: str, sizes: Mapping[str, int]) -> Collection[Any]:
         file: DataFile = node.of
         said = f"a data file of {what}"
-        # What is not in the list may have been written since.
-        size = sizes.get(place_of(file.file_path)) if sizes else None
+        # A file that is not in the listing may have been written since.
+        size = sizes.get(normalized_location(file.file_path)) if sizes else None
         if size is None:
             size = self.files.size(file.file_path)
         if size is None:
             raise DamagedFileError(said, file.file_path, MISSING)
         if size != file.file_size_in_bytes:
-            told = f"has {size} bytes, and its manifest says {file.file_size_in_bytes}"
+            told = f"has {size} bytes, but its manifest records {file.file_size_in_bytes}"
             raise DamagedFileError(said, file.file_path, told)
         if self.deep:
             self._read_bytes -= size
@@ -252,12 +252,12 @@ class _Looking:
         return ()
 
 
-def _other(one: Checked, damage: str) -> DamagedFileError:
+def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
     return DamagedFileError(f"the metadata file of {one.ref}", one.pointer.location, damage)
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Keep each file once: for those who need it now, where somebody does."""
+    """Keep each file once, preferably with an owner whose current readers need it."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)

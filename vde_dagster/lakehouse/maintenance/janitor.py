@@ -1,8 +1,8 @@
-"""Clean-up by reachability: what no kept version of any environment reaches is removed.
+"""Clean-up by reachability: removes objects that no kept version of any environment reaches.
 
-The janitor gives a tombstone before it deletes, deletes only after the grace time, and proves each
-deletion when it happens, from what is kept; see `kept`. The ledger's rows are hints of candidates.
-Every step can be repeated. Data files that were never committed are in no row: see `sweep`.
+The janitor sets a tombstone before it deletes, deletes only after the grace time, and verifies each
+deletion when it happens, against all kept objects; see `kept`. The ledger's rows only suggest
+candidates. Every step can be repeated. Uncommitted data files are in no row: see `sweep`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
 from vde_dagster.lakehouse.maintenance.drop import drop_tables
-from vde_dagster.lakehouse.maintenance.readers import Holds, find_holds, held_text
+from vde_dagster.lakehouse.maintenance.readers import Holds, describe_holds, find_holds
 from vde_dagster.lakehouse.maintenance.sweep import (
     Cleaning,
     Decision,
@@ -55,12 +55,12 @@ class JanitorReport:
 
     @property
     def acted(self) -> tuple[Decision, ...]:
-        """The decisions that are more than leaving something as it is."""
+        """The decisions to remove or change something."""
         return tuple(decision for decision in self.decisions if decision.outcome != "kept")
 
     @property
-    def shown(self) -> tuple[Decision, ...]:
-        """Those, and what is kept for readers that are long behind."""
+    def reported(self) -> tuple[Decision, ...]:
+        """Cleanup decisions, plus snapshots kept for consumers that lag behind."""
         return tuple(
             one for one in self.decisions if one.outcome != "kept" or one.action == "hold_snapshots"
         )
@@ -89,8 +89,8 @@ class JanitorReport:
         }
 
 
-def retention_of(settings: Settings) -> Retention:
-    """Return the retention policy that a project's settings ask for."""
+def retention_policy(settings: Settings) -> Retention:
+    """Return the retention policy in a project's settings."""
     return Retention(
         history_versions=settings.history_versions,
         history=timedelta(days=settings.history_days),
@@ -107,14 +107,14 @@ def clean(
     *,
     dry_run: bool = False,
 ) -> JanitorReport:
-    """Drop expired environments, then whatever no kept version reaches, then left-over files."""
+    """Drop expired environments, then unreachable objects, then left-over files."""
     run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
         lakehouse.recover()
     _repair_mirror(run)
     _drop_environments(run)
     marked = run.store.retention.mark(retention, write=not dry_run)
-    _tell_mark(run, marked)
+    _report_mark(run, marked)
     drop_tables(run, marked.dropping)
     drop_branches(run, marked)
     holds = find_holds(run.store, marked.reasons, retention.readers)
@@ -127,10 +127,10 @@ def clean(
 
 
 def _repair_mirror(run: Cleaning) -> None:
-    """Put mirrored views back that somebody else, or a writer of long ago, wrote."""
+    """Restore mirrored views that another program, or a writer that lost its lease, changed."""
     if run.lakehouse.catalog.mirror is None:
         return
-    reason = "those that are not as the newest publication left them are written again"
+    reason = "views that differ from the newest publication are written again"
 
     def work() -> bool:
         strayed = verify(run.lakehouse)
@@ -158,7 +158,7 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
     try:
         held = store.leases.acquire(resource, f"janitor {uuid.uuid4().hex[:8]}")
     except ConflictError:
-        return False  # somebody works on it just now, and may well renew it
+        return False  # somebody is working on it, and may renew it
     try:
         current = store.environments.get(environment.name)
         now = store.database.clock.now()
@@ -192,8 +192,8 @@ def _forget_records(run: Cleaning) -> None:
         return
     subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     reason = (
-        f"they ended more than {run.retention.history.days} days ago, and nothing that is kept "
-        "refers to them"
+        f"they ended more than {run.retention.history.days} days ago, and no kept record refers "
+        "to them"
     )
 
     run.act(
@@ -202,11 +202,11 @@ def _forget_records(run: Cleaning) -> None:
     )
 
 
-def _tell_mark(run: Cleaning, marked: Mark) -> None:
+def _report_mark(run: Cleaning, marked: Mark) -> None:
 
     outcome: Outcome = "planned" if run.dry_run else "done"
     for (environment, version), reason in marked.forgotten.items():
-        run.tell(
+        run.report(
             Decision(
                 "forget_version",
                 f"{environment} version {version}",
@@ -216,22 +216,22 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
             )
         )
     for plan_id, reason in marked.dead_plans.items():
-        run.tell(Decision("close_plan", plan_id, reason, outcome))
+        run.report(Decision("close_plan", plan_id, reason, outcome))
     for table in marked.unreachable:
         reason = "no kept version of any environment, no plan and no lease reaches it"
         size = table_bytes(run, table)
-        run.tell(Decision("give_up_table", str(table.ref), reason, outcome, size))
+        run.report(Decision("give_up_table", str(table.ref), reason, outcome, size))
     for table in marked.held_back:
-        reason = "nothing reaches it, but so many tables are given up at once that it has to wait"
-        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+        reason = "nothing reaches it, but it is above the limit of tables to give up at once"
+        run.report(Decision("keep_table", str(table.ref), reason, "kept"))
     for table in marked.waiting:
-        reason = "it was given up, and the grace time runs"
-        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+        reason = "it was given up, and its grace time has not passed yet"
+        run.report(Decision("keep_table", str(table.ref), reason, "kept"))
     if run.dry_run:
         refs = {table.id: table.ref for table in run.store.ledger.tables()}
         for table_id, reason in sorted(marked.reasons.items()):
             if table_id in refs:
-                run.tell(Decision("keep_table", str(refs[table_id]), reason, "kept"))
+                run.report(Decision("keep_table", str(refs[table_id]), reason, "kept"))
 
 
 def expire_snapshots(
@@ -239,9 +239,9 @@ def expire_snapshots(
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
-    """Forget superseded Iceberg snapshots of live tables after their time.
+    """Expire superseded Iceberg snapshots of live tables after their retention time.
 
-    But for those that versions pin, and those that readers of changes go on from.
+    Snapshots that versions pin, or that readers of changes still need, are kept.
     """
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
@@ -256,16 +256,16 @@ def expire_snapshots(
         held = frozenset(hold.snapshot_id for hold in read if not hold.lapsed)
         gone = superseded(metadata, oldest_ms, {*pins, *held})
         if run.dry_run:
-            _tell_pinned(run, table.ref, metadata["snapshots"], past, pins)
+            _report_pinned(run, table.ref, metadata["snapshots"], past, pins)
         if held:
-            by = held_text([hold for hold in read if not hold.lapsed])
-            reason = f"kept past the time for {by}, and goes on from there"
-            run.tell(Decision("hold_snapshots", str(table.ref), reason, "kept"))
+            by = describe_holds([hold for hold in read if not hold.lapsed])
+            reason = f"kept past its retention time for {by}, which continues from it"
+            run.report(Decision("hold_snapshots", str(table.ref), reason, "kept"))
         if not gone:
             continue
-        reason = f"{len(gone)} snapshots are past their time"
+        reason = f"{len(gone)} snapshots are past their retention time"
         if lapsed := [hold for hold in read if hold.snapshot_id in gone]:
-            reason += f", one of {held_text(lapsed)}: its next fill computes all rows"
+            reason += f", one of {describe_holds(lapsed)}: its next fill computes all rows"
         decision = Decision("expire_snapshots", str(table.ref), reason)
         if showing is None:
             try:
@@ -277,14 +277,14 @@ def expire_snapshots(
         run.act(decision, partial(_expire, run, table.ref, oldest_ms, held, shown_by))
 
 
-def _tell_pinned(
+def _report_pinned(
     run: Cleaning,
     ref: TableRef,
     snapshots: Sequence[dict[str, Any]],
     past: Collection[int],
     pins: Mapping[int, list[tuple[str, int, int]]],
 ) -> None:
-    """Say which Iceberg snapshots are kept for pins alone, for which versions, and their bytes."""
+    """Report the snapshots that only pins keep, with the versions and their size in bytes."""
     held = [number for number in sorted(past) if number in pins]
     if not held:
         return
@@ -299,13 +299,13 @@ def _tell_pinned(
         for environment, numbers in sorted(spans.items())
     )
     many = "1 snapshot is" if len(held) == 1 else f"{len(held)} snapshots are"
-    reason = f"{many} past the time, and pinned by {versions}"
+    reason = f"{many} past the retention time, but pinned by {versions}"
     size = bytes_of_no_other(
         run.lakehouse.files,
         [one for one in snapshots if int(one["snapshot-id"]) in held],
         [one for one in snapshots if int(one["snapshot-id"]) not in past],
     )
-    run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
+    run.report(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
 def _expire(
@@ -316,7 +316,7 @@ def _expire(
     shown_by: Collection[TableRef],
 ) -> bool:
     def change(metadata: dict[str, Any]) -> Updates:
-        # Read after the metadata: whoever pins another snapshot of it moves its pointer.
+        # Pins are read after the metadata: a later pin of another snapshot moves the pointer.
         pins = run.store.pins.kept(ref)
         return remove_snapshots(metadata, superseded(metadata, oldest_ms, {*pins, *held}))
 

@@ -1,16 +1,16 @@
-"""Proof, at the moment of deletion, that nothing that is kept names a file or lies in a folder.
+"""Checks, at the moment of deletion, that no kept object names a file or uses a folder.
 
-Rows of the state are hints of what may go, never a license: anyone who can write them could aim the
-janitor. So a candidate has to be below the warehouse's own folder, in a place that only vde writes
-to, and none of these may name it: a pointer of the catalog, the metadata behind it with every
-snapshot, manifest, data, delete and statistics file, a published view, and a publication that may
-still happen. A table that is being written is left alone, as its next commit is not known yet.
+Rows of the state only suggest candidates: anyone who can write them could aim the janitor. So a
+candidate must be below the warehouse's own folder, in a place that only vde writes to, and must not
+be named by any of these: a pointer of the catalog, the metadata behind it with every snapshot,
+manifest, data, delete and statistics file, a published view, and a publication that may still
+happen. A table that is being written is left alone, as its next commit is unknown.
 
 The files that tables name are read from their metadata, not from the state. A candidate below a
 table's folder is looked up in all tables of that folder (the physical one, and those that only
-show it), with all their snapshots. Tables that the ledger does not have may take in files of
-others, and are asked for all files of their branches and tags. Pointers that move meanwhile are
-read again before the answer is given.
+show it), with all their snapshots. Tables that are not in the ledger may include other tables'
+files, so all files of their branches and tags are looked up. Pointers that move meanwhile are read
+again before the answer is given.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 Verdict = Literal["free", "kept", "waiting", "refused"]
 _VIEW_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _MOST_TURNS = 5
-"""How often tables that move while they are read are read again before the janitor waits."""
+"""Number of times that moving tables are read again before the janitor postpones the deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether a candidate may be deleted.
+    """The decision whether a candidate may be deleted.
 
     Args:
-        verdict: `free` to delete; `kept` as something names it; `waiting` where that cannot be
-            known now; `refused` as it is not vde's to delete.
+        verdict: `free` to delete; `kept` if something names it; `waiting` if that cannot be
+            determined now; `refused` if it is not vde's to delete.
         reason: Why it is not free.
     """
 
@@ -78,18 +78,18 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """Everything that is kept, read when it is first needed and again where a pointer has moved."""
+    """All kept names, read on first use and again where a pointer has moved."""
 
     lakehouse: Lakehouse
     _tables: dict[str, _TableNames] = field(default_factory=dict)
     _pointers: frozenset[str] = frozenset()
 
     def rule(self, candidates: Iterable[str], own: Collection[str] = ()) -> dict[str, Ruling]:
-        """Decide which of some files may be deleted now.
+        """Decide which of the given files may be deleted now.
 
         Args:
             candidates: Locations of files.
-            own: Ids of the publications that name them, which do not keep them.
+            own: Ids of the publications that recorded the candidates, which do not keep them.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -111,7 +111,7 @@ class Kept:
             elif one in owners or (not is_below(key, views) and _VIEW_FILE.search(one)):
                 in_tables.add(key)
             elif not is_below(key, views):
-                found[one] = Ruling("refused", "it is in no folder that vde writes to")
+                found[one] = Ruling("refused", "it is not in a folder that vde writes to")
         named = {
             place_key(one)
             for one in (*store.publications.open_files(but=own), *published_files(store.database))
@@ -131,7 +131,7 @@ class Kept:
     def rule_folders(
         self, folders: Mapping[str, str], own: Collection[str] = ()
     ) -> dict[str, Ruling]:
-        """Decide which folders of tables that were given up may be deleted now, with all in them.
+        """Decide which folders of given-up tables may be deleted now, with all their content.
 
         Args:
             folders: The tables' ids by the folders' locations.
@@ -173,14 +173,14 @@ class Kept:
                         "kept", f"{location} is in the folder of another table"
                     )
             if not names.is_known and len(found) < len(folders):
-                # Others' files may be anywhere, and not readable here.
+                # Files of other programs may be anywhere, and unreadable from here.
                 with suppress(DamagedFileError, OSError, KeyError, ValueError, TypeError):
                     files = self._named_files(names, (), heads=True)
                     keep(map(place_key, files), names.location)
         return {location: found.get(location, _FREE) for location in folders}
 
     def _owners(self, locations: Iterable[str]) -> dict[str, str]:
-        """Return the tables of the ledger in whose folders files are, by the files' locations."""
+        """Return the ledger's tables whose folders contain files, by the files' locations."""
         folders: dict[str, list[str]] = {}
         for one in locations:
             above = one.rpartition("/")[0]
@@ -196,13 +196,13 @@ class Kept:
         for table_id, ref in self.lakehouse.store.ledger.places(ids).items():
             made = self.lakehouse.table_location(ref, table_id).rpartition("/")[2]
             for folder in ids[table_id]:
-                # Earlier versions made folders of names as they are.
+                # Earlier versions used names as they are for folders.
                 if folder.endswith((f"/{made}", f"/{ref.name}-{table_id}")):
                     found.update(dict.fromkeys(folders[folder], table_id))
         return found
 
     def _named_by_tables(self, wanted: Set[str], *, whole: bool) -> dict[str, Ruling]:
-        """Look files up in what the tables' metadata names; reads tables that move again."""
+        """Look files up in the metadata of tables; reads tables again that move meanwhile."""
         found: dict[str, Ruling] = {}
         in_folder: dict[str, set[str]] = {}
         for key in wanted:
@@ -216,12 +216,12 @@ class Kept:
             new = self._refresh(whole=whole)
             if not new:
                 return found
-        return {**dict.fromkeys(wanted, Ruling("waiting", "tables move all the time")), **found}
+        return {**dict.fromkeys(wanted, Ruling("waiting", "tables keep moving")), **found}
 
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Look files up in one table: those in its folder, of an unknown table all of them."""
+        """Look files up in one table: those in its folder, or all if the table is unknown."""
         asked = (here if names.is_known else wanted) - found.keys()
         if not asked:
             return
@@ -244,11 +244,11 @@ class Kept:
         """Yield manifests, and data and delete files, of a table's snapshots, the newest first.
 
         Args:
-            wanted: Manifests that name none of these may be left out; empty for all.
+            wanted: Manifests that name none of these may be skipped; empty for all.
             heads: Whether only snapshots of branches and tags are read.
 
         Raises:
-            DamagedFileError: One of them is missing or damaged.
+            DamagedFileError: A file is missing or damaged.
         """
         from pyiceberg.manifest import ManifestEntryStatus
 
@@ -270,10 +270,10 @@ class Kept:
                         yield entry.data_file.file_path
 
     def _refresh(self, *, whole: bool) -> list[_TableNames]:
-        """Read the catalog's pointers, and the metadata of tables that have moved; return these.
+        """Read the catalog's pointers, and the metadata of tables that moved; return the latter.
 
         Args:
-            whole: Whether tables are read, and not only pointers.
+            whole: Whether to read tables, and not only pointers.
         """
         pointers = self.lakehouse.catalog.every_pointer()
         self._pointers = frozenset(place_key(one.location) for one in pointers)
@@ -303,7 +303,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file as it was read; without content where it cannot be read."""
+    """A metadata file that was read; without content if it is unreadable."""
 
     location: str
     folder_location: str

@@ -1,4 +1,4 @@
-"""Holds: Iceberg snapshots that models go on from which read the changes of tables."""
+"""Holds: Iceberg snapshots that models need because they read changes since then."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A model that goes on from a snapshot of a table.
+    """A model that continues from a snapshot of a table.
 
     Args:
-        at: When its last fill, or its last look that found nothing new, was recorded (UTC).
-        lapsed: Whether that is too long ago, so that it holds the snapshot no longer.
+        at: When its last fill, or its last check without changes, was recorded (UTC).
+        lapsed: Whether that is too long ago to hold the snapshot.
     """
 
     model: ModelName
@@ -34,20 +34,20 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """The reader for people."""
+        """Describe the reader."""
         return f"{self.model}, which last read it at {instant_text(self.at)}"
 
 
 Holds = Mapping[str, Collection[Hold]]
-"""By the id of the table that is read."""
+"""Holds by the id of the table that is read."""
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the snapshots that tables which anything reaches were filled from, and go on from.
+    """Find the snapshots that reachable tables read last and need for their next fill.
 
     Args:
-        reached: Ids of tables, of readers among them.
-        longest: For how long a reader that does not move holds what it read.
+        reached: Ids of reachable tables, including the readers.
+        longest: How long a reader that does not advance holds a snapshot.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)
@@ -69,12 +69,12 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
 
 def _goes_on(snapshot: Snapshot) -> bool:
-    """Say whether a fill of a model begins where the fill before ended."""
+    """Return whether a fill of a model begins where the fill before ended."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
     return by_commits or bool(meaning.changed_by(snapshot.model))
 
 
-def held_text(holds: Collection[Hold]) -> str:
-    """Name readers and when they read: `m.totals, which last read it at …`."""
+def describe_holds(holds: Collection[Hold]) -> str:
+    """List readers and when they read: `m.totals, which last read it at …`."""
     return listed([hold.text for hold in holds])

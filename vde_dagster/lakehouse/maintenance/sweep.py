@@ -1,21 +1,21 @@
 """The janitor's decisions, and its deletions: tables, branches, left-over files, namespaces.
 
-Among left-over files are data files that were written into a table's own folder and never
-committed. Spark writes data files first and commits them after. Who is killed in between leaves
-files that no ledger can name; they are found by what the table's metadata does not name. Four
-things make sure that no file goes which somebody commits later, or still reads:
+Left-over files include data files that were written into a table's own folder and never committed.
+Spark writes data files first and commits them after. A process that is killed in between leaves
+files that no ledger can name; they are found because the table's metadata does not name them. Four
+rules ensure that no file is deleted that is committed later, or is still read:
 
 - The folder is listed first, and the metadata is read after that. A file that is committed in
   between is named by the metadata; a file that is written in between is not in the list. The other
   way round, a file whose commit falls between the two would be in the list and not be named.
-- A file has to be older than the longest run, so whoever wrote it can no longer commit it.
-- A table that somebody holds a lease on is left alone, since a run may be longer than was thought.
-  The lease is looked at after the listing too: whoever takes it later writes new files.
-- Files that only forgotten Iceberg snapshots had are the ledger's: it lets readers finish. The
+- A file must be older than the longest run, so that its writer can no longer commit it.
+- A table with an active lease is left alone, since a run may be longer than expected.
+  The lease is checked after the listing too: a process that takes it later writes new files.
+- Files of expired Iceberg snapshots are left to the ledger, which lets readers finish. The
   ledger is read after the metadata, since both change in one transaction.
 
-Where a manifest is missing or damaged there is an error, and where the metadata spells places
-otherwise than the storage does nothing is an orphan: unsure means no deletion.
+A missing or damaged manifest is an error, and if the metadata spells locations differently than the
+storage does, no file is an orphan: unsure means no deletion.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Form
-from vde_dagster.lakehouse.io.files import StoredFile, place_of, read_metadata
+from vde_dagster.lakehouse.io.files import StoredFile, normalized_location, read_metadata
 from vde_dagster.lakehouse.io.locations import is_tables_own
 from vde_dagster.lakehouse.io.manifests import named_by_snapshot, unused_files
 from vde_dagster.lakehouse.maintenance.kept import Kept, Ruling
 from vde_dagster.lakehouse.metadata.changes import apply_updates, remove_branches
 from vde_dagster.lakehouse.metadata.commit_summaries import plan_of_branch
 from vde_dagster.lakehouse.publishing.commit import Change, change_table
-from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, shown_without
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, expire_in_shown_tables
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord
@@ -68,15 +68,15 @@ Action = Literal[
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
 _FILES_AT_ONCE = 2_000
-"""How many are decided together: each decision reads the catalog's pointers twice."""
+"""Number of files decided together: each decision reads the catalog's pointers twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing that the janitor decided.
+    """One decision of the janitor.
 
     Args:
-        outcome: `planned` in a dry run; `kept` when nothing was to be done.
+        outcome: `planned` in a dry run; `kept` if there was nothing to do.
     """
 
     action: Action
@@ -111,35 +111,35 @@ class Cleaning:
         self.kept = Kept(lakehouse)
         self._damaged: set[str] = set()
 
-    def tell(self, decision: Decision) -> None:
+    def report(self, decision: Decision) -> None:
         """Add a decision to the report."""
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Record a subject left alone as a file cannot be read; once for each file."""
+        """Report a subject as left alone because a file is unreadable; once for each file."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
             reason = "nothing of it is removed as long as it cannot be read"
-            self.tell(Decision("keep_table", subject, reason, "failed", error=str(error)))
+            self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
         """Carry out a decision, unless this is a dry run; a failure is reported as one."""
         if self.dry_run:
-            self.tell(decision)
+            self.report(decision)
             return
         try:
             done = work()
         except (VdeError, OSError) as error:
             self.fail(decision, error)
             return
-        self.tell(replace(decision, outcome="done" if done else "kept"))
+        self.report(replace(decision, outcome="done" if done else "kept"))
 
     def fail(self, decision: Decision, error: VdeError | OSError) -> None:
         """Report that a decision could not be carried out."""
         if isinstance(error, DamagedFileError):
             self._damaged.add(error.file)
-        self.tell(replace(decision, outcome="failed", error=str(error)))
+        self.report(replace(decision, outcome="failed", error=str(error)))
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
-    """Return the size of a table's current files as its metadata says, or None."""
+    """Return the size of a table's current files according to its metadata, or None."""
     try:
         found = run.lakehouse.find_table(table.ref, table.id) if table.branch is None else None
     except (DamagedFileError, OSError):
@@ -164,7 +164,7 @@ def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
 
 
 def drop_branches(run: Cleaning, marked: Mark) -> None:
-    """Remove branches of plans that nobody will apply any more."""
+    """Remove branches of plans that will never be applied."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
     ledger = [
@@ -172,7 +172,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
         for table in store.ledger.tables()
         if table.created and table.branch is None and table.id not in given_up
     ]
-    # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
+    # A branch that is created meanwhile belongs to a live plan, and stays.
     for table, metadata in with_metadata(run, ledger):
         for branch in sorted(metadata.get("refs", {})):
             plan_id = plan_of_branch(branch)
@@ -193,7 +193,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, dict[str, Any]]]:
-    """Yield those tables that the catalog has, with their metadata."""
+    """Yield the tables that exist in the catalog, with their metadata."""
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:
@@ -219,7 +219,7 @@ def change_own_table(
 ) -> bool:
     """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
 
-    Files that only forgotten snapshots have are noted in the same transaction; they are deleted
+    Files that only expired snapshots have are recorded in the same transaction; they are deleted
     after the grace time, like the files of publications.
     """
     lakehouse = run.lakehouse
@@ -230,9 +230,9 @@ def change_own_table(
     now_ms = lakehouse.now_ms()
     changed = apply_updates(table.metadata, table.location, updates, now_ms)
     unused = unused_files(lakehouse.files, table.metadata, changed, str(ref))
-    shown = shown_without(lakehouse, shown_by, changed, now_ms)
+    shown = expire_in_shown_tables(lakehouse, shown_by, changed, now_ms)
     if shown:
-        # Known before they are written: those that nothing names are deleted, whatever happens.
+        # Recorded before they are written, so that unused ones are deleted in any case.
         new = [one.swap.after or "" for one in shown]
         lakehouse.store.database.run_transaction(
             lambda conn: run.store.publications.note_unused_files(conn, new), name=f"{name}.note"
@@ -244,25 +244,25 @@ def change_own_table(
 
 
 _DATA = (".parquet", ".orc", ".avro", ".puffin")
-"""How data and delete files end; whatever else lies in the folder is somebody's."""
+"""Suffixes of data and delete files; other files in the folder belong to another program."""
 
 
 def find_orphans(lakehouse: Lakehouse, table: LedgerTable, before: datetime) -> list[StoredFile]:
-    """Find the files in a table's data folder that nobody names or can commit, oldest first.
+    """Find files in a table's data folder that are unused and cannot be committed, oldest first.
 
     Args:
-        before: Only files that were written before this instant (UTC), which has to be longer
+        before: Only files that were written before this instant (UTC), which must be longer
             ago than the longest run.
 
     Raises:
-        DamagedFileError: It cannot be told what the table's metadata names.
+        DamagedFileError: The names in the table's metadata cannot be determined.
     """
     found = lakehouse.find_table(table.ref, table.id)
     location = str(found.metadata["location"]).rstrip("/") if found is not None else ""
     if not is_tables_own(location, table.id):
         return []
     listed = {
-        place_of(file.location): file
+        normalized_location(file.location): file
         for file in lakehouse.files.list_files(f"{location}/data")
         if file.location.endswith(_DATA) and not os.path.basename(file.location).startswith(".")
     }
@@ -274,25 +274,25 @@ def find_orphans(lakehouse: Lakehouse, table: LedgerTable, before: datetime) -> 
         return []
     data_here = data_elsewhere = False
     for data, others in _named(lakehouse, newest.metadata, str(table.ref)):
-        for place in map(place_of, data):
+        for place in map(normalized_location, data):
             here = place in listed
             data_here, data_elsewhere = data_here or here, data_elsewhere or not here
             left.pop(place, None)
-        for place in map(place_of, others):
+        for place in map(normalized_location, others):
             left.pop(place, None)
         if not left:
             return []
     if data_elsewhere and not data_here:
-        return []  # all of it is somewhere else: are these the places that were listed?
+        return []  # The metadata names no listed file: the spellings of locations may differ.
     for location in lakehouse.store.publications.files_to_delete():
-        left.pop(place_of(location), None)
+        left.pop(normalized_location(location), None)
     return sorted(left.values(), key=lambda file: file.written_at)
 
 
 def _named(
     lakehouse: Lakehouse, metadata: dict[str, Any], what: str
 ) -> Iterator[tuple[Set[str], Set[str]]]:
-    """Yield the data files, and the others, that every kept snapshot names, newest first."""
+    """Yield the data files, and the other files, of every kept snapshot, newest first."""
     for kind in ("statistics", "partition-statistics"):
         yield frozenset(), {item["statistics-path"] for item in metadata.get(kind, [])}
     known: dict[str, dict[str, int]] = {}
@@ -320,13 +320,13 @@ def delete_orphans(run: Cleaning) -> None:
         except (VdeError, OSError) as error:
             reason = "its folder could not be searched for files that were never committed"
             failed = Decision("delete_orphans", str(table.ref), reason, "failed", error=str(error))
-            run.tell(failed)
+            run.report(failed)
             continue
         files, waiting = found[:left], found[left:]
         left -= len(files)
         if files:
             reason = (
-                f"{len(files)} data files that no metadata of it names, older than "
+                f"{len(files)} data files that its metadata does not name, older than "
                 f"{grace // timedelta(hours=1)} hours"
             )
             size = sum(file.bytes for file in files)
@@ -334,13 +334,13 @@ def delete_orphans(run: Cleaning) -> None:
             chosen.append((decision, [file.location for file in files]))
         if waiting:
             reason = (
-                f"{len(waiting)} data files that no metadata of it names, but so many "
-                "are deleted at once that they have to wait"
+                f"{len(waiting)} data files that its metadata does not name, above the limit of "
+                "files to delete at once"
             )
             later.append(Decision("delete_orphans", str(table.ref), reason, "kept"))
     _delete_orphans(run, chosen)
     for decision in later:
-        run.tell(decision)
+        run.report(decision)
 
 
 def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]]) -> None:
@@ -355,7 +355,7 @@ def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]])
 
     def delete(files: list[str]) -> bool:
         free = [one for one in files if rulings[one].verdict == "free"]
-        # A writer of today may be about to use the folder of its partition.
+        # A current writer may be about to use the folder of its partition.
         run.lakehouse.files.delete_all(free, "janitor.delete_orphan", keep_folders=True)
         return bool(free)
 
@@ -364,12 +364,12 @@ def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]])
 
 
 def delete_left_over_files(run: Cleaning) -> None:
-    """Delete what publications left: files never shown, and view files that were replaced."""
+    """Delete left-over files of publications: files never shown, and replaced view files."""
     due = []
     for record in run.store.publications.uncleaned():
         since = record.decided_at or record.started_at
         if record.status == "decided":
-            continue  # its pointers have yet to follow
+            continue  # its pointers have not followed yet
         if since + run.retention.grace <= run.store.database.clock.now():
             due.append(record)
     some: list[PublicationRecord] = []
@@ -383,7 +383,7 @@ def delete_left_over_files(run: Cleaning) -> None:
 
 
 def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:
-    """Delete what some publications left, as far as nothing that is kept names it."""
+    """Delete left-over files of publications, except those that a kept object names."""
     files = {one.id: _deletable(one, run.lakehouse.catalog.form) for one in records}
     decisions = {
         one.id: Decision("delete_files", f"{len(files[one.id])} files", _why_left_over(one))
@@ -391,17 +391,17 @@ def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> No
     }
     if run.dry_run:
         for decision in decisions.values():
-            run.tell(decision)
+            run.report(decision)
         return
     given_up: list[PublicationRecord] = []
     for record in records:
-        # Whoever announced it is long gone; from here on it can no longer happen.
+        # Its process ended long ago; from here on the publication can no longer happen.
         with reporting(run, decisions[record.id]):
             publications = run.store.publications
             if record.status != "intended" or publications.resolve(record.id) == "aborted":
                 given_up.append(record)
             else:
-                run.tell(replace(decisions[record.id], outcome="kept"))
+                run.report(replace(decisions[record.id], outcome="kept"))
     named = [file for record in given_up for file in files[record.id]]
     try:
         rulings = run.kept.rule(named)
@@ -419,56 +419,56 @@ def _why_left_over(record: PublicationRecord) -> str:
     if record.status == "committed":
         return "they were replaced longer than the grace time ago"
     if record.status == "unused":
-        return "only Iceberg snapshots that were forgotten have them"
+        return "only expired Iceberg snapshots use them"
     return "they were written for a publication that did not happen"
 
 
 def _delete_files(
     run: Cleaning, record: PublicationRecord, decision: Decision, ruled: Mapping[str, Ruling]
 ) -> None:
-    """Delete the files of a record that may go; those that are refused are reported once."""
+    """Delete the deletable files of a record; refusals are reported once."""
     free = [file for file, ruling in ruled.items() if ruling.verdict == "free"]
     run.lakehouse.files.delete_all(free, "janitor.delete_file")
     if any(ruling.verdict == "waiting" for ruling in ruled.values()):
-        run.tell(replace(decision, outcome="kept", reason=_first(ruled, "waiting")))
+        run.report(replace(decision, outcome="kept", reason=_first(ruled, "waiting")))
         return
     run.store.publications.mark_cleaned(record.id)
     if any(ruling.verdict == "refused" for ruling in ruled.values()):
         error = f"{_first(ruled, 'refused')}: not deleted"
-        run.tell(replace(decision, outcome="failed", error=error))
+        run.report(replace(decision, outcome="failed", error=error))
     else:
-        run.tell(replace(decision, outcome="done" if free else "kept"))
+        run.report(replace(decision, outcome="done" if free else "kept"))
 
 
 def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
-    """Name the files that are not deleted for a reason, by the first of them."""
+    """Return the reason why files stay, with the first of these files."""
     found = [(file, one.reason) for file, one in ruled.items() if one.verdict == verdict]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{found[0][0]}: {found[0][1]}{more}"
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:
-    """Name the files that a publication leaves behind once it is decided."""
+    """Return the files that a decided publication leaves behind."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)
         replaced = [file.previous for file in record.files if file.previous and file.kind in kinds]
         if form.keeps_pointers:
             return replaced
-        # The catalog made the changes in files of its own.
+        # The catalog wrote its own files for these changes.
         return [*replaced, *(file.location for file in record.files if file.location)]
     return [file.location for file in record.files if file.location]
 
 
 def drop_namespaces(run: Cleaning) -> None:
-    """Remove namespaces that publications created and that hold nothing any more."""
+    """Remove namespaces that publications created and that are empty now."""
     catalog, database = run.lakehouse.catalog, run.store.database
     with database.reading() as conn:
         known = recorded_namespaces(conn, catalog.name)
     occupied = {ref.namespace for ref in catalog.all_pointers()}
     for name, environment in known.items():
         if name not in occupied:
-            reason = f"environment '{environment}' has no views in it any more"
+            reason = f"environment '{environment}' no longer has views in it"
             run.act(
                 Decision("drop_namespace", name, reason),
                 lambda name=name: database.run_transaction(  # type: ignore[misc]

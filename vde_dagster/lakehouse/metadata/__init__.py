@@ -1,1 +1,1 @@
-"""Metadata of tables and views as Iceberg's specifications have it. Pure where it can be."""
+"""Metadata of tables and views as Iceberg's specifications define it. Pure where possible."""

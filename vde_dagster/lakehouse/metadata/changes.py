@@ -1,12 +1,12 @@
-"""Changes of tables, as updates that a REST catalog takes; pure.
+"""Changes of tables, as updates of the REST catalog protocol; pure.
 
-A change is made from a table's metadata and is a row of updates, each as the REST protocol's
-`TableUpdate` has it. A catalog that writes metadata itself is sent them with `requirements`, which
-name all that they were made from; for others `apply_updates` makes the table's next metadata.
+A change is made from a table's metadata and is a row of updates, each as the protocol's
+`TableUpdate` defines it. A catalog that writes metadata itself receives them with `requirements`,
+which describe their base; for others `apply_updates` makes the table's next metadata.
 
-PyIceberg's `update_table_metadata` does not serve for that: it writes no format version 3, drops
-fields that it does not know, takes a commit's parent away when that is forgotten (which would look
-like the table's first commit), leaves gaps in the snapshot log, and asks the machine's clock.
+PyIceberg's `update_table_metadata` is not suitable: it writes no format version 3, drops unknown
+fields, removes a commit's parent when that expires (which would look like the table's first
+commit), leaves gaps in the snapshot log, and reads the machine's clock.
 Sources: https://iceberg.apache.org/spec/#table-metadata-and-snapshots and
 https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
@@ -26,11 +26,11 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
     head_of,
     snapshot_ids,
 )
-from vde_dagster.lakehouse.metadata.types import schema_of, spark_to_iceberg
+from vde_dagster.lakehouse.metadata.types import build_schema, spark_to_iceberg
 
 Json = dict[str, Any]
 Updates = tuple[Json, ...]
-"""A change of a table; without updates there is none."""
+"""A change of a table; empty for no change."""
 
 _METADATA_LOG_PROPERTY = "write.metadata.previous-versions-max"
 _METADATA_LOG_SIZE = 100
@@ -39,13 +39,13 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
-    """Let a branch be at a snapshot; one that is new is made."""
+    """Set a branch to a snapshot; create the branch if it does not exist."""
     ref = metadata.get("refs", {}).get(name, {"type": "branch"})
     return ({"action": "set-snapshot-ref", "ref-name": name, **ref, "snapshot-id": snapshot_id},)
 
 
 def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
-    """Remove those of some branches that there are; their snapshots stay until they expire."""
+    """Remove the given branches that exist; their snapshots stay until they expire."""
     refs = metadata.get("refs", {})
     return tuple(
         {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs
@@ -65,8 +65,8 @@ def fast_forward(
     """Move `main`, or another branch, forward to a branch's head.
 
     Args:
-        expected_main: The snapshot that `main` is expected at; None for any ancestor.
-        into: The branch that moves, in place of `main`; what is said of `main` holds for it.
+        expected_main: The expected snapshot of `main`; None for any ancestor.
+        into: The branch to move in place of `main`; the rules for `main` apply to it.
         to: A commit of the branch, in place of its head.
 
     Raises:
@@ -77,7 +77,7 @@ def fast_forward(
     main = head_of(metadata, into)
     if expected_main is not None and main != expected_main:
         raise ConflictError(
-            f"the table {table} was written by somebody else: {moving} is at {main}, not at "
+            f"the table {table} was written by another program: {moving} is at {main}, not at "
             f"{expected_main}",
             hint="plan again",
         )
@@ -85,12 +85,12 @@ def fast_forward(
     if head is None:
         raise ConflictError(
             f"the table {table} no longer has the branch '{branch}'",
-            hint="apply the plan again: it fills the branch anew",
+            hint="apply the plan again: it fills the branch again",
         )
     head = head if to is None else to
     if main is not None and main not in ancestors(metadata, head):
         raise ConflictError(
-            f"the branch '{branch}' of {table} was not made from what {moving} is now",
+            f"the branch '{branch}' of {table} does not descend from the current {moving}",
             hint="plan again",
         )
     moved = set_branch(metadata, moving, head) if head != main else ()
@@ -104,9 +104,9 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Let `main`, or another branch, be at a snapshot that it was at before, or was to be.
+    """Set `main`, or another branch, to a snapshot where it was before.
 
-    The snapshots that it leaves stay, and the snapshot log says what was current when.
+    The snapshots after it stay, and the snapshot log records which one was current when.
 
     Raises:
         ConflictError: The snapshot is gone.
@@ -117,7 +117,7 @@ def move_back(
     if snapshot_id not in snapshot_ids(metadata):
         raise ConflictError(
             f"the table {table} no longer has its snapshot {snapshot_id}",
-            hint="show only the definitions again: vde rollback --definitions-only",
+            hint="roll back only the definitions: vde rollback --definitions-only",
         )
     if snapshot_id == head_of(metadata, into):
         return ended
@@ -125,7 +125,7 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return the snapshots replaced before an instant (ms since 1970) that nothing names."""
+    """Return the snapshots replaced before an instant (ms since 1970) and not referenced."""
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
     replaced_at = {
@@ -141,7 +141,7 @@ def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> 
 
 
 def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
-    """Forget snapshots, and the statistics of them."""
+    """Expire snapshots, with their statistics."""
     if not gone:
         return ()
     return (
@@ -156,19 +156,19 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Add columns, NULL in every row that is there, whose names the table has not."""
+    """Add missing columns, which are NULL in existing rows."""
     fields = current_schema(metadata)["fields"]
     taken = {field["name"].lower() for field in fields}
     new = [(name, type_, None) for name, type_ in columns if name.lower() not in taken]
     ids = itertools.count(int(metadata["last-column-id"]) + 1)
-    return _new_schema(metadata, [*fields, *schema_of(new, ids)["fields"]], next(ids) - 1)
+    return _new_schema(metadata, [*fields, *build_schema(new, ids)["fields"]], next(ids) - 1)
 
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
-    """Give columns wider types, as Iceberg promotes them; their values are read as they are.
+    """Widen columns' types by Iceberg's promotions, which leave stored values unchanged.
 
     Raises:
-        ConflictError: The column has another type by now, of which the new one is no wider form.
+        ConflictError: The column's current type cannot be promoted to the new one.
     """
     wanted = {name: spark_to_iceberg(type_, _no_id) for name, type_ in types.items()}
     fields = []
@@ -176,7 +176,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
         type_ = wanted.get(field["name"], field["type"])
         if type_ != field["type"] and not is_promotion(field["type"], type_):
             raise ConflictError(
-                f"column {field['name']} cannot become {type_}: it is {field['type']} by now",
+                f"column {field['name']} cannot become {type_}: its type is {field['type']} by now",
                 hint="plan again",
             )
         fields.append({**field, "type": type_})
@@ -184,7 +184,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
 
 
 def is_promotion(was: Any, becomes: Any) -> bool:
-    """Say whether Iceberg reads values of one type as another one.
+    """Return whether Iceberg can read values of one type as another.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -214,7 +214,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Return what has to hold for updates that were made from a table's metadata."""
+    """Return the conditions for updates that were made from a table's metadata."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:
@@ -223,7 +223,7 @@ def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
             needed.append({"type": f"assert-{key}", key: known})
     refs = {one["ref-name"] for one in updates if "ref-name" in one}
     if "remove-snapshots" in actions:
-        # Somebody may have made a branch of one of them: then none is removed.
+        # Another process may create a branch on one of them: then none is removed.
         refs |= metadata.get("refs", {}).keys()
     for name in sorted(refs):
         at = metadata.get("refs", {}).get(name, {}).get("snapshot-id")
@@ -234,10 +234,10 @@ def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
 def apply_updates(
     metadata: Json, location: str | None, updates: Iterable[Json], now_ms: int
 ) -> Json:
-    """Return a table's next metadata; fields of newer format versions come through untouched.
+    """Return a table's next metadata; unknown fields of newer format versions are preserved.
 
     Args:
-        location: Its file, which goes into the metadata log; None for one without such a log.
+        location: The current file, which is added to the metadata log; None if there is no log.
     """
     changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
     if location is not None:
@@ -274,7 +274,7 @@ def _changed_fields(now: Json, update: Json) -> Json:
             gone = {*update["snapshot-ids"]}
             log = []
             for entry in now.get("snapshot-log", []):
-                # A gap would make time travel lie: it starts after the last forgotten snapshot.
+                # A gap would make time travel wrong: start after the last expired snapshot.
                 log = [] if int(entry["snapshot-id"]) in gone else [*log, entry]
             kept = [one for one in now["snapshots"] if int(one["snapshot-id"]) not in gone]
             return {"snapshots": kept, "snapshot-log": log}
@@ -288,4 +288,4 @@ def _changed_fields(now: Json, update: Json) -> Json:
             last_added = now["schemas"][-1]["schema-id"]
             wanted = update["schema-id"]
             return {"current-schema-id": last_added if wanted == _LAST_ADDED else wanted}
-    raise AssertionError(f"no change of a table here: {update['action']}")
+    raise AssertionError(f"unsupported update of a table: {update['action']}")

@@ -1,5 +1,5 @@
-"""Summaries of Iceberg commits: those that fills write, with names of their branches, and what any
-tell.
+"""Summaries of Iceberg commits: those that fills write, with branch names, and facts from any
+summary.
 
 Sources: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields and, for row lineage,
 https://iceberg.apache.org/spec/#row-lineage.
@@ -20,11 +20,11 @@ from vde_dagster.state.environments.pins import Growth
 
 PLAN_KEY = "vde.plan"
 TABLE_KEY = "vde.table"
-"""The physical table's id, among a table's own properties too."""
+"""Key of the physical table's id, also used in a table's own properties."""
 INTERVAL_KEY = "vde.interval"
 KIND_KEY = "vde.kind"
 FILL_KEY = "vde.fill"
-"""A key that tells a fill's own commit from every other."""
+"""Key that distinguishes a fill's own commit from every other."""
 SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
 
 
@@ -41,8 +41,8 @@ def fill_summary(
     }
 
 
-def is_metadata_of(metadata: Mapping[str, Any], table_id: str) -> bool:
-    """Say whether a table's metadata names it as the physical table of an id, or a commit does."""
+def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
+    """Return whether a table's metadata, or one of its commits, has the id of a physical table."""
     written = [metadata.get("properties", {})]
     written += [one.get("summary", {}) for one in metadata.get("snapshots", ())]
     return any(one.get(TABLE_KEY) == table_id for one in written)
@@ -50,7 +50,7 @@ def is_metadata_of(metadata: Mapping[str, Any], table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """A fill that an Iceberg commit's summary tells of."""
+    """A fill, read from an Iceberg commit's summary."""
 
     plan_id: str
     table_id: str
@@ -83,12 +83,12 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 class BranchName:
     """The parts of a branch's name.
 
-    An attempt that stalls past its lease goes on writing to its own branch, which nobody
-    publishes: whoever took over has another one. That is what fences Iceberg's own commits.
+    An attempt that stalls past its lease continues to write to its own branch, which is never
+    published: its successor has another one. This fences Iceberg's own commits.
 
     Args:
-        shared: Whether it was computed from published data alone, so that another plan may take
-            over what is on it.
+        shared: Whether it was computed only from published data, so that another plan may reuse
+            its content.
     """
 
     plan_id: str
@@ -100,7 +100,7 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Read a branch's name; None for one that no attempt made."""
+    """Read a branch's name; None if no attempt created the branch."""
     match = _PARTS.fullmatch(name)
     if match is None:
         return None
@@ -108,15 +108,15 @@ def parse_branch(name: str) -> BranchName | None:
 
 
 def scratch_branch(plan_id: str) -> str:
-    """Name a branch on which one write is put together before it is put in place at once.
+    """Return the name of a branch for preparing one write that is published at once.
 
-    No attempt takes it over; what a killed process leaves of it, the janitor removes.
+    No attempt takes it over; the janitor removes the branches of killed processes.
     """
     return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
 
 
 def plan_of_branch(name: str) -> str | None:
-    """Return the id of the plan that made a branch, if its name is one that plans give.
+    """Return the id of the plan that created a branch, if the name has the format of a plan's.
 
     >>> plan_of_branch("vde_prod-1f_12s"), plan_of_branch(scratch_branch("prod-1f"))
     ('prod-1f', 'prod-1f')
@@ -130,9 +130,9 @@ def plan_of_branch(name: str) -> str | None:
 
 
 def rows_in(summary: Mapping[str, str]) -> int | None:
-    """Return the number of rows after a commit, as far as its summary says.
+    """Return the number of rows after a commit, if its summary determines it.
 
-    Rows of data files that delete files hide are no rows; a delete by value may hide any number.
+    Rows that delete files hide do not count; a delete by value may hide any number.
 
     >>> rows_in({"total-records": "9", "total-position-deletes": "2"}), rows_in({})
     (7, None)
@@ -144,10 +144,10 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 
 
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
-    """Add up what the commits between two snapshots added and removed, as far as known.
+    """Add up the rows that commits between two snapshots added and removed, as far as known.
 
-    Rows that a commit writes anew count on both sides. A commit that is taken back counts the other
-    way round: what it removed is there again.
+    Rewritten rows count on both sides. A reverted commit counts the other way round: the rows that
+    it removed are back.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
@@ -160,7 +160,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count what commits added and removed since the first that two lines share."""
+    """Count the rows that commits added and removed since the last shared one."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -201,7 +201,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head back, as far as they are kept; fills name its id."""
+    """Return a table's existing commits from a head back; fills name the table's id."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 
@@ -218,17 +218,17 @@ def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
         any(summary.get(name, "") != "0" for name in _DELETES),
         sum(moved) if "total-records" in summary else None,
         rows_in(summary),
-        # Writing of format version 3 gives ids to the rows of before, too.
+        # Writers of format version 3 also assign ids to older rows.
         snapshot.get("first-row-id") is not None,
     )
 
 
 def is_quiet(summary: dict[str, str]) -> bool:
-    """Say whether a commit's summary tells that no row came or went.
+    """Return whether a commit's summary shows that no row was added or removed.
 
-    `replace` is Iceberg's word for files that were written anew with the same rows
-    (https://iceberg.apache.org/spec/#snapshots). Of others the counts say it, which writers may
-    leave out: one without totals says nothing.
+    `replace` is Iceberg's word for files that were rewritten with the same rows
+    (https://iceberg.apache.org/spec/#snapshots). For others the counts decide, which writers may
+    omit: a summary without totals is not quiet.
 
     >>> is_quiet({"operation": "replace", "added-records": "5", "deleted-records": "5"})
     True
@@ -253,7 +253,7 @@ def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]
 
 
 def identifier_columns(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return the columns of a table's current schema that it says identify a row."""
+    """Return a table's identifier columns, by its current schema."""
     ids = field_ids(metadata, None)
     schemas = metadata["schemas"]
     current = next(one for one in schemas if one["schema-id"] == metadata["current-schema-id"])

@@ -1,7 +1,7 @@
-"""Table metadata as the Iceberg table specification has it. Pure: JSON in, JSON out.
+"""Table metadata as the Iceberg table specification defines it. Pure: JSON in, JSON out.
 
-Edited as JSON and not through a library's classes, so that fields of newer format versions come
-through untouched. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
+Edited as JSON and not through a library's classes, so that unknown fields of newer format versions
+are preserved. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return the Spark SQL types by column of a schema, the current one where it is gone."""
+    """Return columns' Spark SQL types in a schema, or in the current one if that is gone."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
@@ -67,7 +67,7 @@ def with_other_columns(
     properties: Mapping[str, str],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Make metadata of a table that shows columns of another one, its files and history."""
+    """Make metadata of a table that shows another one's files and history with other columns."""
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}
     fields = []
@@ -90,7 +90,7 @@ def with_other_columns(
         "current-schema-id": new_id,
         "refs": {MAIN: main} if main is not None else {},
         "metadata-log": [],
-        # Whoever purges it would delete the other table's files.
+        # Otherwise purging the table would delete the other table's files.
         "properties": {**metadata.get("properties", {}), **properties, "gc.enabled": "false"},
     }
     spec = next(

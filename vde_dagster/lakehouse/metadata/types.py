@@ -36,7 +36,7 @@ _TO_ICEBERG = {
     "character": "string",
     "binary": "binary",
     "variant": "variant",
-    # A column that is NULL in every row: readers can use any type, and text is the widest.
+    # A column that is NULL in every row: any type will do, and text is the widest.
     "void": "string",
     "null": "string",
 }
@@ -67,13 +67,13 @@ _TOKEN = re.compile(
 
 
 def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
-    """Read a Spark SQL type and return Iceberg's JSON form.
+    """Convert a Spark SQL type to Iceberg's JSON form.
 
     Args:
-        next_id: Gives field ids to nested fields, in depth-first order.
+        next_id: Returns field ids for nested fields, in depth-first order.
 
     Raises:
-        ExecutionError: Iceberg has no such type.
+        ExecutionError: Iceberg does not support the type.
     """
     simple = _TO_ICEBERG.get(type_sql.lower())
     if simple is not None:
@@ -95,12 +95,12 @@ class _Parser:
 
     def fail(self) -> NoReturn:
         raise ExecutionError(
-            f"the type '{self._sql}' cannot be kept in an Iceberg view or table",
-            hint="cast the column to a type that Iceberg has (intervals, for example, to strings)",
+            f"the type '{self._sql}' is not supported in an Iceberg view or table",
+            hint="cast the column to a type of Iceberg (intervals, for example, to strings)",
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token, which has to be a mark where one is named, and none otherwise."""
+        """Take the next token: the given mark, or without one any token that is not a mark."""
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()
@@ -178,7 +178,7 @@ def _unquote(text: str) -> str:
 
 
 def iceberg_to_spark(kind: Any) -> str:
-    """Write a type in Iceberg's JSON form as Spark SQL."""
+    """Convert a type in Iceberg's JSON form to Spark SQL."""
     if isinstance(kind, str):
         if kind in _TO_SPARK:
             return _TO_SPARK[kind]
@@ -203,12 +203,12 @@ def _spark_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quote(name)
 
 
-def schema_of(
+def build_schema(
     columns: Iterable[tuple[str, str, str | None]], ids: Iterator[int] | None = None
 ) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    Columns get the next ids, then nested fields; from 0, as Java counts in views, by default.
+    Columns get the next ids, then nested fields; by default from 0, as Java counts in views.
     """
     listed = list(columns)
     ids = itertools.count() if ids is None else ids

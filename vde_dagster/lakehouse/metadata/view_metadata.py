@@ -1,4 +1,4 @@
-"""View metadata as the Iceberg view specification has it. Pure: JSON in, JSON out.
+"""View metadata as the Iceberg view specification defines it. Pure: JSON in, JSON out.
 
 Source: https://iceberg.apache.org/view-spec/, and what Spark 4.1 with Iceberg 1.12 writes.
 """
@@ -11,18 +11,18 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from vde_dagster.lakehouse.metadata.types import iceberg_to_spark, schema_of
+from vde_dagster.lakehouse.metadata.types import build_schema, iceberg_to_spark
 from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, ViewDefinition
 
 FORMAT = "1"
 HISTORY_PROPERTY = "version.history.num-entries"
 HISTORY_SIZE = 10
 _FIRST = ("spark", "trino")
-"""Dialects that were there from the beginning, so that what was published keeps its hash."""
+"""Dialects of the first release: views without others keep their hash."""
 
 
 def definition_hash(definition: ViewDefinition) -> str:
-    """Hash everything that a view's metadata says, and the format that it is written in."""
+    """Hash everything in a view's metadata, and the version of its format."""
     # JSON of nested lists is injective, and is written in one call.
     queries = definition.queries
     text = json.dumps(
@@ -47,10 +47,10 @@ def new_view_metadata(
     location: str,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a view, or of the next state of one that exists.
+    """Build the metadata of a new view, or the next state of an existing one.
 
-    A replaced view keeps its uuid, its location, its last versions and its version log; a
-    definition that it had before gets its old version number again, as in Iceberg itself.
+    A replaced view keeps its uuid, its location, its last versions and its version log; an earlier
+    definition gets its old version number again, as in Iceberg itself.
     """
     base = previous or {
         "view-uuid": str(uuid.uuid4()),
@@ -60,7 +60,7 @@ def new_view_metadata(
         "version-log": [],
         "properties": {},
     }
-    schemas, schema_id = _with_schema(base["schemas"], schema_of(definition.columns))
+    schemas, schema_id = _with_schema(base["schemas"], build_schema(definition.columns))
     versions, version_id = _with_version(base["versions"], definition, schema_id, now_ms)
     log = list(base["version-log"])
     if not log or base.get("current-version-id") != version_id:
@@ -80,7 +80,7 @@ def new_view_metadata(
 
 
 def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of a view's columns, whoever wrote it."""
+    """Return (name, Spark SQL type, description) of a view's columns, for any writer's view."""
     versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
     current = versions[metadata["current-version-id"]]
     schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)
@@ -146,12 +146,12 @@ def _bounded(
 
 
 def _after(log: list[dict[str, Any]], now_ms: int) -> int:
-    """Keep the log in order of time even when a clock went back."""
+    """Return a log time after the last entry, even if the clock went back."""
     return max([now_ms, *(int(entry["timestamp-ms"]) for entry in log[-1:])])
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Set ours; keep what others set on the view, but not what an older definition of ours did."""
+    """Set vde's properties; keep those of other programs, but not those of an older definition."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

@@ -1,7 +1,7 @@
-"""The one place that writes metadata files, makes them current, and removes those of a lost race.
+"""Writes metadata files, makes them current, and removes those of a lost race.
 
-A file that is written and never becomes current is nobody's: it goes as soon as it is certain that
-no pointer will name it. Where that is not certain, it stays.
+All metadata files are written here. A file that never becomes current is removed as soon as it is
+certain that no pointer will name it; otherwise it stays.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def write_then(
     commit: Callable[[], T],
     may_be_current: Callable[[], bool],
 ) -> T:
-    """Write files and make them current; where that fails for certain, remove them.
+    """Write files and make them current; remove them if that certainly failed.
 
     Args:
         points: The names of the two side effects, writing and removing.
-        may_be_current: Asked after a failure, whether they may be or become current all the same.
+        may_be_current: Called after a failure: whether they may be, or may become, current.
     """
     try:
         lakehouse.files.write_all(files, points[0])
@@ -77,19 +77,19 @@ def commit_swap(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> None:
-    """Write files and change one pointer, in a transaction with what the state says of it.
+    """Write files and change one pointer, in a transaction with the state's record of it.
 
-    On a catalog that takes no part in the transaction, what is to be recorded is announced first:
-    `finish_publication.recover` finds it when the process ends in between.
+    On a catalog outside the transaction, the change is announced first:
+    `finish_publication.recover` finds it if the process ends in between.
 
     Args:
-        shown: Tables that only show this one, as they are from then on; on a catalog that takes
-            part in the transaction.
+        shown: Next states of tables that only show this one; only on a catalog inside the
+            transaction.
 
     Raises:
-        PointerMovedError: Somebody else was faster.
+        PointerMovedError: Another writer was faster.
         LeaseLostError: The lease of `also` is no longer valid.
-        UnknownOutcomeError: The commit's answer was lost, time and again.
+        UnknownOutcomeError: The commit's response was lost several times.
     """
     store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
     atomic = not catalog.form.follows
@@ -99,7 +99,7 @@ def commit_swap(
         nonlocal in_doubt
         done = in_doubt and swap.is_done(catalog.pointers([swap.ref], conn).get(swap.ref))
         if done and atomic:
-            return  # committed before; only the answer was lost
+            return  # committed before; only the response was lost
         if not done:
             check_commit(store, conn, also)
             if swap.before is None:
@@ -132,14 +132,14 @@ def commit_swap(
     if not atomic:
         announce_commit(store, also)
     if swap.updates and not catalog.form.keeps_pointers:
-        files = ()  # the catalog writes one of its own, and nobody reads this one
+        files = ()  # the catalog writes its own file
     files = [*files, *((one.swap.after or "", one.content) for one in shown)]
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table's metadata and the file that has it."""
+    """A table's metadata and its file."""
 
     location: str
     metadata: dict[str, Any]
@@ -154,7 +154,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Change a table, in a transaction with what the state says of it."""
+    """Change a table, in a transaction with the state's record of it."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -182,16 +182,16 @@ def change_at_last(
     name: str,
     also: TableCommit | Callable[[], TableCommit] | None = None,
 ) -> dict[str, Any]:
-    """Change a table, again from its newest metadata when somebody else was faster.
+    """Change a table, retrying from its newest metadata if another writer was faster.
 
-    Several may commit to a table at the same time; a pause by chance lets one of two through that
-    keep getting in each other's way.
+    Several processes may commit to a table at the same time; a random pause lets one of two through
+    that keep getting in each other's way.
 
     Args:
-        also: What the state checks and records; where `change` decides it, asked after that.
+        also: The state's checks and records; called after `change`, where that decides them.
 
     Raises:
-        ConflictError: There is no such table any more, or others were faster each time.
+        ConflictError: The table no longer exists, or other writers were faster each time.
         LeaseLostError: The lease of `also` is no longer valid.
     """
     attempt = 1

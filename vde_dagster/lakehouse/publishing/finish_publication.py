@@ -1,15 +1,15 @@
-"""Publications on a catalog that takes no part in the state's transaction.
+"""Publications on a catalog outside the state's transaction.
 
-There the state decides first, in one transaction, and the catalog's pointers follow: tables, then
-views. Everything that has to follow is announced with the publication before it is decided, so
-whoever comes next can finish what a process that ended in between has begun. What was not decided
-never moves a pointer; its files are removed.
+The state decides first, in one transaction, and the catalog's pointers follow: tables, then views.
+All changes are announced with the publication before it is decided, so that another process can
+complete them if the first one ends in between. An undecided publication never moves a pointer; its
+files are removed.
 
-Each step holds the publication's row and does nothing once somebody else has finished: a process
-that stalls and goes on later moves no pointer that others have moved since.
+Each step locks the publication's row and does nothing once another process has finished it: a
+process that stalls and resumes later moves no pointer that others have moved since.
 
 Readers see all of the publication's tables and views or none of them; the state's own transaction
-is the one that decided, shortly before.
+decided that shortly before.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 10
 _BATCH = 20
-"""Views moved in one step: it holds the state's database for as long as the catalog takes."""
+"""Views moved in one step, during which the state's database is locked."""
 
 
 def recover(lakehouse: Lakehouse) -> bool:
-    """Finish what the state has decided and a process left undone; return whether there was any.
+    """Complete publications that the state has decided; return whether there were any.
 
-    A row that says so and does not follow from the state's content moves nothing; `fsck` lists it.
+    A decided row that does not follow from the state's content moves nothing; `fsck` lists it.
     """
     if not lakehouse.catalog.form.follows:
         return False
@@ -78,13 +78,13 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
     """Return whether this login may record a fill that another process announced."""
     plan = store.plans.record(filled.plan_id)
     with store.database.reading() as conn:
-        shown = store.shown.shown_by(conn, PRODUCTION, [filled.table_id])
+        shown = store.shown.tables_in(conn, PRODUCTION, [filled.table_id])
     own = not shown and (plan is None or plan.environment != PRODUCTION)
     return own or store.rights.has("publish")
 
 
 def settle(lakehouse: Lakehouse, publication_id: str) -> None:
-    """Move the pointers of a publication that the state has decided."""
+    """Move the pointers of a decided publication."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
     if record is None or record.status != "decided":
@@ -109,10 +109,10 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
 def _settle(
     lakehouse: Lakehouse, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
-    """Move tables and views, and with the tables let the state say what is filled.
+    """Move tables and views, and record the filled ranges with the tables.
 
-    A view that is not where it was found is somebody's, or has moved already: what somebody else
-    replaced is put back by the environment's next publication.
+    A view with an unexpected pointer was replaced by another program, or has moved already: the
+    environment's next publication restores it.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
 
@@ -133,7 +133,7 @@ def _settle(
         if swaps:
             points = ("publish.again.file", "publish.again.delete")
             write_then(lakehouse, written, points, move, may_be_current)
-        # What a table holds is said once its pointer is where the publication puts it.
+        # Filled ranges are recorded once the table's pointer is where the publication puts it.
         for file in files:
             if file.table_id is not None and file.returned is not None:
                 restore_filled(conn, file.table_id, file.returned.filled)
@@ -151,7 +151,7 @@ def _settle(
 def _changes(
     lakehouse: Lakehouse, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the remaining changes, and the files they need beside those announced."""
+    """Return the remaining changes, and the files they need in addition to announced ones."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     keeps = lakehouse.catalog.form.keeps_pointers
@@ -164,7 +164,7 @@ def _changes(
             table = read_table(lakehouse, swap.ref)
             updates = change.remaining(table.metadata, file.snapshot_id)
             if not updates:
-                continue  # it has moved already, and others built on it
+                continue  # it has moved already, and later commits build on it
             if not keeps:
                 swaps.append(replace(swap, before=table.location, updates=updates))
                 continue
@@ -177,7 +177,7 @@ def _changes(
 
 
 def _record_what_moved(lakehouse: Lakehouse) -> bool:
-    """Record ranges that were announced, and that `main` has: their process ended in between."""
+    """Record announced ranges that `main` contains although their process ended early."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id]).get(table_id)

@@ -1,9 +1,9 @@
-"""Views that follow environments, in a catalog where they decide nothing.
+"""Mirrored views: views that follow environments, in a catalog where they decide nothing.
 
-What they are to be is written with the publication (`want`); after it whoever has the mirror's
-lease writes what is behind (`follow`), and so does whoever comes next after a crash. Every view
-carries the hash of what it was made from, and is read again where another writer may have come
-late: a repair is always to what the newest publication says.
+A publication records their targets (`want`); after it the holder of the mirror's lease writes the
+views that are behind (`follow`), as does the next process after a crash. Every view carries the
+hash of its definition, and is read again if another writer may have come late: a repair always
+restores the newest publication.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from vde_dagster.errors import ConflictError, LeaseLostError, StoreError, VdeError
 from vde_dagster.lakehouse.io.files import each
 from vde_dagster.lakehouse.metadata.view_metadata import definition_hash, new_view_metadata
-from vde_dagster.lakehouse.publishing.prepare import ref_of
+from vde_dagster.lakehouse.publishing.prepare import view_place
 from vde_dagster.lakehouse.publishing.view_ledger import record_namespaces
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 
 HASH = "vde.mirror"
-"""The view property with the hash of what a view was made from."""
+"""The view property with the hash of the view's definition."""
 _TRIES = 3
 _IN_VAIN = 3
-"""After so many views in a row that the catalog did not take, the others wait for the next time."""
+"""After this many refused views in a row the others wait for the next time."""
 _AT_ONCE = 8
-"""Views that are written at the same time, each on a thread of its own."""
+"""Number of views that are written at the same time, each on its own thread."""
 _WAIT_SECONDS = 75.0
 """Longer than the lease of a dead writer lasts."""
 
 
 def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
-    """Write down what a publication makes of mirrored views, in its transaction."""
+    """Record a publication's mirrored views, in its transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return
     journal, catalog = lakehouse.store.mirror, lakehouse.catalog.name
     views = publication.views if mirror.wanted else ()
-    shown = {ref_of(view) for view in views}
+    shown = {view_place(view) for view in views}
     gone = set(publication.dropped)
     if publication.ends_environment or not mirror.wanted:
         gone |= {
@@ -71,10 +71,10 @@ def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> No
 
 
 def follow(lakehouse: Lakehouse) -> None:
-    """Write the views that are behind; what cannot be written stays behind and says why.
+    """Write the views that are behind; failed ones stay behind, with the reason recorded.
 
-    It raises nothing for a catalog that cannot be reached: the publication has happened, and
-    `vde environments` says since when its mirror is behind.
+    An unreachable catalog raises nothing: the publication has happened, and `vde environments`
+    shows since when its mirror is behind.
     """
     if lakehouse.catalog.mirror is None:
         return
@@ -90,13 +90,13 @@ def follow(lakehouse: Lakehouse) -> None:
             ) as held:
                 return _write_all(lakehouse, store.mirror.waiting(catalog), writer, held.lease)
         except LeaseLostError:
-            continue  # stalled; whoever has it now repairs what was written late
+            continue  # stalled; the lease's new owner repairs late writes
         except ConflictError:
-            return  # somebody writes
+            return  # another process is writing
 
 
 def verify(lakehouse: Lakehouse) -> int:
-    """Look at every mirrored view, and count those that are not what they were left as."""
+    """Check every mirrored view, and return how many differ from their last write."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
         return 0
@@ -104,13 +104,13 @@ def verify(lakehouse: Lakehouse) -> int:
     for view in store.mirror.views(catalog):
         found = mirror.load(view.wanted.ref) if view.behind_since is None else None
         if view.behind_since is None and not _is_as_wanted(found, view.wanted):
-            store.mirror.strayed(catalog, view.wanted.ref)
+            store.mirror.mark_behind(catalog, view.wanted.ref)
             strayed += 1
     return strayed
 
 
 def unmirrored(lakehouse: Lakehouse, refs: Iterable[TableRef]) -> set[TableRef]:
-    """Return those of an environment's views that were to be mirrored and never were wanted."""
+    """Return an environment's views that should be mirrored but were never recorded for it."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
         return set()
@@ -137,7 +137,7 @@ def _write_all(
 
 
 def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
-    """Split views that are written at once, few at first: perhaps the catalog takes none."""
+    """Split views into batches, small ones first: the catalog may refuse every view."""
     done, size = 0, 1
     while done < len(views):
         yield views[done : done + size]
@@ -145,7 +145,7 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 
 
 def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
-    """Write a view that is not as it is wanted; return why that was not possible."""
+    """Write a view that differs from its target; return the reason if that failed."""
     try:
         _write(lakehouse, wanted)
     except VdeError as error:
@@ -154,14 +154,14 @@ def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
 
 
 def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> None:
-    """Make the views' namespaces; the janitor removes those that were made here and are empty."""
+    """Create the views' namespaces; the janitor removes created ones once they are empty."""
     catalog = lakehouse.catalog
     owners = {one.wanted.ref.namespace: one.wanted.environment for one in views if one.wanted.hash}
     try:
         missing = owners.keys() - catalog.namespaces(owners)
         catalog.create_namespaces({name: {"vde.environment": owners[name]} for name in missing})
     except VdeError:
-        return  # each view says why it cannot be written
+        return  # writing each view reports the reason
     database, made = lakehouse.store.database, {name: owners[name] for name in missing}
     database.run_transaction(
         lambda conn: record_namespaces(database, conn, catalog.name, made),
@@ -177,10 +177,10 @@ def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
         return
     if before is not None and HASH not in before.get("properties", {}):
         if wanted.hash is None:
-            return  # it is somebody else's by now
+            return  # another program replaced it
         raise ConflictError(
             f"the catalog has a view {wanted.ref} that vde did not publish",
-            hint="rename or drop it; vde touches only what is its own",
+            hint="rename or drop it; vde changes only its own views",
         )
     if wanted.definition is None:
         mirror.drop(wanted.ref)
@@ -197,13 +197,13 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
         return found is None and wanted.definition is None
     if found.get("properties", {}).get(HASH) != wanted.hash:
         return False
-    # Somebody may have replaced the query and left the properties.
+    # Another program may have replaced the query but kept the properties.
     again = new_view_metadata(proven_view(wanted), found, "", 0)
     return bool(again["current-version-id"] == found["current-version-id"])
 
 
 def proven_view(wanted: WantedView) -> ViewDefinition:
-    """Read the target of a mirrored view, and prove that its hash is that of its text.
+    """Read the target of a mirrored view, and verify its text against its hash.
 
     Raises:
         StoreError: The text is damaged, or defines another view.
@@ -212,14 +212,14 @@ def proven_view(wanted: WantedView) -> ViewDefinition:
         definition = from_text(ViewDefinition, wanted.definition or "")
     except ValueError as error:
         raise _foreign(wanted, str(error)) from error
-    if ref_of(definition) != wanted.ref or definition_hash(definition) != wanted.hash:
-        raise _foreign(wanted, "its text is not that of its hash")
+    if view_place(definition) != wanted.ref or definition_hash(definition) != wanted.hash:
+        raise _foreign(wanted, "its text does not match its hash")
     return definition
 
 
 def _foreign(wanted: WantedView, why: str) -> StoreError:
     return StoreError(
-        f"the definition of the mirrored view {wanted.ref} is not one that vde wrote: {why}",
+        f"the definition of the mirrored view {wanted.ref} was not written by vde: {why}",
         hint=f"publish it again: vde apply {wanted.environment}, or vde rollback "
         f"{wanted.environment} to the current version",
     )
@@ -227,4 +227,4 @@ def _foreign(wanted: WantedView, why: str) -> StoreError:
 
 def _wanted(view: ViewDefinition, environment: str) -> WantedView:
     text = json.dumps(dataclasses.asdict(dataclasses.replace(view, shows=None)))
-    return WantedView(ref_of(view), environment, definition_hash(view), text)
+    return WantedView(view_place(view), environment, definition_hash(view), text)

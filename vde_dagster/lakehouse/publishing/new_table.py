@@ -1,7 +1,7 @@
-"""Making an unpartitioned table without Spark: its first metadata, and a branch to begin with.
+"""Creating an unpartitioned table without Spark: its first metadata, and optionally a branch.
 
 Spark's statement and a branch after it are two commits and a load, which takes longer than the
-first fill of a small table. A branch has to point to a commit, so the table begins with an empty
+first fill of a small table. A branch must point to a commit, so the table begins with an empty
 one, as Iceberg's own `createBranch` makes it. Source:
 https://iceberg.apache.org/spec/#table-metadata-fields and #manifest-lists.
 """
@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates, set_branch
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
-from vde_dagster.lakehouse.metadata.types import schema_of
+from vde_dagster.lakehouse.metadata.types import build_schema
 from vde_dagster.lakehouse.publishing.commit import change_at_last, commit_swap
 from vde_dagster.planning.tables.table import TableRef
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULTS = {"write.parquet.compression-codec": "zstd"}
-"""What Iceberg's library writes into every new table since version 1.4."""
+"""Properties that Iceberg's library writes into every new table since version 1.4."""
 
 _TOTALS = (
     "total-records",
@@ -43,10 +43,10 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is to be made.
+    """A table to create.
 
     Args:
-        branch: The branch that is written first, if one is known; `main` stays unborn.
+        branch: The branch that is written first, if known; `main` does not exist until then.
     """
 
     ref: TableRef
@@ -57,7 +57,7 @@ class NewTable:
 
 
 def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
-    """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
+    """Create a table, in a separate transaction; see `Lakehouse.create_table`."""
     now_ms = lakehouse.now_ms()
     first = EmptyCommit.new(new.location) if new.branch is not None else None
     location, metadata = next_file(new.location, None), first_metadata(new, now_ms)
@@ -78,8 +78,8 @@ def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
 def make_branch(
     lakehouse: Lakehouse, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Make a branch at the head of `main` or of another one, or of an empty commit, unless it
-    exists.
+    """Create a branch, unless it exists, at the head of `main` or another one, or at an empty
+    commit.
     """
     first: EmptyCommit | None = None
 
@@ -104,9 +104,9 @@ def make_branch(
 
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
-    """Write a table's first metadata, of format version 2."""
+    """Make a table's first metadata, of format version 2."""
     ids = itertools.count(1)
-    schema = schema_of(new.columns, ids)
+    schema = build_schema(new.columns, ids)
     properties = {**_DEFAULTS, **new.properties}
     properties.pop("format-version", None)
     return {
@@ -143,11 +143,11 @@ class EmptyCommit:
 
     @classmethod
     def new(cls, location: str) -> EmptyCommit:
-        snapshot_id = uuid.uuid4().int >> 65  # 63 bits: a positive long, as Iceberg wants it
+        snapshot_id = uuid.uuid4().int >> 65  # 63 bits: a positive long, as Iceberg requires
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
     def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
-        """Return the change of a table that makes a branch of it."""
+        """Return the change of a table that adds this commit as a branch."""
         snapshot = {
             "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,
@@ -175,7 +175,7 @@ class EmptyCommit:
 
 
 class _Kept(io.BytesIO):
-    """A file in memory, as PyIceberg writes one; its content outlives its end."""
+    """A file in memory for PyIceberg to write; its content remains after closing."""
 
     content = b""
 

@@ -1,7 +1,7 @@
 """The Iceberg snapshots that a publication pins, read from the metadata of its tables.
 
-Of a table that the environment showed before, and that this publication does not move, the state
-knows what it holds: whoever moved it noted that in its own publication's transaction.
+If the environment showed a table before, and this publication does not move it, its head is in the
+state: the publication that moved the table recorded it in its own transaction.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """Pins worked out before a publication's transaction.
+    """Pins prepared before a publication's transaction.
 
     Args:
-        heads: By table id, of what it moves, shows first, or changes the columns of.
-        places: The tables that it shows first or changes, and that others may write until it
+        heads: By table id, for tables that it moves, shows first, or whose columns it changes.
+        places: Tables that it shows first or changes, and that others may write until it
             commits.
     """
 
@@ -52,7 +52,7 @@ class PreparedPins:
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Read from a table's metadata what its readers see."""
+    """Read the head that readers see from a table's metadata."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -69,13 +69,13 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find out what a publication's tables hold, where the state does not know it."""
+    """Find the heads of a publication's tables that are not in the state."""
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)
         unknown = (shown - pinned) | changed
-        if environment.name != PRODUCTION:  # which holds nothing
-            unknown |= shown & pins.held(conn, environment.name)
+        if environment.name != PRODUCTION:  # production never holds tables at earlier states
+            unknown |= shown & pins.tables_at_earlier_snapshot(conn, environment.name)
             unknown -= environment.held.keys()
         unknown -= moved.keys()
         places = pins.places(conn, unknown)
@@ -94,9 +94,9 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the current snapshots of tables, read from metadata files where not yet known.
+    """Return the heads of tables, read from metadata files if they are not known yet.
 
-    A table that the catalog has not, or whose file is lost, is left out: `vde fsck` names it.
+    A missing table, or one whose file is lost, is left out: `vde fsck` reports it.
     """
 
     def read(item: tuple[str, Place]) -> Head | None:
@@ -119,7 +119,7 @@ def read_heads(
 def write_pins(
     lakehouse: Lakehouse, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Pin what a publication shows, inside its transaction."""
+    """Write the pins of a publication, inside its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -129,11 +129,11 @@ def write_pins(
         pins.forget(connection, lost)
         heads = {**{one: head for one, head in heads.items() if one not in lost}, **now}
     noted = set(heads)
-    if environment.name != PRODUCTION:  # whose publications alone note heads of what it shows
-        noted -= lakehouse.store.shown.shown_by(connection, PRODUCTION, heads)
+    if environment.name != PRODUCTION:  # only production's publications record heads of its tables
+        noted -= lakehouse.store.shown.tables_in(connection, PRODUCTION, heads)
     pins.note(connection, (heads[table_id] for table_id in noted))
     if environment.name != PRODUCTION:
-        # Production's tables move with its own publications only; others share theirs.
+        # Production's tables move only with its own publications; others share theirs.
         heads = {**pins.moved(connection, environment.name), **heads}
         for table_id, held in environment.held.items():
             heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
@@ -150,7 +150,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: Lakehouse, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Look up states of tables in their metadata, each read once; gone ones are absent."""
+    """Look up states of tables in their metadata, each read once; missing states are left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
@@ -181,9 +181,9 @@ def pinned_metadata(
     table_uuid: str,
     properties: Mapping[str, str],
 ) -> dict[str, Any] | None:
-    """Make metadata of a pinned snapshot alone, under a model's columns; None where it is gone.
+    """Make metadata with only a pinned snapshot and a model's columns; None if it is gone.
 
-    The snapshot names the schema that is shown, as some readers take that for the table's.
+    The snapshot names the shown schema, because some readers use it as the table's.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]

@@ -1,4 +1,4 @@
-"""Step one of a publication: what has to change, and the content of every new metadata file."""
+"""First step of a publication: the changes, and the content of every new metadata file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vde_dagster.lakehouse.publishing.publication import (
     announced_file,
     table_moves,
 )
-from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, shown_metadata
+from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, Made, metadata_in_place_of_view
 from vde_dagster.lakehouse.publishing.view_ledger import PublishedView, published_views
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import TableRef
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublication:
-    """Everything that a publication will do, worked out.
+    """All prepared changes of a publication.
 
     Args:
-        announced: What the publication's record has to know: who comes next may have to finish.
-        sources: Tables that do not move and are only shown, with the files that were read of them.
+        announced: The changes for the publication's record: another process may have to finish.
+        sources: Tables that do not move and are only shown, with the files read for them.
     """
 
     swaps: tuple[Swap, ...]
@@ -66,7 +66,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A new version of another environment that holds tables, beside the changes of pointers."""
+    """A new version of another environment that holds tables, with its pointers' changes."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -75,10 +75,10 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between definitions and the catalog, each with the pointer that is there.
+    """Differences between definitions and the catalog, each with the current pointer.
 
     Args:
-        taken: Why others have a name that is taken.
+        taken: Reasons why names cannot be used, by name.
         sources: The files of tables that are shown in place of views.
     """
 
@@ -94,7 +94,7 @@ class Differences:
         return [Swap(ref, at.kind, at.location, None) for ref, at in self.dropped if at is not None]
 
 
-def ref_of(definition: ViewDefinition) -> TableRef:
+def view_place(definition: ViewDefinition) -> TableRef:
     """Return a view's place in the catalog."""
     return TableRef(definition.namespace, definition.name)
 
@@ -112,10 +112,10 @@ def differences(
     A name is taken by a table, by a view that no publication made, or by another environment's.
 
     Args:
-        dropped: Views that are not; those that no publication made are left alone.
-        moved: Tables that are elsewhere then.
+        dropped: Views to remove; those that no publication made are left alone.
+        moved: Tables that this publication moves.
     """
-    wanted = {ref_of(definition): definition for definition in definitions}
+    wanted = {view_place(definition): definition for definition in definitions}
     shown = [one.shows.ref for one in definitions if one.shows is not None]
     if shown and catalog.form.follows:
         raise ConflictError(
@@ -139,15 +139,15 @@ def differences(
         elif known is None or (_ours(pointer, known) is None and kind == VIEW):
             taken[ref] = ConflictError(
                 f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
-                hint="rename or drop it, or give the model another name; vde touches only what is "
-                "its own",
+                hint="rename or drop it, or give the model another name; vde changes only its "
+                "own objects",
             )
         elif known.environment != environment:
             taken[ref] = view_of_another(ref, known.environment)
         elif _ours(pointer, known) is None:
             taken[ref] = ConflictError(
-                f"somebody wrote to {ref}, which only shows a table of vde's; what was written is "
-                "in no model",
+                f"another program wrote to {ref}, which only shows a table of vde; the new rows "
+                "are in no model",
                 hint="save those rows elsewhere, drop the table (without PURGE) and plan again",
             )
         elif pointer != Pointer(known.metadata_location, kind) or (
@@ -174,13 +174,13 @@ def _hash(definition: ViewDefinition, sources: Mapping[TableRef, str]) -> str:
 
 def _gone(ref: TableRef) -> ConflictError:
     return ConflictError(
-        f"the table {ref} is no longer in the catalog",
-        hint="plan again; `vde fsck` says what is damaged",
+        f"the catalog no longer has the table {ref}",
+        hint="plan again; to find damaged files: vde fsck",
     )
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
-    """Return a pointer that a publication made: a view, or the very table that it left."""
+    """Return a pointer that a publication set: a view, or the very table that it left."""
     if pointer is None or known is None:
         return None
     ours = pointer.kind == VIEW or pointer.location == known.metadata_location
@@ -188,7 +188,7 @@ def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | Non
 
 
 def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
-    """Work out a publication's changes and the content of its files; writes nothing.
+    """Prepare a publication's changes and the content of its files; writes nothing.
 
     Raises:
         ConflictError: A name is taken, or a table moved.
@@ -261,12 +261,12 @@ def made_views(
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> list[Made]:
     """Make the metadata of views that differ from the catalog; writes nothing."""
-    # One folder per publication: folders are what takes time when there are many new views.
+    # One folder per publication: creating folders dominates the time for many new views.
     folder = lakehouse.views_folder(publication_id)
 
     def make(item: tuple[ViewDefinition, Pointer | None]) -> Made:
         definition, pointer = item
-        ref, shown, source = ref_of(definition), definition.shows, None
+        ref, shown, source = view_place(definition), definition.shows, None
         if shown is None:
             metadata, kind = _view(lakehouse, definition, pointer, now_ms), VIEW
         else:
@@ -276,7 +276,7 @@ def made_views(
                 if shown.ref in moved
                 else read_metadata(lakehouse.files, source[1], str(shown.ref))
             )
-            metadata, kind = shown_metadata(definition, shown, behind, now_ms), TABLE
+            metadata, kind = metadata_in_place_of_view(definition, shown, behind, now_ms), TABLE
         old = pointer.location if pointer else None
         location = f"{folder}/{next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
@@ -289,7 +289,7 @@ def made_views(
 def _view(
     lakehouse: Lakehouse, definition: ViewDefinition, pointer: Pointer | None, now_ms: int
 ) -> dict[str, Any]:
-    ref, previous = ref_of(definition), None
+    ref, previous = view_place(definition), None
     if pointer is not None and pointer.kind == VIEW:
         previous = read_metadata(lakehouse.files, pointer.location, str(ref), is_view=True)
     base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
@@ -302,7 +302,7 @@ def _view(
 def _table(
     lakehouse: Lakehouse, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> tuple[Made, Head]:
-    """Make a table's next metadata; return what its readers see then, too."""
+    """Make a table's next metadata; also return what its readers see then."""
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise _gone(move.ref)

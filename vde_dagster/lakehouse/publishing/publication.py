@@ -1,8 +1,8 @@
 """A publication as a value: everything that becomes visible together, and its changes of tables.
 
-Tables are changed before it, and again where one has moved. On a catalog that follows the state, a
-table's change is announced with the publication. Whoever finishes it makes the change from the
-table as it is by then.
+Tables are changed before it, and again if one has moved. On a catalog that follows the state, a
+table's change is announced with the publication, and made from the table's current state when the
+publication is finished.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from vde_dagster.state.environments.publications import PublishedFile, ReturnedT
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """A table whose `main` moves to what a plan wrote on a branch.
+    """A table whose `main` moves to the rows that a plan wrote on a branch.
 
     Args:
-        expected_main: The snapshot that `main` has to be at; None when it is enough that it is
-            among the branch's ancestors, so that nothing on it is lost.
+        expected_main: The required snapshot of `main`; None if it only needs to be among the
+            branch's ancestors, so that nothing on it is lost.
     """
 
     ref: TableRef
@@ -62,13 +62,13 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A table that goes back to what it held, with what counted as filled then.
+    """A table that is rolled back, with the ranges that counted as filled at that time.
 
     Args:
-        expected: The snapshot that they see until then; whoever writes meanwhile is told.
+        expected: The current snapshot; if it has changed, the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
-        as_of: What became outdated later than that (UTC) is not, as what it was made of goes back
-            with it; None where that may stay as it is.
+        as_of: Ranges that became outdated after this time (UTC) become valid, since their inputs
+            are rolled back, too; None leaves outdated ranges unchanged.
     """
 
     ref: TableRef
@@ -83,7 +83,7 @@ class Return:
 
     @property
     def moves(self) -> bool:
-        """Whether its rows change, and not only what counts as filled."""
+        """Whether its rows change, and not only the filled ranges."""
         return self.snapshot_id != self.expected
 
 
@@ -97,10 +97,10 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Another environment, which goes on showing what tables held that move.
+    """Another environment, which continues to show the earlier state of tables that move.
 
     Args:
-        views: Its views, as far as they may change.
+        views: Its views that may change.
     """
 
     environment: Environment
@@ -110,16 +110,16 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One transaction's worth of change to what readers see.
+    """One transaction's changes to what readers see.
 
     Args:
         dropped: Views to remove; names that no publication made are left alone.
-        ends_environment: Whether this drops the environment: every view of it goes.
-        changed: What a restatement computed again, so that what others made of it is outdated.
+        ends_environment: Whether this drops the environment with all its views.
+        changed: Ranges that a restatement computed again, so that dependent rows are outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
-        before_and_after: What later runs of the environment do before and after all else; None to
-            leave it as it is.
-        sources: (environment, version) whose pins its entries hold; they have to be kept until
+        before_and_after: Statements before and after later runs of the environment; None leaves
+            them unchanged.
+        sources: (environment, version) whose pins its entries hold; they must be kept until
             it commits.
     """
 
@@ -143,7 +143,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: its branch moves, its types widen, or both; or it goes back."""
+    """The change of one table: its branch moves, its types widen, or both; or it is rolled back."""
 
     ref: TableRef
     table_id: str
@@ -169,11 +169,11 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Make what is left of the change, of a table that others may have committed to since.
+        """Make the rest of the change, for a table with commits since the announcement.
 
         Args:
-            to: The commit that a branch was to move to when the change was announced; None in
-                records of older code, whose branch is gone once it has moved.
+            to: The announced target commit of a branch; None in records of older code, whose
+                branch is gone once it has moved.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
@@ -202,9 +202,9 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Say of a pointer's change what whoever has to finish it needs to know."""
+    """Return the record of a pointer's change that another process needs to finish it."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
-    # A table that does not move is one that is only shown, or was.
+    # A table that does not move is only shown in place of a view, or was.
     is_shown = swap.kind == TABLE and move is None
     return PublishedFile(
         location=swap.after or "",
@@ -221,7 +221,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Return the changes of a pointer and of a table that a publication announced."""
+    """Return the changes of a pointer and of a table from a publication's record."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)
@@ -238,7 +238,7 @@ def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
 
 
 def table_moves(publication: Publication) -> list[TableMove]:
-    """Return the changes that a publication makes of tables."""
+    """Return the changes that a publication makes to tables."""
     widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
     moves = []
@@ -249,29 +249,28 @@ def table_moves(publication: Publication) -> list[TableMove]:
     returns = [one for one in publication.returns if one.moves]
     moves += [TableMove(one.ref, one.table_id, back=one) for one in returns]
     refs = [*(one.ref for one in publication.fast_forwards), *(one.ref for one in returns)]
-    # Not the `main` of a table and a preview's branch together.
+    # A table's `main` and a preview's branch cannot move together.
     twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
     if twice:
         raise ConflictError(
             f"two branches of {twice[0]} would move at once: models of the environment show the "
             "table and a preview of it, or two previews",
-            hint="publish the change of the one that changes in place first, or let one model "
-            "read the other",
+            hint="publish the change that happens in place first, or let one model read the other",
         )
     return moves
 
 
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
-    """Let `main`, or a preview's branch, be where it was.
+    """Set `main`, or a preview's branch, back to an earlier snapshot.
 
-    Branches of plans end: what an attempt wrote that nobody published stands on rows that are
-    gone, or fills what has to be filled by somebody who sees what is there now.
+    Branches of plans end: unpublished attempts build on rows that are gone, or fill ranges that
+    must be filled again from the current rows.
     """
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
         raise ConflictError(
-            f"the table {back.ref} was written by somebody else: {back.into or MAIN} is at {now}, "
-            f"not at {back.expected}",
+            f"the table {back.ref} was written by another program: {back.into or MAIN} is at "
+            f"{now}, not at {back.expected}",
             hint="roll back again",
         )
     ended = attempts(metadata, back.table_id, back.into)
@@ -279,7 +278,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Name the branches on which plans wrote to a table, and not to previews in the same one."""
+    """Return the branches on which plans wrote to a table, except to previews of it."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

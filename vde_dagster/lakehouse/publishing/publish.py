@@ -2,15 +2,15 @@
 
 1. Announce the publication and the files that it will write, so that a crash leaves nothing
    unowned.
-2. Write the files, under names never used before: nobody reads them yet.
+2. Write the files, under new names: they have no readers yet.
 3. One transaction: check leases, compare and swap every pointer, write the environment's version,
    turn pending intervals into filled ones, and decide the publication.
 
-On a catalog that takes no part in the state's transaction, the third step compares and decides,
-and the pointers follow; see `finish_publication`.
+On a catalog outside the state's transaction, the third step compares and decides, and the pointers
+follow; see `finish_publication`.
 
-Files are removed only when the transaction is known to be rolled back. A commit whose answer was
-lost is decided through the publication's row, never guessed.
+Files are removed only after the transaction was certainly rolled back. If a commit's response was
+lost, the publication's row decides, never a guess.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vde_dagster.lakehouse.publishing.prepare import (
     differences,
     made_views,
     prepare,
-    ref_of,
+    view_place,
 )
 from vde_dagster.lakehouse.publishing.publication import (
     FastForward,
@@ -59,7 +59,7 @@ from vde_dagster.state.db.database import lock_rows
 from vde_dagster.state.db.log import record
 from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
-from vde_dagster.state.fills.table_commits import shown_by_production
+from vde_dagster.state.fills.table_commits import production_shows
 from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
@@ -69,21 +69,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ATTEMPTS = 5
 _PUBLISHED = (schema.environments.name,)
-"""What a publication locks that others overtook time and again, as each writes the next act.
+"""Tables that a publication locks after repeated conflicts, as each writes the next act.
 
-See `state.db.log`: of those that write it at the same time one wins.
+See `state.db.log`: of concurrent writers one wins.
 """
 
 
 def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
     """Make a publication visible, all of it or nothing.
 
-    A publication of a plan that is applied already returns the environment that it made.
+    If the publication's plan is already applied, its environment is returned.
 
     Raises:
-        ConflictError: Somebody else published first, a name is taken, or a table moved.
+        ConflictError: Another process published first, a name is taken, or a table moved.
         LeaseLostError: A lease of the publication is no longer valid.
-        UnknownOutcomeError: The commit's answer was lost and the store cannot be asked.
+        UnknownOutcomeError: The commit's response was lost and the store is unreachable.
     """
     recover(lakehouse)
     done = _applied_already(lakehouse, publication)
@@ -108,11 +108,11 @@ def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
 
 
 class _NotCommittedError(StoreError):
-    """A commit's answer was lost, and it was found out that it did not happen."""
+    """A commit's response was lost, and the commit did not happen."""
 
 
 def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environment | None:
-    """Return the environment as the publication's plan left it, if it was applied before."""
+    """Return the environment after the publication's plan, if it was applied before."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
     if plan_id is None:
@@ -155,7 +155,7 @@ def _announce(
         environment.published_by,
         announced,
     )
-    # Asked after a failure: nothing was committed, and once it is aborted nothing can be.
+    # Called after a failure: nothing was committed, and once it is aborted nothing can be.
     given_up = False
 
     def may_be_current() -> bool:
@@ -193,9 +193,9 @@ def _decide(
             record = store.publications.get(environment.publication_id)
         except VdeError as unreachable:
             raise UnknownOutcomeError(
-                f"it is not known whether publication {environment.publication_id} happened: the "
-                "answer to its commit was lost and the state store cannot be asked",
-                hint="run the same command again when the store is back: it looks this up first",
+                f"the outcome of publication {environment.publication_id} is unknown: the response "
+                "to its commit was lost and the state store cannot be reached",
+                hint="run the same command again when the store is back: it checks this first",
             ) from unreachable
         if status != "aborted" and record is not None and record.version is not None:
             return replace(environment, version=record.version)
@@ -211,7 +211,7 @@ def _commit(
     publication: Publication,
     prepared: PreparedPublication,
 ) -> Environment:
-    """Do everything that becomes visible; raising rolls all of it back."""
+    """Write all visible changes; an exception rolls all of them back."""
     store, catalog = lakehouse.store, lakehouse.catalog
     atomic = not catalog.form.follows
     for lease in publication.leases:
@@ -254,9 +254,11 @@ def _commit(
     if publication.changed is not None:
         # Late, so that the plan itself no longer counts among those that may be computing.
         store.outdated.mark(conn, publication.changed, publication.snapshots)
-    # Last: what counts as filled is pinned, too.
+    # Last, because the filled ranges are pinned, too.
     write_pins(lakehouse, conn, environment, prepared.pins)
-    pin_filled(conn, environment.name, environment.version, _said(conn, lakehouse, publication))
+    pin_filled(
+        conn, environment.name, environment.version, _filled_after(conn, lakehouse, publication)
+    )
     for other in prepared.holding:
         _hold(conn, lakehouse, publication, other)
     return environment
@@ -265,20 +267,20 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: Lakehouse, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write another environment's version, which shows what tables held that move away."""
+    """Write another environment's version, which shows the earlier state of moving tables."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
     )
     record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
     write_pins(lakehouse, conn, made, other.pins)
-    pin_filled(conn, made.name, made.version, _said(conn, lakehouse, publication))
+    pin_filled(conn, made.name, made.version, _filled_after(conn, lakehouse, publication))
 
 
 def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
-    """Let what counted as filled count as filled again, in tables that go back.
+    """Restore the ranges that counted as filled, in tables that are rolled back.
 
-    Where they go back later, only what is filled before and after counts in between.
+    If the tables follow later, only ranges filled both before and after count in between.
     """
     if not publication.returns:
         return
@@ -293,22 +295,22 @@ def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publicat
             lakehouse.store.outdated.forget(conn, one.table_id, one.as_of)
 
 
-def _said(
+def _filled_after(
     conn: Connection, lakehouse: Lakehouse, publication: Publication
 ) -> dict[str, IntervalSet]:
     """Return the ranges that count as filled once an outside catalog has followed."""
     store, plan_id = lakehouse.store, publication.plan_id
     if not lakehouse.catalog.form.follows:
         return {}
-    said = {one.table_id: one.filled for one in publication.returns}
+    filled = {one.table_id: one.filled for one in publication.returns}
     waiting: dict[str, list[Interval]] = {}
-    for item in store.pending.of_plan(plan_id, conn) if plan_id is not None else ():
+    for item in store.pending.for_plan(plan_id, conn) if plan_id is not None else ():
         waiting.setdefault(item.table_id, []).append(item.interval)
-    now, outdated = filled_ranges(conn, waiting), store.outdated.of_tables(waiting, conn)
+    now, outdated = filled_ranges(conn, waiting), store.outdated.ranges_by_table(waiting, conn)
     for table_id, ranges in waiting.items():
         new = IntervalSet.of(ranges) - outdated.get(table_id, IntervalSet())
-        said[table_id] = now.get(table_id, IntervalSet()) | new
-    return said
+        filled[table_id] = now.get(table_id, IntervalSet()) | new
+    return filled
 
 
 def _leave_production_alone(
@@ -323,20 +325,20 @@ def _leave_production_alone(
         *publication.returns,
     )
     tables = {item.table_id: item.ref for item in moving}
-    moved = lakehouse.store.shown.shown_by(conn, PRODUCTION, tables)
+    moved = lakehouse.store.shown.tables_in(conn, PRODUCTION, tables)
     if moved:
-        raise shown_by_production(str(tables[min(moved)]), name)
+        raise production_shows(str(tables[min(moved)]), name)
 
 
 def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
-    """Make sure that no table goes back that another environment shows and does not hold."""
+    """Make sure that no rolled-back table is shown, without being held, by other environments."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
-    shown = lakehouse.store.shown.others(publication.environment.name, tables, conn)
+    shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}
     for table_id, names in sorted(shown.items()):
         if names - told:
             raise ConflictError(
-                f"'{min(names - told)}' has begun to show {tables[table_id]}, which goes back",
+                f"'{min(names - told)}' began to show {tables[table_id]}, which is rolled back",
                 hint=f"roll back again: vde rollback {publication.environment.name}",
             )
 
@@ -356,7 +358,7 @@ def _create_namespaces(
 
 
 def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
-    """Remove the namespaces that publications of an environment created, where they are empty."""
+    """Remove empty namespaces that publications of an environment created."""
     for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
         if owner == environment:
             drop_namespace(conn, lakehouse.catalog, name)
@@ -371,7 +373,7 @@ def replace_views(
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
     """Write views of an environment's current version, all of them or none.
 
-    Returns those that changed, and why others have a name that is taken.
+    Returns the changed views, and the reasons why other views' names are taken.
 
     Raises:
         ConflictError: The environment was published meanwhile.
@@ -381,7 +383,7 @@ def replace_views(
     with store.database.reading() as conn:
         found = differences(catalog, conn, views, dropped, environment.name)
     taken = {ref: error.message for ref, error in found.taken.items()}
-    changed = [*(ref_of(view) for view, _ in found.changed), *(ref for ref, _ in found.dropped)]
+    changed = [*(view_place(view) for view, _ in found.changed), *(ref for ref, _ in found.dropped)]
     if not changed:
         return (), taken
     publication_id = uuid.uuid4().hex
@@ -417,5 +419,5 @@ def _require_current(conn: Connection, environment: Environment) -> None:
     if lock_rows(conn, query).scalar() != environment.version:
         raise ConflictError(
             f"'{environment.name}' was published while the views of its changes were written",
-            hint="nothing is lost: whoever published it writes them",
+            hint="nothing is lost: that publication writes them",
         )

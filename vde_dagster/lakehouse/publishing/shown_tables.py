@@ -1,11 +1,11 @@
-"""Tables that production shows in place of views, where only development has views.
+"""Tables that production shows in place of views, if only development has views.
 
-Such a table is a pointer of its own to a metadata file of its own, which says what the physical
-table's says, with the model's columns in place of the physical ones: another schema over the same
-field ids, so that nothing is copied, and names, order and choice of columns may differ. It is made
-anew by every publication after which the physical table is elsewhere, in the same transaction, so
-readers find all models of one publication. Whoever writes to it is found out by the next one.
-Where the physical table forgets snapshots, whose files go, it forgets them in the same transaction.
+Such a table has its own pointer and metadata file, with the physical table's content and the
+model's columns in place of the physical ones: another schema over the same field ids, so that
+nothing is copied, and names, order and choice of columns may differ. Every publication that moves
+the physical table makes it again, in the same transaction, so readers find all models of one
+publication. The next publication detects any other writer. If the physical table expires snapshots,
+whose files are deleted, this table expires them in the same transaction.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _NAMES = uuid.UUID("5f2d1c1a-6d0e-4a53-8a3c-0c4a9d1b7e11")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A pointer's change with the file that it goes to.
+    """A pointer's change with its next file.
 
     Args:
-        view: The ledger's row, for what environments show.
-        source: The table that it only shows, and the file of it that this was made from.
+        view: The ledger's row for the view.
+        source: The table that it only shows, with the metadata file that was read.
     """
 
     swap: Swap
@@ -57,7 +57,7 @@ class Made:
     source: tuple[TableRef, str] | None = None
 
 
-def shown_metadata(
+def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
     """Make the metadata of a table that only shows another one, from that one's."""
@@ -75,7 +75,7 @@ def shown_metadata(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Make sure that the tables which are only shown are where they were read."""
+    """Make sure that the tables which are only shown have not moved since they were read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -84,19 +84,19 @@ def require_sources(
 
 
 def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
-    """Return the tables that only show others, by the location of what they show."""
+    """Return the tables that only show others, by the location of the table they show."""
     found: dict[str, list[TableRef]] = {}
-    for ref, (_, metadata) in _shown_now(lakehouse).items():
+    for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
     return found
 
 
-def shown_without(
+def expire_in_shown_tables(
     lakehouse: Lakehouse, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Make the files of tables that only show another one, which has forgotten snapshots."""
+    """Make the next files of tables that only show another one, which has expired snapshots."""
     made = []
-    for ref, (view, metadata) in _shown_now(lakehouse, refs).items() if refs else ():
+    for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
         gone = snapshot_ids(metadata) - snapshot_ids(behind) - heads
         if gone and metadata["location"] == behind["location"]:
@@ -109,9 +109,9 @@ def shown_without(
 
 
 def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots which those behind them have no more, and how many."""
+    """Find tables that show snapshots which the tables behind them no longer have; count these."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
-    shown = _shown_now(lakehouse)
+    shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}
     behind: dict[str, tuple[TableRef, dict[str, Any]]] = {}
     for ref, location in pointers.items():
@@ -128,10 +128,10 @@ def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int
     return found
 
 
-def _shown_now(
+def _read_shown(
     lakehouse: Lakehouse, refs: Collection[TableRef] = ()
 ) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
-    """Read the tables that production shows in place of views, or some of them."""
+    """Read all, or the given, tables that production shows in place of views."""
     catalog = lakehouse.catalog
     with lakehouse.store.database.reading() as conn:
         environment = None if refs else PRODUCTION

@@ -1,4 +1,4 @@
-"""The ledger of views and namespaces made by publications: tells differences without any file."""
+"""The ledger of published views and namespaces, which finds differences without reading files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, row_of, upsert
+from vde_dagster.state.db.rows import chunks, row_from_value, upsert
 from vde_dagster.state.db.schema import namespaces, views
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the ledger for some views, or for those of an environment with such an ending."""
+    """Read the ledger for the given views, or for an environment's views with a name's ending."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
@@ -78,7 +78,7 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
 
 
 def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
-    """Record that a view, or a table in place of one, is the same in another file."""
+    """Record that a view, or a table in place of one, has another file with the same content."""
     at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
     connection.execute(
         views.update()
@@ -93,9 +93,9 @@ def record_views(
     publication_id: str,
     published: Sequence[PublishedView],
 ) -> None:
-    """Write views into the ledger, in place of what it said of them."""
+    """Write views into the ledger, replacing their earlier rows."""
     rows = [
-        row_of(
+        row_from_value(
             view,
             views,
             catalog_name=catalog,
@@ -111,7 +111,7 @@ def record_views(
 def record_namespaces(
     database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
 ) -> None:
-    """Write namespaces into the ledger, each with the environment that it was made for."""
+    """Write namespaces into the ledger, each with its environment."""
     now = database.clock.now()
     rows = [
         {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}
@@ -121,14 +121,14 @@ def record_namespaces(
 
 
 def recorded_namespaces(connection: Connection, catalog: str) -> dict[str, str]:
-    """Return the environments that the ledger's namespaces were made for, by namespace."""
+    """Return the ledger's namespaces with their environments."""
     query = select(namespaces.c.namespace, namespaces.c.environment)
     rows = connection.execute(query.where(namespaces.c.catalog_name == catalog))
     return {row.namespace: row.environment for row in rows}
 
 
 def drop_namespace(connection: Connection, catalog: Catalog, name: str) -> bool:
-    """Remove a namespace that holds nothing from catalog and ledger; say whether it did."""
+    """Remove an empty namespace from catalog and ledger; return whether it was removed."""
     if not catalog.drop_namespace(name, connection):
         return False
     own = (namespaces.c.catalog_name == catalog.name) & (namespaces.c.namespace == name)

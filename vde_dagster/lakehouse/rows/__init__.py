@@ -1,5 +1,5 @@
-"""Rows without an engine: conditions as text, judged on Arrow; order; scans of a table's state.
+"""Rows without an engine: conditions as text, evaluated on Arrow; sorting; scans of a table.
 
-`row_filters` reads a condition, `bind_filter` says which rows of a table fulfil it and which files
-may have such rows, `scan` reads them, `row_order` finds the first ones.
+`row_filters` parses a condition, `bind_filter` applies it to a table's rows and finds the files
+that may have such rows, `scan` reads them, `row_order` finds the first ones.
 """

@@ -1,7 +1,7 @@
-"""Conditions on the rows of one table: which rows fulfil one, and which files may have such rows.
+"""Conditions on the rows of one table: tests of rows, and of files that may have such rows.
 
-Rows are judged here, on Arrow and by SQL's logic of three values. PyIceberg is only told what lets
-it leave files out, in values that its types have exactly; it has the last word on no row.
+Rows are tested here, on Arrow and by SQL's three-valued logic. PyIceberg only receives conditions
+for skipping files, in values that its types represent exactly; it decides about no row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_ICEBERG: dict[str, Any] = {  # whose constructors take more than their annotations say
+_ICEBERG: dict[str, Any] = {  # these constructors accept more than their annotations declare
     "=": expressions.EqualTo,
     "<": expressions.LessThan,
     "<=": expressions.LessThanOrEqual,
@@ -64,9 +64,9 @@ class RowTest:
     """A condition on rows of one table.
 
     Args:
-        of: Says of every row true, or false or NULL where it does not fulfil it.
-        files: A condition that every row fulfils that fulfils this one, and perhaps others.
-        columns: The table's columns that it is about.
+        of: Returns true for every row that fulfils it, otherwise false or NULL.
+        files: A condition that all rows meet that meet this one, and perhaps others.
+        columns: The table's columns in the condition.
     """
 
     of: Callable[[pa.Table], Any]
@@ -74,15 +74,15 @@ class RowTest:
     columns: tuple[str, ...] = ()
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Return those rows that fulfil it."""
+        """Return the rows that fulfil it."""
         return rows.filter(pc.fill_null(self.of(rows), False))
 
 
 def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
-    """Return a condition as one on the rows of a table.
+    """Resolve a condition against the columns of a table.
 
     Raises:
-        UsageError: It names a column that is none, or compares one with what its type has not.
+        UsageError: A column does not exist, or its type has no such value.
     """
     try:
         return _bound(condition, schema, negated=False)
@@ -94,7 +94,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Return a condition that rows behind a sorted page's last one fulfil, to leave files out."""
+    """Return a condition, for skipping files, that all rows after a sorted page's last row meet."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type
@@ -114,26 +114,26 @@ class _Column:
     """A column, or a field within one.
 
     Args:
-        path: The names of the table's column and of the fields in it.
+        path: The names of the table's column and of the nested fields.
     """
 
     path: tuple[str, ...]
     type: types.IcebergType
 
     @property
-    def said(self) -> str:
+    def dotted_name(self) -> str:
         return ".".join(self.path)
 
-    def test(self, judge: Callable[[Any], Any], files: Any = _not_null, *told: Any) -> RowTest:
+    def test(self, judge: Callable[[Any], Any], files: Any = _not_null, *values: Any) -> RowTest:
         """Return a test of its values.
 
         Args:
-            judge: Says of values whether they fulfil it.
-            files: PyIceberg's condition on the column, with what is told of it.
+            judge: Returns for each value whether it fulfils the condition.
+            files: Constructor of PyIceberg's condition on the column, with `values` to compare.
         """
-        # What PyIceberg knows of files has to be about it, and about all of its values.
-        plain = isinstance(self.type, types.PrimitiveType) and "." not in self.said
-        known = files(self.said, *told) if plain else AlwaysTrue()
+        # PyIceberg's statistics must be for this very field, and for all of its values.
+        plain = isinstance(self.type, types.PrimitiveType) and "." not in self.dotted_name
+        known = files(self.dotted_name, *values) if plain else AlwaysTrue()
         return RowTest(lambda rows: judge(self._values(rows)), known, self.path[:1])
 
     def _values(self, rows: pa.Table) -> Any:
@@ -144,7 +144,7 @@ class _Column:
 
     @property
     def arrow(self) -> pa.DataType:
-        """Its type in Arrow, in which it is compared."""
+        """The Arrow type for comparing its values."""
         if isinstance(self.type, (types.UUIDType, types.FixedType)):
             return pa.large_binary()
         return schema_to_pyarrow(self.type, include_field_ids=False)
@@ -157,8 +157,8 @@ def _always(value: bool) -> RowTest:
     )
 
 
-def _known(column: _Column, value: bool) -> RowTest:
-    """Return a test that all values fulfil, or none; NULL fulfils none."""
+def _constant(column: _Column, value: bool) -> RowTest:
+    """Return a test that all values fulfil, or none of them; NULL never does."""
     return column.test(pc.is_valid) if value else _always(False)
 
 
@@ -185,8 +185,8 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
         if not condition.nan:
             return column.test(pc.is_valid) if negated else column.test(pc.is_null, _is_null)
         if not _is_floating(column):
-            raise ValueError(f"{column.said} is of type {column.type}, which has no NaN")
-        # Of NULL as Spark's isnan and Iceberg's own predicate are: it is not NaN.
+            raise ValueError(f"{column.dotted_name} is of type {column.type}, which has no NaN")
+        # NULL is not NaN, as for Spark's isnan and Iceberg's own predicate.
         return column.test(_is_not_nan, _any_file) if negated else column.test(_is_nan)
     try:
         if isinstance(condition, Comparison):
@@ -196,11 +196,11 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
             return _among(column, condition.values, negated)
         return _formed(column, condition, negated)
     except _Unlike as error:
-        raise ValueError(f"{column.said} is of type {column.type}, and {error}") from None
+        raise ValueError(f"{column.dotted_name} is of type {column.type}, and {error}") from None
 
 
 class _Unlike(Exception):
-    """A value is none of a column's type; the text says what it is not."""
+    """A value does not fit a column's type; the text explains why."""
 
 
 def _column(schema: Schema, names: Sequence[str]) -> _Column:
@@ -211,12 +211,12 @@ def _column(schema: Schema, names: Sequence[str]) -> _Column:
             one for one in fields if one.name.lower() == name.lower()
         ]
         if len(found) != 1:
-            said = f"'{'.'.join((*path, name))}'"
-            # Without names of columns, of which some tokens are told none.
+            wanted = f"'{'.'.join((*path, name))}'"
+            # The message lists no columns, because some tokens may not see them.
             raise ValueError(
-                f"{said} is more than one column, in other cases"
+                f"{wanted} matches more than one column, in different cases"
                 if found
-                else f"there is no column {said}"
+                else f"the column {wanted} does not exist"
             )
         path.append(found[0].name)
         type_ = found[0].field_type
@@ -250,7 +250,7 @@ def _compared(column: _Column, sign: str, value: Value) -> RowTest:
         return _floating(column, sign, value)
     if sign in ("=", "!="):
         same = _exactly(column, value)
-        return _known(column, sign == "!=") if same is None else _ordered(column, sign, *same)
+        return _constant(column, sign == "!=") if same is None else _ordered(column, sign, *same)
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _ordered(column, sign, *_value(column, value))
@@ -258,33 +258,33 @@ def _compared(column: _Column, sign: str, value: Value) -> RowTest:
     units = filter_values.floored(exact)
     there = bounds[0] <= units <= bounds[1]
     if units != exact or not there:
-        # Between two values, or beyond all: as of the greatest one below.
+        # Between two representable values, or beyond all: compare with the greatest one below.
         sign = "<=" if sign in ("<", "<=") else ">"
         if not there:
-            return _known(column, (units > bounds[1]) == (sign == "<="))
-    return _ordered(column, sign, *_of_units(column, int(units)))
+            return _constant(column, (units > bounds[1]) == (sign == "<="))
+    return _ordered(column, sign, *_from_units(column, int(units)))
 
 
-def _ordered(column: _Column, sign: str, value: pa.Scalar, told: Any) -> RowTest:
-    """Return a test that compares with a value, which PyIceberg is told of where it takes it."""
+def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> RowTest:
+    """Return a test that compares with a value, also for files if PyIceberg can represent it."""
     compare = _COMPARE[sign]
-    if told is None or sign == "!=":
+    if for_files is None or sign == "!=":
         return column.test(lambda values: compare(values, value))
-    return column.test(lambda values: compare(values, value), _ICEBERG[sign], told)
+    return column.test(lambda values: compare(values, value), _ICEBERG[sign], for_files)
 
 
 def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
-    """Return a value in a column's Arrow type, and as PyIceberg takes it; None where none is it."""
+    """Return a value in a column's Arrow and PyIceberg types; None if it has no exact form."""
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)
     exact = _whole(column.type, value)
     units = filter_values.floored(exact)
     there = units == exact and bounds[0] <= units <= bounds[1]
-    return _of_units(column, int(units)) if there else None
+    return _from_units(column, int(units)) if there else None
 
 
-def _of_units(column: _Column, units: int) -> tuple[pa.Scalar, Any]:
+def _from_units(column: _Column, units: int) -> tuple[pa.Scalar, Any]:
     return filter_values.scalar(column.arrow, units), filter_values.literal(column.type, units)
 
 
@@ -292,28 +292,28 @@ def _whole(type_: types.IcebergType, value: Value) -> Decimal:
     try:
         return filter_values.whole(type_, value)
     except ValueError as error:
-        raise _Unlike(f"{_said(value)} is {error}") from None
+        raise _Unlike(f"{_written(value)} is {error}") from None
 
 
 def _floating(column: _Column, sign: str, value: Value) -> RowTest:
-    """Compare with a floating-point number; NaN is equal to itself and above all others."""
+    """Compare with a floating-point number; NaN equals itself and is above all others."""
     named = value.strip().lower() if isinstance(value, str) else ""
     if named == "nan":
         by_sign = {"=": pc.is_nan, ">=": pc.is_nan, "!=": _is_number, "<": _is_number}
-        return column.test(by_sign[sign]) if sign in by_sign else _known(column, sign == "<=")
+        return column.test(by_sign[sign]) if sign in by_sign else _constant(column, sign == "<=")
     if re.fullmatch(r"[+-]?inf(inity)?", named):
         return _among_numbers(column, sign, float(named))
     try:
         exact = filter_values.number(value)
     except ValueError as error:
-        raise _Unlike(f"{_said(value)} is {error}") from None
+        raise _Unlike(f"{_written(value)} is {error}") from None
     greatest = pa.scalar(float(exact), pa.float64()).cast(column.arrow, safe=False)
     found = float(greatest.as_py())
     if not math.isinf(found):
         return _among_numbers(column, sign, found)
-    # No number of the type is as far from zero: all are on one side of it, infinity on the other.
+    # Beyond the type's range: all finite values are on one side, infinity on the other.
     if sign in ("=", "!="):
-        return _known(column, sign == "!=")
+        return _constant(column, sign == "!=")
     beyond = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
     short = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
     return _among_numbers(column, (beyond if found > 0 else short)[sign], found)
@@ -327,28 +327,28 @@ def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
 
 
 def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
-    """Return a value in a column's Arrow type, and as PyIceberg takes it."""
+    """Return a value in a column's Arrow type, and in PyIceberg's form."""
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):
         if isinstance(value, str):
             return pa.scalar(value, arrow), value
-        raise _Unlike(f"{_said(value)} is no text: write it as '{_said(value)}'")
+        raise _Unlike(f"{_written(value)} is not a text: write '{_written(value)}'")
     if isinstance(type_, types.BooleanType):
         if isinstance(value, str) and value.lower() in ("true", "false"):
             value = value.lower() == "true"
         if isinstance(value, bool):
             return pa.scalar(value, arrow), None
-        raise _Unlike(f"{_said(value)} is neither true nor false")
+        raise _Unlike(f"{_written(value)} is neither true nor false")
     if isinstance(type_, types.UUIDType):
         try:
             return pa.scalar(uuid.UUID(value).bytes, arrow), None  # type: ignore[arg-type]
         except (ValueError, AttributeError, TypeError):
-            raise _Unlike(f"{_said(value)} is no UUID") from None
+            raise _Unlike(f"{_written(value)} is not a UUID") from None
     if isinstance(type_, (types.BinaryType, types.FixedType)):
         if not isinstance(value, bytes):
-            raise _Unlike(f"{_said(value)} is no bytes, such as X'00ff'")
+            raise _Unlike(f"{_written(value)} is not bytes, such as X'00ff'")
         return pa.scalar(value, arrow), None
-    raise _Unlike("is only asked for IS NULL")
+    raise _Unlike("supports only IS NULL")
 
 
 def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
@@ -357,7 +357,7 @@ def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
         return tests[0] if len(tests) == 1 else _joined(tests, not negated)
     known = [one for value in values if (one := _exactly(column, value)) is not None]
     if not known:
-        return _known(column, negated)
+        return _constant(column, negated)
     listed = pa.concat_arrays([pa.repeat(value, 1) for value, _ in known])
     told = tuple(one for _, one in known if one is not None)
     if negated:
@@ -373,7 +373,7 @@ def _among(column: _Column, values: Sequence[Value], negated: bool) -> RowTest:
 
 def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
     if not isinstance(column.type, types.StringType):
-        raise _Unlike("LIKE is of texts")
+        raise _Unlike("LIKE needs texts")
     parts: list[str] = []
     begins, whole = "", True
     for found in re.finditer(r"\\([%_\\])|(.)", like.pattern, re.DOTALL):
@@ -391,7 +391,7 @@ def _formed(column: _Column, like: Like, negated: bool) -> RowTest:
     return column.test(lambda values: pc.match_substring_regex(values, form), *files)
 
 
-def _said(value: Value) -> str:
+def _written(value: Value) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     return f"'{value}'" if isinstance(value, str) else str(value).lower()

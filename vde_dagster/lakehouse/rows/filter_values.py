@@ -1,8 +1,8 @@
-"""Values of filters converted exactly to a column's type, or refused.
+"""Values of filters, converted exactly to a column's type or refused.
 
-Integers, decimals, dates, times and instants are all ordered as whole numbers are: of ones, of
-10^-scale, of days, of micro- or nanoseconds. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5` is of
-no row.
+Integers, decimals, dates, times and instants are all compared as whole numbers of a unit: of ones,
+of 10^-scale, of days, of micro- or nanoseconds. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5`
+matches no row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and the greatest number of a type of whole numbers; None of others."""
+    """Return the least and the greatest whole number of a type; None for other types."""
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1
     if isinstance(type_, types.TimeType):
@@ -46,10 +46,10 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Return a value as a number of a type's units, which need not be whole.
+    """Return a value as a number of a type's units, possibly with a fraction.
 
     Raises:
-        ValueError: It is none; says what one is.
+        ValueError: It has none; the message has a valid example.
     """
     if isinstance(type_, types.DateType):
         return Decimal(_days(_text(value, "'2026-01-31'"), "'2026-01-31'"))
@@ -65,10 +65,10 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def number(value: Value) -> Decimal:
-    """Return a number, or one that a text is.
+    """Return a value as a number, also if it is written as text.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a number.
     """
     if isinstance(value, Decimal):
         return value
@@ -76,11 +76,11 @@ def number(value: Value) -> Decimal:
         r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?\s*", value
     ):
         return Decimal(value.strip())
-    raise ValueError("no number, such as 7 or 7.5")
+    raise ValueError("not a number, such as 7 or 7.5")
 
 
 def floored(value: Decimal) -> int | Decimal:
-    """Return the greatest whole number that is no greater; those beyond all bounds stay as long."""
+    """Round down to a whole number; values beyond all bounds are returned unchanged."""
     found = value.to_integral_value(ROUND_FLOOR, _EXACT)
     return int(found) if found.adjusted() < 50 else found
 
@@ -97,7 +97,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Return a number of units as PyIceberg has it, where it takes it as it is."""
+    """Return a number of units as PyIceberg's literal, or None if it has no exact form."""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):
@@ -107,20 +107,20 @@ def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | Non
     return None
 
 
-def days_of(year: int, month: int, day: int) -> int:
-    """Return a day of the proleptic Gregorian calendar as days since 1970; any year has a day.
+def to_days(year: int, month: int, day: int) -> int:
+    """Return a day of the proleptic Gregorian calendar as days since 1970, for any year.
 
     Raises:
-        ValueError: The month has no such day.
+        ValueError: The month does not have this day.
     """
-    cycles, of_cycle = divmod(year, 400)  # After which the calendar is the same again.
+    cycles, of_cycle = divmod(year, 400)  # The calendar repeats after 400 years.
     within = date(of_cycle + 400, month, day).toordinal()
     return within + (cycles - 1) * 146_097 - _FIRST_DAY
 
 
 def _text(value: Value, like: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"none, such as {like}")
+        raise ValueError(f"not valid: write it like {like}")
     return value.strip()
 
 
@@ -128,17 +128,17 @@ def _days(text: str, like: str) -> int:
     match = _DAY.fullmatch(text)
     if match is not None:
         with suppress(ValueError):
-            return days_of(*map(int, match.groups()))
-    raise ValueError(f"none, such as {like}")
+            return to_days(*map(int, match.groups()))
+    raise ValueError(f"not valid: write it like {like}")
 
 
 def _seconds(text: str, like: str) -> Decimal:
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError(f"none, such as {like}")
+        raise ValueError(f"not valid: write it like {like}")
     hours, minutes, seconds = (int(match[n] or 0) for n in (1, 2, 3))
     if hours > 23 or minutes > 59 or seconds > 59:
-        raise ValueError(f"none, such as {like}")
+        raise ValueError(f"not valid: write it like {like}")
     return hours * 3600 + minutes * 60 + seconds + Decimal(f"0.{match[4] or 0}")
 
 
@@ -151,7 +151,7 @@ def _instant(value: Value, zoned: bool) -> Decimal:
     ahead = 0
     if zone is not None:
         if not zoned:
-            raise ValueError(f"none without a time zone, such as {like}")
+            raise ValueError(f"not valid without a time zone: write it like {like}")
         time = time[: zone.start()]
         ahead = int(zone[2] or 0) * 3600 + int(zone[3] or 0) * 60
         ahead = -ahead if zone[1] == "-" else ahead

@@ -1,9 +1,9 @@
 """Projection of a data file's columns onto a table's schema, by field id at every depth.
 
-PyIceberg 0.12 rebuilds lists and maps of structs from their offsets and leaves out their validity
+PyIceberg 0.12 rebuilds lists and maps of structs from their offsets and drops their validity
 bitmap, so that NULL reads as empty; and it reads a struct as NULL if the file has none of its
-current fields. The projection here needs nothing of PyIceberg's own and stays right when
-PyIceberg's becomes so.
+current fields. The projection here does not depend on PyIceberg's internals and stays correct when
+PyIceberg fixes this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 
 def file_columns(file: Schema, wanted: Schema) -> list[str]:
-    """Return the names of the columns that a file has of a schema, as the file spells them."""
+    """Return the names of a schema's columns that a file has, as the file spells them."""
     ids = {field.field_id for field in wanted.fields}
     return [field.name for field in file.fields if field.field_id in ids]
 
@@ -102,10 +102,10 @@ def _projected(
 
 
 def _check_promotion(file: IcebergType, wanted: IcebergType) -> None:
-    """Check that Iceberg lets a column of a file's type become one of the table's type.
+    """Check that Iceberg can promote a column of a file's type to the table's type.
 
     Raises:
-        ResolveError: It does not; the file may be another table's.
+        ResolveError: It cannot; the file may belong to another table.
     """
     both = (type(file).__name__, type(wanted).__name__)
     instants = all(name.startswith("Timestamp") for name in both)
@@ -145,9 +145,9 @@ def _struct(
 
 
 def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return a list's offsets from zero, and the part of its elements that they are about."""
+    """Return a list's offsets from zero, and the range of elements that they cover."""
     start, end = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
-    # Arrow takes a mask only with offsets that are not a slice of others.
+    # Arrow accepts a mask only if the offsets are not a slice of others.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, end - start
 
 

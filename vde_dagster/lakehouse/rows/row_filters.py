@@ -1,4 +1,4 @@
-"""Conditions on rows as text: a request's, and those of tokens, which no request can widen."""
+"""Conditions on rows as text: of a request, and of its token, which a request cannot widen."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _WORDS = frozenset(["and", "or", "not", "is", "in", "null", "true", "false"])
 
 Value = bool | Decimal | str | bytes
-"""What is compared with: TRUE or FALSE, a number, `'text'`, or bytes, `X'00ff'`."""
+"""A literal: TRUE or FALSE, a number, `'text'`, or bytes, `X'00ff'`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """TRUE or FALSE, whatever the row is."""
+    """TRUE or FALSE, for every row."""
 
     value: bool
 
@@ -43,7 +43,7 @@ class Comparison:
     """A column's value compared with another.
 
     Args:
-        column: The column's name, and those of fields within it.
+        column: The column's name, and the names of nested fields.
         sign: One of = != < <= > >=.
     """
 
@@ -62,7 +62,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    r"""A text has a form: % is any text, _ is any character, \ takes the sign behind as it is."""
+    r"""A text matches a pattern: % is any text, _ any character, \ escapes the next character."""
 
     column: tuple[str, ...]
     pattern: str
@@ -85,7 +85,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Some conditions are all true, or one of them is.
+    """All of some conditions are true, or one of them.
 
     Args:
         parts: Two conditions or more.
@@ -100,7 +100,7 @@ Condition = Always | Comparison | Among | Like | Is | Not | Both
 
 
 def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
-    """Return a condition with other names of columns, which are given by those in lower case."""
+    """Return a condition with its columns renamed; `names` has the old ones in lower case."""
     if isinstance(condition, Both):
         parts = tuple(with_columns(part, names) for part in condition.parts)
         return replace(condition, parts=parts)
@@ -113,10 +113,10 @@ def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
 
 
 def parse_filter(text: str) -> Condition:
-    """Read a condition: comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, with AND, OR, NOT.
+    """Parse a condition: comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, with AND, OR, NOT.
 
     Raises:
-        UsageError: It is none, or too long.
+        UsageError: It is invalid, or too long.
     """
     if len(text) > _LONGEST:
         raise UsageError(
@@ -167,26 +167,26 @@ class _Parser:
 
     def _either(self) -> Condition:
         parts = [self._all()]
-        while self._takes("or"):
+        while self._accept("or"):
             parts.append(self._all())
         return parts[0] if len(parts) == 1 else Both(tuple(parts), either=True)
 
     def _all(self) -> Condition:
-        parts = [self._one()]
-        while self._takes("and"):
-            parts.append(self._one())
+        parts = [self._factor()]
+        while self._accept("and"):
+            parts.append(self._factor())
         return parts[0] if len(parts) == 1 else Both(tuple(parts))
 
-    def _one(self) -> Condition:
+    def _factor(self) -> Condition:
         negated = False
-        while self._takes("not"):
+        while self._accept("not"):
             negated = not negated
-        if self._takes("("):
+        if self._accept("("):
             self._depth += 1
             if self._depth > _MOST_BRACKETS:
                 raise UsageError(
-                    f"a filter of more than {_MOST_BRACKETS} brackets within brackets is too deep",
-                    hint="leave out those that change nothing",
+                    f"a filter with more than {_MOST_BRACKETS} levels of brackets is too deep",
+                    hint="remove unnecessary brackets",
                 )
             found = self._either()
             self._must(")")
@@ -203,24 +203,24 @@ class _Parser:
             sign = self._sign()
             return Comparison(self._column(), _MIRRORED[sign], value)
         column = self._column()
-        if self._takes("is"):
-            negated, nan = self._takes("not"), self._takes("nan")
+        if self._accept("is"):
+            negated, nan = self._accept("not"), self._accept("nan")
             if not nan:
                 self._must("null")
             return _negated(Is(column, nan), negated)
-        negated = self._takes("not")
-        if self._takes("in"):
+        negated = self._accept("not")
+        if self._accept("in"):
             self._must("(")
             values = [self._value()]
-            while self._takes(","):
+            while self._accept(","):
                 values.append(self._value())
             self._must(")")
             return _negated(Among(column, tuple(values)), negated)
-        if self._takes("like"):
+        if self._accept("like"):
             if self._token.kind != "text":
                 raise self._wrong()
             return _negated(Like(column, str(self._value())), negated)
-        if self._takes("between"):
+        if self._accept("between"):
             low = self._value()
             self._must("and")
             bounds = Comparison(column, ">=", low), Comparison(column, "<=", self._value())
@@ -231,7 +231,7 @@ class _Parser:
 
     def _column(self) -> tuple[str, ...]:
         names = [self._name()]
-        while self._takes("."):
+        while self._accept("."):
             names.append(self._name())
         return tuple(names)
 
@@ -271,14 +271,14 @@ class _Parser:
                 raise self._wrong() from None
         return token.word == "true"
 
-    def _takes(self, word: str) -> bool:
+    def _accept(self, word: str) -> bool:
         if self._token.word != word:
             return False
         self._next += 1
         return True
 
     def _must(self, word: str) -> None:
-        if not self._takes(word):
+        if not self._accept(word):
             raise self._wrong()
 
     def _wrong(self, hint: str | None = None) -> UsageError:

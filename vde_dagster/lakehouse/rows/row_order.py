@@ -1,8 +1,8 @@
-"""Rows in the order of keys, and the part of them behind a row; NaN and then NULL come last.
+"""Sorting rows by keys, and pages of them after a given row; NaN and then NULL come last.
 
-Rows with equal keys stay in the order in which they were read.
+Rows with equal keys stay in reading order.
 
-A cursor is no secret and proves nothing: who changes one gets other rows of those that the same
+A cursor is neither secret nor a proof: a changed cursor only selects other rows that the same
 request may read.
 """
 
@@ -30,11 +30,11 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The place behind which rows are wanted.
+    """The position after which rows are wanted.
 
     Args:
         keys: The keys of the last row before it.
-        given: How many rows with these keys lie before it.
+        given: How many rows with these keys come before it.
     """
 
     keys: tuple[pa.Scalar, ...]
@@ -48,11 +48,11 @@ def first_rows(
     most: int,
     behind: Behind | None,
 ) -> pa.Table:
-    """Return the first rows in order, while holding no more than these and one batch.
+    """Return the first rows in order, keeping only these and one batch in memory.
 
     Args:
         batches: The rows; every time the same, in the same order.
-        keys: What to sort by; with none the order is that of reading.
+        keys: The sort keys; without any, rows stay in reading order.
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0
@@ -82,7 +82,7 @@ def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     columns: dict[str, Any] = {}
     order: list[tuple[str, str]] = []
     for number, key in enumerate(keys):
-        # Arrow puts NaN and NULL last in both orders only when it sorts by one column.
+        # Arrow puts NaN and NULL last in both directions only when it sorts by one column.
         rank, value = _rank(rows[key.column]), rows[key.column]
         columns |= {f"r{number}": rank, f"v{number}": value}
         order += [
@@ -105,7 +105,7 @@ def _rank(values: Any) -> Any:
 def _compared(
     rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
 ) -> tuple[Any, Any]:
-    """Say of every row whether it comes after some keys, and whether it has just these."""
+    """Return for every row whether it comes after the given keys, and whether it has them."""
     length = rows.num_rows
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):
@@ -120,10 +120,10 @@ def _compared(
             equal = pc.and_(equal, pc.fill_null(pc.equal(column, value), False))
         after = pc.or_(after, pc.and_(same, later))
         same = pc.and_(same, equal)
-    return _one(after), _one(same)
+    return _combined(after), _combined(same)
 
 
-def _one(mask: Any) -> pa.Array:
+def _combined(mask: Any) -> pa.Array:
     return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
 
@@ -132,10 +132,9 @@ class Cursor:
     """A cursor: the end of a page.
 
     Args:
-        request: What tells the request from others.
+        request: Identity of the request.
         keys: The last row's keys, as texts.
-        given: How many rows with these keys were given already; of all rows where there are no
-            keys.
+        given: How many rows with these keys were returned already; without keys, how many rows.
     """
 
     version: int
@@ -144,7 +143,7 @@ class Cursor:
     given: int
 
     def text(self) -> str:
-        """Return it as clients send it back."""
+        """Return the text that clients send back."""
         data = json.dumps([self.version, self.request, list(self.keys), self.given])
         return base64.urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
@@ -153,7 +152,7 @@ class Cursor:
         """Read a cursor from the form that `text` writes.
 
         Raises:
-            UsageError: It is something else.
+            UsageError: It has another form.
         """
         try:
             data = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -163,12 +162,12 @@ class Cursor:
         except (ValueError, TypeError, RecursionError):
             pass
         raise UsageError(
-            "the cursor was not made by this server", hint="send `next` of the page before as it is"
+            "the cursor was not made by this server", hint="send `next` of the last page unchanged"
         )
 
 
 def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
-    """Raise UsageError for a key that rows cannot be sorted by, nor a cursor keep values of."""
+    """Raise UsageError for a key whose type cannot be sorted, or not be stored in a cursor."""
     for key in keys:
         if not _is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
@@ -192,29 +191,31 @@ def _is_sortable(type_: pa.DataType) -> bool:
 
 
 def to_key(value: pa.Scalar) -> str | None:
-    """Return a value as text; none is lost of it."""
-    found: str | None = value.cast(_held(value.type)).cast(pa.string()).as_py()
+    """Return a value as text without loss."""
+    found: str | None = value.cast(_exact_type(value.type)).cast(pa.string()).as_py()
     return found
 
 
 def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scalar]:
-    """Return values that `to_key` wrote.
+    """Read values that `to_key` wrote.
 
     Raises:
-        UsageError: They are none of these types.
+        UsageError: They do not have these types.
     """
     try:
         return [
-            pa.scalar(None if key is None else str(key), pa.string()).cast(_held(type_)).cast(type_)
+            pa.scalar(None if key is None else str(key), pa.string())
+            .cast(_exact_type(type_))
+            .cast(type_)
             for key, type_ in zip(keys, types, strict=True)
         ]
     except (ValueError, ArithmeticError) as error:
         raise UsageError(
-            "the cursor belongs to another request", hint="begin again without a cursor"
+            "the cursor belongs to another request", hint="start again without a cursor"
         ) from error
 
 
-def _held(type_: pa.DataType) -> pa.DataType:
+def _exact_type(type_: pa.DataType) -> pa.DataType:
     """Return a type whose values have exact texts in any year."""
     if pa.types.is_timestamp(type_):
         return pa.int64()

@@ -1,6 +1,6 @@
 """Arrow's values as Python's and as JSON; a map is a dictionary.
 
-Python has no days and instants beyond the years 1 to 9999, and none of nanoseconds: these are
+Python has no dates and instants beyond the years 1 to 9999, and no nanoseconds: these become
 ISO 8601 texts. A map whose keys are structs is a list of pairs.
 """
 
@@ -53,9 +53,9 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def from_json(value: Any, type_: pa.DataType) -> Any:
-    """Return a column's value from its JSON form; lists, maps, structs and times stay as they are.
+    """Return a column's value from its JSON form; lists, maps, structs and times stay unchanged.
 
-    What receives rows reads texts of dates, instants and times.
+    Receivers of rows read dates, instants and times as texts.
     """
     kinds = pa.types
     if not isinstance(value, str):
@@ -90,8 +90,8 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def _day(days: int) -> str:
-    """Return a day as ISO 8601 has it; years beyond 0 to 9999 have a sign."""
-    # The calendar is the same again after 400 years.
+    """Return a day in ISO 8601; years beyond 0 to 9999 have a sign."""
+    # The calendar repeats after 400 years.
     cycles, rest = divmod(days + 719_162, _CYCLE_DAYS)  # days since the year 1
     within = date.fromordinal(rest + 1)
     year = within.year + cycles * _CYCLE_YEARS

@@ -1,4 +1,4 @@
-"""Rows of a state of a table, read by PyIceberg in the same order always, and not held."""
+"""Rows of one state of a table, read by PyIceberg in a stable order, without keeping them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FORMATS = {
 }
 
 FileState = tuple[str, frozenset[str]]
-"""A data file, and the files that say which of its rows are deleted: it has the same rows ever."""
+"""A data file, and its delete files: together they always have the same rows."""
 
 
 def scan_rows(
@@ -48,12 +48,12 @@ def scan_rows(
     files: BooleanExpression,
     without: Set[FileState] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Read the rows that fulfil a condition, always in the same order, without holding them.
+    """Read the rows that fulfil all conditions, in a stable order, without keeping them.
 
     Args:
-        wanted: The columns, with the types that the rows get.
-        tests: Conditions; a row has to fulfil all of them.
-        files: A condition that every wanted row fulfills, by which files are left out.
+        wanted: The columns, with the types of the result.
+        tests: Conditions; a row must fulfil all of them.
+        files: A condition that every wanted row fulfils, for skipping files.
         without: Files that are not read, in these states.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
@@ -84,7 +84,7 @@ def _read_file(
     types: pa.Schema,
     deletes: Sequence[pa.ChunkedArray],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a data file that are not deleted, without holding them.
+    """Read the rows of a data file that are not deleted, without keeping them.
 
     Args:
         wanted: The columns, as the table's schema has them.
@@ -121,7 +121,7 @@ def _read_file(
 
 
 def file_states(table: Table) -> frozenset[FileState]:
-    """Return the files that a table's rows are in; reads manifests only."""
+    """Return the files with a table's rows; reads manifests only."""
     return frozenset(map(_state, _planned(table, AlwaysTrue())))
 
 
@@ -132,7 +132,7 @@ def _state(task: FileScanTask) -> FileState:
 class _Planner(ManifestGroupPlanner):
     """Finds files without computing the rest of the condition for each.
 
-    PyIceberg would compare its partitions' NULLs for that.
+    PyIceberg would compare NULLs of partitions for that.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
@@ -156,14 +156,14 @@ def _planned(table: Table, files: BooleanExpression) -> Sequence[FileScanTask]:
     try:
         return plan(files)
     except (ValueError, TypeError, ArithmeticError, struct.error):
-        # Which files are left out is a matter of time, and bounds are written by anybody.
+        # Skipping files only saves time, and their bounds may come from any writer.
         return plan(AlwaysTrue())
 
 
 def _ahead(
     tasks: Sequence[FileScanTask], read: Callable[[FileScanTask], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files in order; the next few are on their way already where they are small."""
+    """Read files in order; the next few are requested in advance if they are small."""
 
     def whole(task: FileScanTask) -> list[pa.RecordBatch]:
         return list(read(task))
@@ -181,5 +181,5 @@ def _ahead(
 
 
 def narrowed(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return some columns of a schema as nullable ones without metadata."""
+    """Return some columns of a schema, as nullable ones without metadata."""
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])

@@ -424,7 +424,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
-    for record in context.store.outbox.of_kind("test") if declared else ():
+    for record in context.store.outbox.with_kind("test") if declared else ():
         test = ToldTest.from_json(record.subject)
         if test.plan not in busy and (test.model, test.test, test.file) in declared:
             key = (test.model, test.test, test.file, decides(context.store, test))

@@ -111,7 +111,7 @@ def environment_event(
             context.combination(previous) if previous is not None else None,
             context.names,
             production.tables if production else frozenset(),
-            store.versions.shown_since(name, version),
+            store.versions.entry_times(name, version),
             # No lakehouse: reading metadata files only for changes by other tools costs too much.
             changes_until(store, None, name, version, LISTED),
             store.mirror.standings().get(name),
@@ -131,9 +131,9 @@ def _decides(
     """
     shown = context.store.shown
     if table is None:
-        names = shown.environments_of(snapshot.id)
+        names = shown.environments_with_snapshot(snapshot.id)
     else:
-        found = shown.entries_of([table.id])
+        found = shown.entries_on_tables([table.id])
         names = [name for name, entry in found if entry.name == snapshot.name]
     first = min([*names, environment.name], key=production_first)
     return first == environment.name

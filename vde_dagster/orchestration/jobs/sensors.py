@@ -205,7 +205,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     made: list[tuple[Plan, AutoApply]] = []
     for name in sorted(again) or named:
         plan = workspace.plan(name, author=author)
-        same = None if plan.is_empty else store.plans.rejected_as(plan)
+        same = None if plan.is_empty else store.plans.find_rejected(plan)
         if same is None:
             found = known_objections(workspace, plan)
             unasked = not again and all(one.level == "warn" for one in found)

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import first_of
+from vde_dagster.base.texts import and_more
 from vde_dagster.execution.environments.compare import VersionChange
 from vde_dagster.orchestration.markdown import partition_link, section_table
 from vde_dagster.orchestration.models.live import Combination, version_key
@@ -144,5 +144,5 @@ def _changes(environment: Environment, shown: Combination, before: Combination |
         rows.append({"model": short_name(name), "": what, "was": earlier, "is": version})
     if not rows:
         return f"The definitions of version {environment.version - 1}."
-    more = first_of(len(rows), MAX_CHANGES)
+    more = and_more(len(rows), MAX_CHANGES)
     return markdown_table(rows[:MAX_CHANGES]) + (more and f"\n\n…{more}")

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, first_of
+from vde_dagster.base.texts import count, and_more
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.execution.workspace import Workspace
@@ -196,7 +196,7 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:
-            held = store.leases.held(conn)
+            held = store.leases.active_resources(conn)
         if not any(lease.startswith(environment_lease("")) for lease in held):
             return True
         if time.monotonic() > until:
@@ -297,7 +297,7 @@ def _title(plan: Plan, most: int = 3) -> str:
     edited = [model for change in words for model in plan.models if model.change is change]
     edits = [f"`{short_name(model.name)}` {words[model.change]}" for model in edited[:most]]
     if edits:
-        return f"{', '.join(edits)}{first_of(len(edited), most)}"
+        return f"{', '.join(edits)}{and_more(len(edited), most)}"
     return "due intervals" if plan.builds else "views and descriptions"
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.texts import meant, suggest
+from vde_dagster.base.texts import did_you_mean, suggest
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
     Known,
@@ -239,7 +239,7 @@ def absent_tables(
             )
         elif near is not None:
             written = name.name if name.namespace == _NO_NAMESPACE else str(name)
-            hint = meant(written, str(near), f" Else {hint}")
+            hint = did_you_mean(written, str(near), f" Else {hint}")
         yield Problem(what, hint, models[name].location, certain=file or near is not None)
 
 

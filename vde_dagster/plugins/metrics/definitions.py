@@ -177,7 +177,7 @@ class _Reading:
 
     def finished(self) -> Definitions:
         if self.mistakes:
-            raise ProjectError.of(self.mistakes)
+            raise ProjectError.combine(self.mistakes)
         configured = self.objects["project_configuration"]
         configuration = configured[0] if configured else PydanticProjectConfiguration()
         if not configuration.time_spines:
@@ -196,7 +196,7 @@ class _Reading:
         if found.errors:
             # One mistake breaks several rules, and is told as the first of them does.
             told = {one.location: one for one in reversed([*map(self._issue, found.errors)])}
-            raise ProjectError.of(told.values())
+            raise ProjectError.combine(told.values())
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:

@@ -76,7 +76,7 @@ def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLa
     known = workspace.snapshots() if snapshots is None else snapshots
     mistakes = [*missing, *mistakes_in_readers(readers(layer), known, [])]
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.combine(mistakes)
     return layer
 
 

@@ -23,7 +23,7 @@ from metricflow_semantics.model.semantic_manifest_lookup import SemanticManifest
 from metricflow_semantics.model.semantics.element_filter import GroupByItemSetFilter
 from metricflow_semantics.model.semantics.linkable_element import LinkableElementType
 
-from vde_dagster.base.texts import closest, listed, meant, suggest
+from vde_dagster.base.texts import closest, did_you_mean, listed, suggest
 from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unknown_metric
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -240,7 +240,7 @@ class SemanticLayer:
         near = closest(stem, [*known, *ends])
         raise UsageError(
             f"{asked} cannot be divided by '{name}', which nothing is called",
-            hint=meant(name, near) if near else f"it can be divided by {listed(known, 20)}",
+            hint=did_you_mean(name, near) if near else f"it can be divided by {listed(known, 20)}",
         )
 
     def _condition(self, text: str, metrics: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
     if isinstance(found, ProjectError):
         own = [one for one in found.mistakes if one.location is None or one.location.path == path]
         if own:
-            raise ProjectError.of(own)
+            raise ProjectError.combine(own)
         return ()
     layer = SemanticLayer(found)
     return tuple(readers(layer, path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from vde_dagster.base.texts import count, first_of
+from vde_dagster.base.texts import and_more, count
 from vde_dagster.cli.report_view import MOST_REASONS
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 
@@ -69,7 +69,7 @@ def _row(row: Row, width: int) -> Iterator[str]:
     ]
     cells += ["<td></td>"] * (width - len(cells))
     yield f"<tr>{''.join(cells)}</tr>"
-    reasons = [*row.reasons[:MOST_REASONS], first_of(len(row.reasons), MOST_REASONS).lstrip()]
+    reasons = [*row.reasons[:MOST_REASONS], and_more(len(row.reasons), MOST_REASONS).lstrip()]
     under = [f"<div style='{_SMALL}'>{escape(reason)}</div>" for reason in reasons if reason]
     if row.diff:
         lines = (

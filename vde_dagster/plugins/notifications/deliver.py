@@ -133,7 +133,7 @@ class _Delivery:
         """Return how many messages the receiver may have now."""
         most = int(self.workspace.settings.plugins["notify"]["per_hour"])
         name, since = self.receiver.name, self.now - _HOUR
-        told = self.workspace.store.outbox.of_kind("told")
+        told = self.workspace.store.outbox.with_kind("told")
         own = [one for one in told if one.at > since and one.subject["receiver"] == name]
         return most - len(own)
 

@@ -68,7 +68,7 @@ def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
 def _told(store: StateStore, environment: str) -> dict[str, datetime]:
     """Return when each model was recorded as late the last time."""
     found: dict[str, datetime] = {}
-    for record in store.outbox.of_kind("late"):
+    for record in store.outbox.with_kind("late"):
         if record.subject["environment"] == environment:
             found |= dict.fromkeys(record.subject["models"], record.at)
     return found
@@ -86,7 +86,7 @@ def late_models(store: StateStore, environment: Environment, at: datetime) -> li
     if not promises:
         return []
     fills = store.fills.latest(promises)
-    shown = store.versions.shown_since(environment.name, environment.version)
+    shown = store.versions.entry_times(environment.name, environment.version)
     found = []
     for table_id, model in promises.items():
         last = fills.get(table_id)

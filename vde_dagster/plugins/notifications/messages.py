@@ -175,7 +175,7 @@ class Messages:
     def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
         """Say whether the same rules held the environment within a day: schedules try again."""
         rules = _rules(record)
-        for other in self.workspace.store.outbox.of_kind("held"):
+        for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
             if is_before and _rules(other) == rules:
                 known = self.workspace.store.plans.record(other.subject["plan"])
@@ -225,7 +225,7 @@ class Messages:
 
     def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
         """Return the models whose fills failed in the attempt that a record ends."""
-        own = self.workspace.store.outbox.of_plan(plan.id, record.number - 1)
+        own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {
             one.subject["table"]

@@ -110,7 +110,7 @@ class _Meaning:
         if self.mistakes:
             lined = ((one.location.line if one.location else 0) or 0 for one in self.mistakes)
             in_order = sorted(zip(lined, self.mistakes, strict=True), key=itemgetter(0))
-            raise ProjectError.of([one for _, one in in_order])
+            raise ProjectError.combine([one for _, one in in_order])
 
     def _check(self, part: type[Shape], values: Mapping[str, Any], keys: KeyPath) -> Shape | None:
         try:

@@ -69,7 +69,7 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     tables = _tables_of_plugins(table)
     unknown = list(_unknown_keys(table, "", SettingPlaces(text), {**_NESTED, **tables}))
     if unknown:
-        raise ProjectError.of(unknown)
+        raise ProjectError.combine(unknown)
     config_file, seen = "", Seen()
     warnings: tuple[str, ...] = ()
     taken: Mapping[str, SourceLocation] = {}
@@ -187,7 +187,7 @@ def _validate(
         # A value that fits none of several types has a mistake for each.
         found = {one["loc"][:2]: one for one in reversed(error.errors())}
         nested = {**_NESTED, **plugins}
-        raise ProjectError.of(
+        raise ProjectError.combine(
             [_wrong(found[loc], places, nested) for loc in reversed(found)]
         ) from None
     except SettingsError as error:
@@ -275,7 +275,7 @@ def _check_values(
             for key, one in default_mistakes(settings)
         ]
         if mistakes:
-            raise ProjectError.of(mistakes)
+            raise ProjectError.combine(mistakes)
 
 
 _Wrong = Iterator[tuple[str, str, str]]

@@ -39,7 +39,7 @@ def environment_statements(
     source = own_files(folder)
     mistakes = source.prepare()
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.combine(mistakes)
     values = {"this_env": environment, "schemas": list(schemas), "views": list(views)}
     before, after = (
         read_environment_statements(source.context, stage, texts, values)

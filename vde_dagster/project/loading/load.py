@@ -254,7 +254,7 @@ class ProjectLoad:
         if self._waiting is not None and not self.problems:
             files = self.load_files()
         if self.problems:
-            raise ProjectError.of(self.problems)
+            raise ProjectError.combine(self.problems)
         found = (loaded.model for one in files for loaded in one.models)
         return next((model for model in found if model.name == name), None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, place_flaw
-from vde_dagster.base.texts import closest, meant, printable
+from vde_dagster.base.texts import closest, did_you_mean, printable
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.files import find_files
@@ -168,7 +168,7 @@ def _add_externals(
                 what = "neither a model nor a declared external table"
                 yield ProjectError(
                     f"{name} reads {parent}, which is {what}",
-                    hint=meant(str(parent), near, f" {declare}") if near else declare,
+                    hint=did_you_mean(str(parent), near, f" {declare}") if near else declare,
                     location=location,
                     models=(name,),
                 )
@@ -222,7 +222,7 @@ def _unknown_reads(
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
                     f"the {exposure.what} '{exposure.name}' reads {name}, which is no model",
-                    hint=meant(str(name), near) if near else "name a model of the project",
+                    hint=did_you_mean(str(name), near) if near else "name a model of the project",
                     location=place,
                 )
 
@@ -235,7 +235,7 @@ def _unknown_tests(
             near = closest(str(test.model), [str(name) for name in models])
             yield ProjectError(
                 f"test '{test.name}' is of {test.model}, which is no model",
-                hint=meant(str(test.model), near) if near else "name a model of the project",
+                hint=did_you_mean(str(test.model), near) if near else "name a model of the project",
                 location=test.location,
             )
 
@@ -422,7 +422,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     shown = {str(problem) for problem in load.problems}
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
-        raise ProjectError.of(problems)
+        raise ProjectError.combine(problems)
     return Project(
         load.root,
         load.settings,

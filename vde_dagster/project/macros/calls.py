@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from vde_dagster.base.failures import said, where_raised
+from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, asks_for_loading
 from vde_dagster.sql.edits import NOTHING
@@ -80,7 +80,9 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
     except (Exception, SystemExit) as error:
         at = where_raised(error, expander.source.path)
         where = f" ({at})" if at.line else ""
-        raise expander.error(f"the macro @{name} failed{where}: {said(error)}") from error
+        raise expander.error(
+            f"the macro @{name} failed{where}: {describe_exception(error)}"
+        ) from error
 
 
 def call_query_function(function: Callable[..., Any], expander: Expander) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.texts import closest, meant
+from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.errors import ProjectError, Unknown, UsageError
 from vde_dagster.project.macros.conditions import (
     CLAUSES,
@@ -253,7 +253,7 @@ class Expander:
             pieces.append((text, ~self._call_offset))
             done = behind
         if mistakes:
-            raise ProjectError.of(mistakes)
+            raise ProjectError.combine(mistakes)
         return pieces + self._verbatim(source.text[done:end], done)
 
     def _verbatim(self, text: str, offset: int) -> list[tuple[str, int]]:
@@ -380,7 +380,7 @@ class Expander:
         from vde_dagster.project.macros.functions import LISTS
 
         near = closest(key, {*self.scope.variables, *_PARAMETERS})
-        hint = meant(name, near) if near else f"set {name} under [tool.vde.variables]"
+        hint = did_you_mean(name, near) if near else f"set {name} under [tool.vde.variables]"
         if key in BUILTINS or key in LISTS or self.macro(key) is not None:
             hint = f"call the macro with parentheses: @{name}()"
         if key == KIND_NAME:
@@ -411,7 +411,7 @@ class Expander:
             known = {*self.scope.macros, *self.scope.functions}
             known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES, *PLUGINS.names())}
             near = closest(name, known)
-            hint = meant(name, near) if near else _NO_MACRO
+            hint = did_you_mean(name, near) if near else _NO_MACRO
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
         return builtin(self, given)
 

@@ -17,7 +17,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
-from vde_dagster.base.texts import closest, meant
+from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.expansion import Expander
@@ -194,7 +194,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
         name = missed[2]
         near = closest(name, names)
         message = f"Jinja: unknown name '{name}'"
-        hint = meant(name, near) if near else _HINTS.get(name, _HINT)
+        hint = did_you_mean(name, near) if near else _HINTS.get(name, _HINT)
         unknown = Unknown("macro", name)
     else:
         hint = next((hint for kind, hint in _HINTS_BY_ERROR if isinstance(error, kind)), None)

@@ -17,7 +17,7 @@ from typing import Any
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest, meant, suggest
+from vde_dagster.base.texts import closest, did_you_mean, suggest
 from vde_dagster.errors import UsageError, placed
 from vde_dagster.project.model import Described, LoadedFile, Model
 from vde_dagster.project.table_names import TableNames
@@ -113,7 +113,7 @@ def with_descriptions(
         if model is None:
             near = closest(str(one.model), [str(name) for name in models])
             hint = "name a model, or remove it"
-            hint = meant(str(one.model), near, f" {hint}") if near else hint
+            hint = did_you_mean(str(one.model), near, f" {hint}") if near else hint
             problems.append(_warning(f"{one.model} is described and is no model", hint, one))
         elif one.model in known:
             message = f"{one.model} is described in {known[one.model].location}, too, which counts"

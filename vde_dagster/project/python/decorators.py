@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vde_dagster.base.failures import said, where_raised
+from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.project.macros.calls import call_query_function
@@ -101,7 +101,7 @@ def _call(
     except (Exception, SystemExit) as error:
         where = where_raised(error, location.path)
         raise ProjectError(
-            f"the function {function.__name__} failed: {said(error)}",
+            f"the function {function.__name__} failed: {describe_exception(error)}",
             hint="with is_sql=True it is called while the project is read, with the macro "
             "evaluator alone, and returns SQL",
             location=where if where.line else location,

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.base.failures import said, where_raised
+from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import decoded
@@ -74,7 +74,7 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
         raise
     except (Exception, SystemExit) as error:
         raise ProjectError(
-            f"the file cannot be imported: {said(error)}",
+            f"the file cannot be imported: {describe_exception(error)}",
             hint=_import_hint(error),
             location=where_raised(error, Path(path)),
         ) from error

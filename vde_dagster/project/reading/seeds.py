@@ -397,7 +397,7 @@ def _check_values(
         hint = "correct the value, or declare the column as STRING and cast it in a query"
         mistakes.append(ProjectError(message, hint=hint, location=SourceLocation(path, line)))
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.combine(mistakes)
 
 
 def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import closest, meant, suggest
+from vde_dagster.base.texts import closest, did_you_mean, suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.macros.expansion import Expander, MacroScope
@@ -79,7 +79,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         except ProjectError as error:
             mistakes.append(error)
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.combine(mistakes)
     uses = tuple(used for one in models for used in one.model.kind.files)
     return LoadedFile(path, tuple(models), uses=uses)
 
@@ -191,7 +191,7 @@ def _classify(
         else:
             where = parts[-1][0].start
             near = closest(parts[-1][0].first, ("SELECT", "WITH"))
-            hint = meant(parts[-1][0].first, near) if near else "end the file with a SELECT"
+            hint = did_you_mean(parts[-1][0].first, near) if near else "end the file with a SELECT"
         raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(

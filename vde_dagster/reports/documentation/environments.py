@@ -120,7 +120,7 @@ class EnvironmentContents:
     def documented(self) -> Iterator[DocumentedEnvironment]:
         """Yield the contents of each environment, production first."""
         production = next((one for one in self.shown if one.name == PRODUCTION), None)
-        since = self.workspace.store.versions.shown_since
+        since = self.workspace.store.versions.entry_times
         for one in self.shown:
             snapshots = in_order(self._snapshots(one))
             window = Window(self.as_of, default_start=self.workspace.settings.start_time)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values
-from vde_dagster.base.texts import closest, meant
+from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.errors import Fix, Hint
 from vde_dagster.semantics.algebra.nodes import Correlation, Derived, FullJoin, Leaf, Node, Terms
 from vde_dagster.semantics.errors import SemanticError
@@ -297,10 +297,10 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
     names = [table.split(".")[-1] for table in tables]
     if len(parts) > 1 and parts[0] not in names:
         near = closest(parts[0], names)
-        hint = meant(parts[0], near, ask="Did you mean the table") if near else None
+        hint = did_you_mean(parts[0], near, ask="Did you mean the table") if near else None
     if hint is None:
         close = closest(parts[-1], visible)
-        hint = meant(parts[-1], close, ask="Did you mean") if close else None
+        hint = did_you_mean(parts[-1], close, ask="Did you mean") if close else None
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from vde_dagster.base.texts import closest, meant
+from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.binder import Unsupported
@@ -36,7 +36,7 @@ def finding_of(noted: Noted, binder: Binder) -> Finding:
                 "Functions that your session registers are declared in pyproject.toml: "
                 f'functions = ["{name}"] under [tool.vde]'
             )
-            hint = meant(name, near, f" {hint}") if near else hint
+            hint = did_you_mean(name, near, f" {hint}") if near else hint
         case "number of arguments":
             taken = spark_functions.arguments_text(name)
             told = f"'{name}' is given {_counted(details[0], 'argument')} and takes {taken}"

@@ -1,1 +1,1 @@
-"""A JVM of Spark: which Java, how it starts, its archived classes, and work that makes it fast."""
+"""A JVM for Spark: finding Java, starting it, archiving its classes, and warming it up."""

@@ -1,8 +1,8 @@
-"""Class data: an archive of the classes that Spark loads, with which a JVM starts in half the time.
+"""Class data: an archive of Spark's classes, which halves the start time of a JVM.
 
-HotSpot maps such a file instead of reading, checking and laying out some 20,000 classes of 300
-jars: https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html. It refuses one that was
-made for other jars, and starts without it.
+HotSpot maps such a file instead of reading, verifying and laying out some 20,000 classes of 300
+jars: https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html. It rejects an archive
+for other jars, and starts without it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.spark.jvm.known_start import KnownStart, cache_folder
 
 _KEPT = 3
-"""How many archives are kept, the newest; one has some 200 MB."""
+"""Number of archives to keep, the newest; each has some 200 MB."""
 
 
-def archive_of(known: KnownStart) -> Path:
-    """Return where the archive of a start is: that of the same jars and options but for memory."""
+def archive_path(known: KnownStart) -> Path:
+    """Return the place of a start's archive, by its jars and its options except memory."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
@@ -30,32 +30,32 @@ def archive_of(known: KnownStart) -> Path:
     return cache_folder() / f"{name}.jsa"
 
 
-def options_of(known: KnownStart) -> tuple[str, ...]:
-    """Return the JVM's options that use the archive of a start, where there is one."""
-    archive = archive_of(known)
+def archive_options(known: KnownStart) -> tuple[str, ...]:
+    """Return the JVM's options for using the archive of a start, if it exists."""
+    archive = archive_path(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
 
 
 def make_archive(known: KnownStart, jvm: Any) -> None:
     """Let a JVM archive the classes that it has loaded.
 
-    A JVM of its own, which HotSpot starts, does it in some 40 s of one core.
+    HotSpot starts another JVM for that, which takes some 40 s of one core.
 
     Args:
-        known: The start by which the JVM was started.
+        known: How the JVM was started.
         jvm: Py4J's view of it.
 
     Raises:
-        Py4JError, OSError: It is not made; nothing is left of it.
+        Py4JError, OSError: The archive could not be written; nothing is left of it.
     """
-    archive = archive_of(known)
+    archive = archive_path(known)
     part = archive.with_suffix(f".{os.getpid()}.part")
-    said = _said()
+    before = _dump_logs()
     try:
         _diagnose(jvm, "vmCds", "static_dump", str(part))
         os.replace(part, archive)
     finally:
-        for left in (*archive.parent.glob(f"{part.name}*"), *(_said() - said)):
+        for left in (*archive.parent.glob(f"{part.name}*"), *(_dump_logs() - before)):
             left.unlink(missing_ok=True)
     others = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)
     for old in others[:-_KEPT]:
@@ -63,13 +63,13 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
             old.unlink()
 
 
-def _said() -> set[Path]:
-    """Return the files that JVMs which made archives left where they were started."""
+def _dump_logs() -> set[Path]:
+    """Return the log files that archiving JVMs left in the current folder."""
     return set(Path.cwd().glob("java_pid*_std???"))
 
 
 def _diagnose(jvm: Any, command: str, *arguments: str) -> None:
-    """Run a command of `jcmd` in a JVM, by the bean that HotSpot has for them."""
+    """Run a command of `jcmd` in a JVM, through HotSpot's management bean."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -85,7 +85,7 @@ def _diagnose(jvm: Any, command: str, *arguments: str) -> None:
     bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     texts = "[Ljava.lang.String;"
     kinds = ("javax.management.ObjectName", "java.lang.String", "[Ljava.lang.Object;", texts)
-    # Py4J finds no methods of the server's class, which is not public, but those of its interface.
+    # Py4J finds the methods of the server's interface, but not of its class, which is not public.
     invoke = java.Class.forName("javax.management.MBeanServer").getMethod(
         "invoke", array(java.Class, *map(java.Class.forName, kinds))
     )

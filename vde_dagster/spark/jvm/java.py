@@ -1,4 +1,4 @@
-"""The Java that Spark starts: where it is, and whether it is new enough."""
+"""The Java that Spark starts: its path, and whether it is new enough."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or
 
 
 def check_java() -> int:
-    """Return the major version of the Java that Spark will start; raise where it is too old."""
+    """Return the major version of the Java that Spark will start; raise if it is too old."""
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
-        where = f"JAVA_HOME is '{home}', which has no bin/java" if home else "there is none on PATH"
-        raise NoSparkError(f"Spark needs Java, and {where}", hint=_HINT)
+        where = f"JAVA_HOME is '{home}', which has no bin/java" if home else "PATH has no java"
+        raise NoSparkError(f"Spark needs Java, but {where}", hint=_HINT)
     version = _version_from_release(java) or _version_from_run(java)
     if version is None:
         raise NoSparkError(f"'{java}' does not run: it prints no version", hint=_HINT)
     if version < OLDEST:
-        raise NoSparkError(f"Spark needs Java {OLDEST}, and '{java}' is Java {version}", hint=_HINT)
+        raise NoSparkError(f"Spark needs Java {OLDEST}, but '{java}' is Java {version}", hint=_HINT)
     return version
 
 
 def find_java() -> Path | None:
-    """Return the `java` that Spark's scripts start: that of JAVA_HOME, else the one on PATH."""
+    """Return the `java` that Spark's scripts start: from JAVA_HOME, otherwise from PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / ("java.exe" if os.name == "nt" else "java")
@@ -49,7 +49,7 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read the `release` file beside a JDK's `bin`: a hundred times faster than starting it."""
+    """Read the `release` file next to a JDK's `bin`: a hundred times faster than starting it."""
     release = java.resolve().parent.parent / "release"
     if not release.is_file():
         return None

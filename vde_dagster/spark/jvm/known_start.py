@@ -1,8 +1,8 @@
-"""How a JVM of Spark starts, kept from one start to the next.
+"""The command that starts a JVM with Spark, kept for later starts.
 
-PySpark starts one by scripts: a first JVM builds the command of the second, in which Ivy resolves
-the packages. That takes seconds and ends in the same command each time. So the first JVM is asked
-how it was started, and the next ones are started like that at once.
+PySpark starts it by scripts: a first JVM builds the command of the second, in which Ivy resolves
+the packages. That takes seconds and results in the same command each time. So the first JVM's
+command is read and stored, and later starts run it directly.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.spark.jvm.java import find_java
 
 JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
-"""Environment variable with the directory that downloaded jars are kept in."""
+"""Environment variable with the directory for downloaded jars."""
 
 _OF_STARTS = ("spark.driver.", "spark.jars")
-"""How the names of properties begin that decide with which options and jars a JVM starts."""
+"""Prefixes of properties that determine the options and jars of a JVM's start."""
 _OF_SCRIPTS = ("spark.archives", "spark.files", "spark.jars.excludes", "spark.submit.")
-"""Properties with which Spark's scripts do more than to start a JVM."""
+"""Properties for which Spark's scripts do more than start a JVM."""
 _VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _VARIABLES_OF_SCRIPTS = (
     *("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH"),
@@ -44,11 +44,11 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownStart:
-    """A command that starts a JVM in which Spark can begin.
+    """A command that starts a JVM for Spark.
 
     Args:
-        java: The program.
-        options: Of the JVM.
+        java: The path of the program.
+        options: The JVM's options.
         class_path: Existing jars, Spark's own and those of the packages.
         spark_home: Spark's folder.
     """
@@ -60,9 +60,9 @@ class KnownStart:
 
     @classmethod
     def find(cls, place: Path) -> KnownStart | None:
-        """Return the start that is kept at a place; None where none is, or its files are gone."""
-        # By hand: what checks values by their types takes as long to import as this saves.
-        with suppress(OSError, ValueError, LookupError, TypeError):  # None, or a damaged one.
+        """Return the start stored at a place; None if it is missing, or its files are gone."""
+        # By hand: a typed decoder takes as long to import as this saves.
+        with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
             data = json.loads(place.read_text(encoding="utf-8"))
             options, class_path = (tuple(data[key]) for key in ("options", "class_path"))
             found = cls(data["java"], options, class_path, data["spark_home"])
@@ -72,7 +72,7 @@ class KnownStart:
 
     @classmethod
     def keep(cls, place: Path, jvm: Any) -> None:
-        """Ask a JVM that Spark's scripts started how that was, and keep it."""
+        """Read and store the command of a JVM that Spark's scripts started."""
         from pyspark.find_spark_home import _find_spark_home
 
         java, runtime = find_java(), jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
@@ -82,29 +82,29 @@ class KnownStart:
             *(unquote(urlparse(jar).path) for jar in jars.split(",") if jar),
         ]
         if java is None or not all(map(os.path.isfile, paths)):
-            return  # A folder with configuration is read by Spark's scripts, too.
+            return  # Spark's scripts read a configuration folder, too.
         home, given = os.path.abspath(_find_spark_home()), runtime.getInputArguments()
-        # By index: once PySpark's errors are in place, an iterator's end is one of a session.
+        # By index: PySpark's error handling misreads an iterator's end as a session's error.
         options = tuple(given[index] for index in range(len(given)))
         found = cls(str(java), options, tuple(paths), home)
-        with suppress(OSError):  # It is but for speed.
+        with suppress(OSError):  # It only saves time.
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
                 json.dump(asdict(found), file)
             os.replace(file.name, place)
 
     def begin(self, log: IO[bytes], *options: str) -> Gateway | None:
-        """Start the JVM and wait for its gateway; None where it ends instead.
+        """Start the JVM and wait for its gateway; None if it ends instead.
 
         Args:
-            log: Where it writes.
-            options: Further ones of the JVM.
+            log: File for its output.
+            options: Additional options of the JVM.
         """
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
         try:
             process = subprocess.Popen(
                 [self.java, *self.options, *options, "-Dspark.submit.deployMode=client", _MAIN],
-                stdin=subprocess.PIPE,  # It ends with this.
+                stdin=subprocess.PIPE,  # The JVM ends when this is closed.
                 stdout=log,
                 stderr=log,
                 env={
@@ -114,7 +114,7 @@ class KnownStart:
                     "SPARK_CONNECT_MODE": "0",
                     "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"),
                 },
-                start_new_session=True,  # Ctrl-C is Python's.
+                start_new_session=True,  # Only Python receives Ctrl-C.
             )
             import pyspark.sql  # noqa: F401  (while it starts)
 
@@ -150,11 +150,11 @@ class Gateway:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
 
-def place_of(visible: Mapping[str, str]) -> Path | None:
-    """Return where the start for a configuration is kept; None where Spark's scripts do more.
+def start_path(visible: Mapping[str, str]) -> Path | None:
+    """Return the file for a configuration's start; None if Spark's scripts do more.
 
     Args:
-        visible: What a command line may have of it, see `command_line_config`.
+        visible: The part that a command line may contain, see `command_line_config`.
     """
     java, spec = find_java(), find_spec("pyspark")
     if java is None or spec is None or spec.origin is None:
@@ -179,7 +179,7 @@ def place_of(visible: Mapping[str, str]) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder of this user's machine in which starts are kept."""
+    """Return the current user's folder for starts on this machine."""
     jars = os.environ.get(JAR_CACHE_VARIABLE)
     if jars:
         return Path(jars).expanduser().absolute() / "starts"

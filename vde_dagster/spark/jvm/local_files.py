@@ -1,9 +1,9 @@
-"""Files of this machine without a process each.
+"""Local files without a process for each.
 
-Without its native library Hadoop runs `chmod` for every file and folder that it makes, which takes
-three milliseconds and more, and writes a second file of checksums beside each. A small model makes
-twenty files, most of them metadata; those that PyIceberg writes have no checksums beside them, and
-Parquet's pages have their own.
+Without its native library Hadoop runs `chmod` for every file and folder that it creates, which
+takes three milliseconds or more, and writes a checksum file for each. A small model creates twenty
+files, most of them metadata; files that PyIceberg writes have no such checksums, and Parquet's
+pages have their own.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ public class LocalFiles extends RawLocalFileSystem {
 
 
 def use_plain_files(context: SparkContext) -> None:
-    """Let a JVM's Hadoop set the modes of local files itself, and write no checksums beside them.
+    """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files.
 
-    Hadoop keeps one file system for all paths of this machine; it is replaced by one of the same
-    class over another raw one, as nothing but a jar on the class path could be named in its
-    configuration. Where another is configured (`spark.hadoop.fs.file.impl`), that one stays.
+    Hadoop caches one file system for all local paths; it is replaced by one of the same class over
+    another raw one, because the configuration could only name a class from a jar. An explicitly
+    configured file system (`spark.hadoop.fs.file.impl`) stays.
     """
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()

@@ -1,4 +1,4 @@
-"""Asking the ready process for work: it imports little, as every command waits for it."""
+"""Client of the ready process; it imports little, as every command waits for it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from vde_dagster.spark.ready.protocol import SOCKET, folder_of, identity, receive, send
+from vde_dagster.spark.ready.protocol import SOCKET, engine_folder, identity, receive, send
 
 COMMANDS = "vde_dagster.cli.app"
 """The module whose `call` runs a command."""
 _OF_THEIR_OWN = frozenset({"engine", "init", "lsp", "serve", "ui"})
-"""Commands that last, or that end what would run them."""
+"""Commands that run for long, or that would end the process they run in."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -24,13 +24,13 @@ def run_ready(arguments: Sequence[str]) -> int | None:
     """Run a command in a copy of the ready process.
 
     Returns:
-        Its exit code; None where there is no such process, or it is not like this one.
+        Its exit code; None if there is no such process, or it differs from this one.
     """
     if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
         return None
     try:
         streams = [(s.fileno(), s.encoding, s.errors) for s in (sys.stdin, sys.stdout, sys.stderr)]
-    except (AttributeError, OSError):  # None of the streams.
+    except (AttributeError, OSError):  # The streams are not files.
         return None
     found = ask(_project(arguments), COMMANDS, arguments, streams)
     if found is None:
@@ -46,15 +46,15 @@ def ask(
     arguments: Sequence[str],
     streams: Sequence[tuple[int, str, str | None]],
 ) -> tuple[socket.socket, int] | None:
-    """Have a module's `call` run in a copy of a project's ready process.
+    """Run a module's `call` in a copy of a project's ready process.
 
     Args:
         root: The project's folder.
         streams: Descriptor, encoding and error handler of standard input, output and errors.
 
     Returns:
-        The connection, which says the exit code and with which the copy ends, and the copy's
-        process; None where there is no such process, it is not like this one or lacks the module.
+        The connection, which returns the exit code and whose end stops the copy, and the copy's
+        process; None if there is no such process, it differs from this one or lacks the module.
     """
     os.umask(mask := os.umask(0))
     request = {
@@ -68,10 +68,10 @@ def ask(
     }
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.connect(str(folder_of(root) / SOCKET))
+        connection.connect(str(engine_folder(root) / SOCKET))
         send(connection, request, tuple(number for number, *_ in streams))
         pid = receive(connection)[0]
-    except (OSError, EOFError):  # No process, or one that ended.
+    except (OSError, EOFError):  # Missing, or just ended.
         pid = None
     if pid is None:
         connection.close()
@@ -80,7 +80,7 @@ def ask(
 
 
 def _project(arguments: Sequence[str]) -> Path:
-    """Return the folder that `--project` names, or else the current one."""
+    """Return the folder that `--project` names, otherwise the current one."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word == "--project":
             return Path(following)
@@ -90,7 +90,7 @@ def _project(arguments: Sequence[str]) -> Path:
 
 
 def _wait(connection: socket.socket, pid: int) -> int:
-    """Wait for the copy's end; what this process is told, it is told."""
+    """Wait for the copy's end; forward the signals that this process receives."""
 
     def forward(number: int, _: FrameType | None) -> None:
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Starting the ready process, by whoever used the warm engine."""
+"""Starting the ready process, from a process that used the warm engine."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ DOORS = (
     "vde_dagster.execution.unit_testing.run_test",
     "vde_dagster.planning.plan.planner",
 )
-"""What an edit's commands import, whoever starts the process."""
+"""Imports for the commands of an edit, for any starting process."""
 
 
 def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
-    """Start the ready process where the project's engine runs, unless it is there.
+    """Start the ready process if the project's engine runs, unless it exists.
 
     Args:
-        modules: What it imports; of one with a colon, as in `module:function`, the function is
-            called, once.
+        modules: Modules to import; for one with a colon, as in `module:function`, the function is
+            called once.
     """
     if sys.platform != "linux":
         return
     from vde_dagster.spark.session.settings import WarmSettings
     from vde_dagster.spark.session.warm import environment_before, find_engine
 
-    warm = WarmSettings.of(settings)
+    warm = WarmSettings.from_settings(settings)
     if warm is None or not warm.warm_up or (warm.folder / SOCKET).exists():
         return
     if find_engine(warm.folder) is None:
@@ -59,7 +59,7 @@ def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
 
 
 def imported() -> list[str]:
-    """Return the modules of this process that are installed: a project's own are read anew."""
+    """Return this process's installed modules; a project's own are read again for each command."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep, str(Path(__file__).parents[2]))
     return [
         name

@@ -1,8 +1,8 @@
 """The ready process: `python -m vde_dagster.spark.ready.process FOLDER`.
 
-It reads the names of the modules that it imports, as JSON, from standard input; a name with a colon
-is that of a function, which is called. The process has one thread, holds no connection and no file
-of a project, and ends with the engine.
+It reads the names of the modules to import, as JSON, from standard input; a name with a colon
+is a function to call. The process has one thread, keeps no connection and no project's file
+open, and ends with the engine.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from vde_dagster.spark.session.warm import find_engine
 _LOCK = "commands.lock"
 _LOOK_SECONDS = 0.5
 _ASKING_SECONDS = 2.0
-"""How long a command may take to say what it wants."""
+"""Timeout for a command to send its request, in seconds."""
 
 
 def main(folder: Path) -> None:
-    """Run commands in copies of this process for as long as the folder's engine takes users."""
+    """Run commands in copies of this process while the folder's engine accepts users."""
     import fcntl
 
     modules: list[str] = json.load(sys.stdin)
     like = identity()  # Modules may change variables.
-    os.chdir(folder)  # Names of sockets are short.
+    os.chdir(folder)  # Names of sockets must be short.
     with open(_LOCK, "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return  # Somebody else was faster.
+            return  # Another process was faster.
         seen = _imported(modules)
         Path(SOCKET).unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -56,10 +56,10 @@ def main(folder: Path) -> None:
 
 
 def _imported(modules: list[str]) -> dict[str, int]:
-    """Import modules and parse what is parsed once; return all files with their times."""
+    """Import modules and run their functions; return all files with their modification times."""
     for named in modules:
         name, _, function = named.partition(":")
-        with suppress(Exception):  # Those that are gone, or need what is not there.
+        with suppress(Exception):  # A module may be gone, or lack a dependency.
             module = importlib.import_module(name)
             if function:
                 getattr(module, function)()
@@ -69,7 +69,7 @@ def _imported(modules: list[str]) -> dict[str, int]:
 
 
 def _files() -> dict[str, int]:
-    """Return the files of all modules with their times of change (ns)."""
+    """Return the files of all modules with their modification times (ns)."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     return {file: _changed(file) for file in files if file}
 
@@ -82,7 +82,7 @@ def _changed(file: str) -> int:
 
 
 def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[str, int]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Whoever asked is told of the end by the copy.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The copy itself reports its end to the client.
     while find_engine(folder) is not None:
         try:
             connection, _ = listener.accept()
@@ -112,7 +112,7 @@ def _serve(listener: socket.socket, folder: Path, like: list[Any], seen: dict[st
 
 
 def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -> NoReturn:
-    """Be the work that was asked for, and end with its exit code."""
+    """Run the requested work, and exit with its exit code."""
     code = 1
     try:
         _become(request, files)
@@ -122,7 +122,7 @@ def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -
     except KeyboardInterrupt:
         code = 130
     finally:
-        # As Python ends, less the taking apart of each module.
+        # As Python exits, except for tearing down each module.
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
@@ -134,7 +134,7 @@ def _run(connection: socket.socket, request: dict[str, Any], files: list[int]) -
 
 
 def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Take over the asker's streams, folder, environment and mask."""
+    """Take over the client's streams, folder, environment and umask."""
     for number, file in enumerate(files):
         os.dup2(file, number)
     os.chdir(request["folder"])
@@ -161,7 +161,7 @@ def _stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End at once when whoever asked has ended: to kill them is to kill their work."""
+    """Exit as soon as the client has ended: killing the client must kill its work."""
     with suppress(OSError):
         connection.recv(1)
     os.kill(os.getpid(), signal.SIGKILL)

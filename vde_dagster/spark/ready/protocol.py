@@ -1,4 +1,4 @@
-"""What those who ask and the ready process say to each other over a Unix socket."""
+"""The protocol between clients and the ready process, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 SOCKET = "commands.sock"
-"""In the engine's folder, which only its user may enter."""
+"""Its place is the engine's folder, which only its user may enter."""
 _AT_IMPORT = (
     *("PYTHON", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "ARROW_", "GRPC_"),
     *("SPARK_", "PYSPARK_", "PYICEBERG_"),
 )
-"""How the names of variables begin that modules may read when they are imported."""
+"""Prefixes of variables that modules may read when they are imported."""
 _LENGTH = struct.Struct("!I")
 
 
-def folder_of(root: Path) -> Path:
-    """Return where the engine of a project lies, as `WarmSettings.of` has it."""
+def engine_folder(root: Path) -> Path:
+    """Return the folder of a project's engine, the same as in `WarmSettings.from_settings`."""
     return root / ".vde" / "engine"
 
 
 def identity() -> list[Any]:
-    """Return what two processes must share for the one to run what the other was asked."""
+    """Return the facts that two processes must share for one to run the other's work."""
     read = sorted(item for item in os.environ.items() if item[0].startswith(_AT_IMPORT))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 
@@ -43,7 +43,7 @@ def send(connection: socket.socket, message: Any, files: tuple[int, ...] = ()) -
 
 
 def receive(connection: socket.socket, files: int = 0) -> tuple[Any, list[int]]:
-    """Return the next JSON value, and up to so many descriptors.
+    """Return the next JSON value, and up to `files` descriptors.
 
     Raises:
         EOFError: The other side has ended.

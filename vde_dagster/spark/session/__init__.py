@@ -1,1 +1,1 @@
-"""Spark's session: started, joined or connected to, and why one has ended."""
+"""Spark's session: started, joined or connected to, and the reasons when it ends."""

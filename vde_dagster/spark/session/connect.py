@@ -1,4 +1,4 @@
-"""Spark Connect: sessions of a server, which have no JVM to ask."""
+"""Spark Connect: sessions on a server, without access to its JVM."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SCHEME = "sc://"
 
 
 def is_server(master: str) -> bool:
-    """Say whether a master is a Spark Connect server: `sc://host:15002`."""
+    """Return whether a master is a Spark Connect server: `sc://host:15002`."""
     return master.startswith(SCHEME)
 
 
 def is_remote(session: Any) -> bool:
-    """Say whether a session is one of a Spark Connect server."""
+    """Return whether a session is on a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def tag_on_server(session: SparkSession, tag: str) -> str:
-    """Return a session's tag as the jobs on its server have it, by Spark 4.1's rule."""
+    """Return the form of a session's tag on its server's jobs, by Spark 4.1's rule."""
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"
 
 
 def query_frame(session: SparkSession, query: str) -> DataFrame:
-    """Return the rows of a query that can only be one, see `as_subquery`.
+    """Return the rows of a text that can only be a query, see `as_subquery`.
 
-    `SparkSession.sql` asks a server what the text is, which analyses it once more.
+    `SparkSession.sql` would first analyze the text on the server to find its type.
     """
     if not is_remote(session):
         return session.sql(query)
@@ -59,15 +59,15 @@ def query_frame(session: SparkSession, query: str) -> DataFrame:
 
 
 def has_client() -> bool:
-    """Say whether all that PySpark's client of servers asks for is installed.
+    """Return whether all packages of PySpark's Connect client are installed.
 
-    Dagster brings gRPC alone, by which the client does not begin.
+    Dagster installs only gRPC, which is not enough.
     """
     return all(find_spec(name) is not None for name in ("grpc", "grpc_status", "zstandard"))
 
 
 def require_client(master: str) -> None:
-    """Make sure that PySpark's client of servers is installed; raises NoSparkError."""
+    """Make sure that PySpark's Connect client is installed; raises NoSparkError."""
     if not has_client():
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
@@ -77,7 +77,7 @@ def require_client(master: str) -> None:
 
 
 def connect(settings: SessionSettings) -> SparkSession:
-    """Begin a session of its own on the server, with the defaults of that server."""
+    """Start a new session on the server, with the defaults of that server."""
     require_client(settings.master)
     where = without_parameters(settings.master)
     from pyspark import SparkContext
@@ -88,7 +88,7 @@ def connect(settings: SessionSettings) -> SparkSession:
     if SparkContext._active_spark_context is not None:
         raise StoreError(
             f"this process has started Spark itself, so it cannot use {where}",
-            hint="projects on Spark Connect and others need a process each",
+            hint="use separate processes for projects on Spark Connect and for others",
         )
     hush_pyspark()
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # As PySpark's own builder does for a URL.
@@ -96,29 +96,29 @@ def connect(settings: SessionSettings) -> SparkSession:
         session: SparkSession = SparkSession.builder.channelBuilder(_channel(settings)).create()
         _close_alone(session.client)
         if settings.warm is not None:
-            # It is on this machine: what does not answer has ended.
+            # It is on this machine: if it does not respond, it has ended.
             session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
             warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", module="pyspark")
         extensions = session.conf.get("spark.sql.extensions", "") or ""
     except PySparkException as error:
         raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} refuses a session: {cause_line(error)}",
-            hint="its version has to be that of PySpark here",
+            hint="use the server with the same version as PySpark here",
         ) from error
     if "iceberg" not in extensions.lower():
         raise StoreError(
-            f"the Spark Connect server {where} has no Iceberg",
+            f"the Spark Connect server {where} lacks Iceberg",
             hint=_lacks(settings),
         )
     return session
 
 
 def _close_alone(client: Any) -> None:
-    """Let a client close what is its own.
+    """Let a client close only its own resources.
 
-    PySpark's waits for threads that all sessions of the process share. It does so too when the
+    PySpark's `close` waits for threads that all sessions of the process share, also when the
     garbage collector finds a session, in whichever thread that is: if it is one of those, or holds
-    a lock of gRPC's that they wait for, nothing of the process goes on.
+    a lock of gRPC's that they wait for, the process hangs.
     """
 
     def close() -> None:
@@ -129,7 +129,7 @@ def _close_alone(client: Any) -> None:
 
 
 def _channel(settings: SessionSettings) -> Any:
-    """Return the way to the server; to one of this machine a token goes without TLS, too."""
+    """Return a channel to the server; for this machine it sends tokens without TLS, too."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -146,7 +146,7 @@ def _channel(settings: SessionSettings) -> Any:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Let a session load the catalog, which is what shows that the server can."""
+    """Let a session load the catalog, to prove that the server can."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)
@@ -156,7 +156,7 @@ def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
         raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} cannot open the catalog "
             f"'{settings.catalog}': {cause_line(error)}",
-            hint=f"it has to reach the database and the warehouse. {_lacks(settings)}",
+            hint=f"it must reach the database and the warehouse. {_lacks(settings)}",
         ) from error
 
 
@@ -169,7 +169,7 @@ def _lacks(settings: SessionSettings) -> str:
 
 
 PROBE_SECONDS = 10.0
-"""How long all of a master's addresses have to answer; Spark itself would try for a minute."""
+"""Time for any of a master's addresses to respond; Spark itself would try for a minute."""
 
 _STANDALONE_PORT, _HTTPS_PORT, _CONNECT_PORT = 7077, 443, 15002
 _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
@@ -182,7 +182,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         return
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for host, port in addresses:
-        # A name server can take longer than any timeout of a socket, so nobody waits for these.
+        # A name server can exceed every socket timeout, so these threads are not joined.
         threading.Thread(
             target=lambda h=host, p=port: answers.put(_problem(h, p, seconds)), daemon=True
         ).start()
@@ -191,7 +191,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         try:
             problem = answers.get(timeout=seconds + 1)
         except queue.Empty:
-            problems.append(f"no answer within {seconds:.0f} s")
+            problems.append(f"no response within {seconds:.0f} s")
             break
         if problem is None:
             return
@@ -203,7 +203,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
 
 
 def without_parameters(master: str) -> str:
-    """Return a master for messages: what stands behind its address may be a token.
+    """Return a master for messages, without its parameters, which may contain a token.
 
     >>> without_parameters("sc://spark.example:15002/;token=abc")
     'sc://spark.example:15002'
@@ -236,11 +236,11 @@ def _problem(host: str, port: int, seconds: float) -> str | None:
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except socket.gaierror:
-        return f"there is no host '{host}'"
+        return f"the host '{host}' does not exist"
     except ConnectionRefusedError:
-        return f"nobody listens at {host}:{port}"
+        return f"{host}:{port} refuses connections"
     except TimeoutError:
-        return f"{host}:{port} did not answer within {seconds:.0f} s"
+        return f"{host}:{port} did not respond within {seconds:.0f} s"
     except OSError as error:
         return f"{host}:{port}: {error.strerror or error}"
     return None

@@ -1,4 +1,4 @@
-"""The Spark Connect server within the JVM of this process: where it listens, and who asks it."""
+"""The Spark Connect server within the JVM of this process: its address and its sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 EXERCISE_USER = "vde-exercise"
-"""Who the sessions are of that only make an engine fast, see `warm_up.py`."""
+"""User of the sessions that only warm up an engine, see `warm_up.py`."""
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
@@ -25,15 +25,15 @@ class Service:
         self.port = int(self._object.localPort())
 
     def idle_seconds(self) -> float:
-        """Return for how long no statement ran; 0 where one runs."""
+        """Return the time since the last statement ended; 0 while one runs."""
         running = self._object.listActiveExecutions()
         if not running.isLeft():
             return 0.0
         since: int = self._java.System.nanoTime() - running.swap().toOption().get()
         return since / 1e9
 
-    def others_idle_seconds(self) -> float:
-        """Return for how long no statement ran but those of the exercise; 0 where one runs."""
+    def users_idle_seconds(self) -> float:
+        """Return the time since the last statement except exercises; 0 while one runs."""
         now, running = time.time(), self._object.listActiveExecutions()
         executions = [] if running.isLeft() else _listed(running.toOption().get())
         if any(one.userId() != EXERCISE_USER for one in executions):
@@ -45,7 +45,7 @@ class Service:
         return now - self._last_of_others
 
     def close_exercise(self) -> None:
-        """End the exercise's sessions, and what runs in them."""
+        """End the exercise's sessions and their statements."""
         for one in self._sessions():
             if one.userId() == EXERCISE_USER:
                 self._object.sessionManager().closeSession(one.key(), False)

@@ -21,8 +21,8 @@ _HINTS = {
     "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
     "AMBIGUOUS_REFERENCE": "give the columns different names",
     "OutOfMemoryError": MEMORY_HINT,
-    "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark]: a Spark that stays "
-    "has DataFrames, and neither SparkContext nor RDDs",
+    "JVM_ATTRIBUTE_NOT_SUPPORTED": "set warm = false under [tool.vde.spark]: a warm engine "
+    "supports DataFrames, but neither SparkContext nor RDDs",
 }
 
 
@@ -31,7 +31,7 @@ _LACKS_MEMORY = re.compile(
     r"|\b(?:exit status|(?:exited with|exit)(?: exit)? code):? (?:137|52)\b",
     re.I,
 )
-"""What Java, Python, and Spark of its executors say; 137 is a kill, 52 Spark's own end."""
+"""Messages of Java, Python and Spark's executors; 137 is a kill, 52 Spark's out of memory."""
 _WRAPPED = "SELECT * FROM (\n{}\n)"
 _SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
 _PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
@@ -44,10 +44,10 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def hush_pyspark() -> None:
-    """Keep PySpark from logging every failed statement: its stack is in our exceptions already."""
+    """Stop PySpark from logging every failed statement: our exceptions contain its stack."""
     # Py4J logs to the root logger when the JVM ends amid a command.
     logging.getLogger().addFilter(_is_not_of_py4j)
-    # Connect's log tells of sessions that ended before their last answer was acknowledged.
+    # Connect logs sessions that ended before their last response was acknowledged.
     contexts = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
     for name in (*contexts, "pyspark.sql.connect.logging"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -58,7 +58,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def as_subquery(sql: str) -> str:
-    """Put a query into a place where Spark accepts nothing but queries, so it can only read."""
+    """Put a query into a place where Spark accepts only queries, so that it can only read."""
     return _WRAPPED.format(sql.rstrip().rstrip(";"))
 
 
@@ -66,7 +66,7 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
     """Return the error for an exception of Spark, of Iceberg or of a model's own code.
 
     Args:
-        what: What failed, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
+        what: The failed work, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
         query: The query that was run, also as a subquery.
     """
     if isinstance(error, VdeError):
@@ -89,11 +89,11 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place in a query that Spark's message names; of the casts around it, the column.
+    """Find the place in a query that Spark's message names; for casts around it, the column.
 
     Args:
-        query: The query, which Spark may have got as a subquery.
-        words: The offending words, as far as the exception knows them.
+        query: The query, which Spark may have received as a subquery.
+        words: The offending words, if the exception contains them.
     """
     shown = _SHOWN_PLACE.search(text)
     if shown:
@@ -109,7 +109,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
         offset = _offset(given, line, position)
         if offset is None or not begin <= offset < begin + len(query):
             continue
-        # A cast around the query has a text and a line 1 of its own, so the words decide.
+        # A cast around the query has a separate text and line 1, so the words decide.
         if given.startswith(words, offset):
             return QueryPlace(query, offset - begin, words)
     column = column_of_cast(words)
@@ -117,7 +117,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
 
 
 def column_of_cast(words: str) -> str | None:
-    """Return the column that a cast around a query is about.
+    """Return the column of a cast around a query.
 
     >>> column_of_cast("CAST(`x` AS double) AS `x`")
     'x'
@@ -142,17 +142,17 @@ def _offset(text: str, line: int, position: int) -> int | None:
 
 
 def _words(error: BaseException) -> str:
-    """Return the offending words, of the exceptions that know them (a part of PySpark's)."""
+    """Return the offending words of exceptions that contain them (some of PySpark's)."""
     try:
         contexts = error.getQueryContext()  # type: ignore[attr-defined]
         return str(contexts[0].fragment()) if contexts else ""
-    except Exception:  # It asks the JVM, and has no words for calls of DataFrames.
+    except Exception:  # It calls the JVM, and has no words for calls of DataFrames.
         return ""
 
 
 def project_frame(error: BaseException) -> SourceLocation | None:
     """Return the last place in the project's own Python code that an exception came from."""
-    text = str(error)  # It holds the traceback of one of Spark's workers.
+    text = str(error)  # It contains the traceback of one of Spark's workers.
     if _TRACEBACK in text:
         frames = _FRAME.findall(text[text.rindex(_TRACEBACK) :])
     else:
@@ -165,7 +165,7 @@ def project_frame(error: BaseException) -> SourceLocation | None:
 
 
 def whole_stack(error: BaseException) -> str:
-    """Return everything that is known of an exception: Python's traceback and Java's stacks."""
+    """Return all details of an exception: Python's traceback and Java's stacks."""
     parts = ["".join(traceback.format_exception(error))]
     seen: set[int] = set()
     current: BaseException | None = error
@@ -179,7 +179,7 @@ def whole_stack(error: BaseException) -> str:
 
 
 def cause_line(error: BaseException) -> str:
-    """Return the one line that says most about an exception: never a Java stack trace."""
+    """Return the most informative line of an exception: never a Java stack trace."""
     java = java_causes(error)
     text = str(error)
     if _TRACEBACK in text:  # A Python worker sent it, of a failing UDF.
@@ -202,8 +202,8 @@ def cause_line(error: BaseException) -> str:
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
     """Return (class, message) of the Java exceptions behind a Python one, outermost first."""
     stack = getattr(error, "getStackTrace", None)
-    if callable(stack):  # Of Spark Connect, where Java's exceptions come as a text.
-        return _told_causes(str(error), stack() or "")
+    if callable(stack):  # From Spark Connect, where Java's exceptions arrive as text.
+        return _parsed_causes(str(error), stack() or "")
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[tuple[str, str]] = []
     while java is not None and len(found) < 20:
@@ -212,8 +212,8 @@ def java_causes(error: BaseException) -> list[tuple[str, str]]:
     return found
 
 
-def _told_causes(text: str, stack: str) -> list[tuple[str, str]]:
-    """Return (class, message) of Java exceptions of which only a message and a stack came."""
+def _parsed_causes(text: str, stack: str) -> list[tuple[str, str]]:
+    """Return (class, message) of Java exceptions, from their message and stack as text."""
     found = [(one[1], one[2] or "") for one in _THROWN.finditer(stack)]
     told = _TOLD.fullmatch(text)
     assert told is not None
@@ -223,7 +223,7 @@ def _told_causes(text: str, stack: str) -> list[tuple[str, str]]:
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Say whether a Java exception of one of the simple class names is behind it."""
+    """Return whether a Java exception with one of the simple class names is behind it."""
     return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 

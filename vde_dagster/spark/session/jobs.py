@@ -1,4 +1,4 @@
-"""Tags on all Spark jobs: of a plan, to cancel them, and of a fill, to tell what it used."""
+"""Tags on all Spark jobs: by plan, to cancel them, and by fill, to measure their usage."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class PlanJobs:
     def running(
         self, session: SparkSession, plan_id: str, what: str, query: str | None = None
     ) -> Iterator[str]:
-        """Tag every Spark job of the calling thread, and translate what goes wrong.
+        """Tag every Spark job of the calling thread, and translate its errors.
 
-        Yields a tag that no other work has, as Spark's jobs have it.
+        Yields a tag that is unique to this work, in the form on Spark's jobs.
 
-        Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
+        Each thread has a separate FAIR pool; within one pool Spark is first in, first out.
 
         Args:
             what: Model and interval, for Spark's UI and for messages.
-            query: The query that is run, for the place of a mistake in it.
+            query: The query that is run, to locate a mistake in it.
         """
         with self._lock:
             if plan_id in self._cancelled:
@@ -67,7 +67,7 @@ class PlanJobs:
     def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[str]:
         tag, own = _TAG.format(plan_id), f"vde-work-{uuid.uuid4().hex}"
         if is_remote(session):
-            # The server spreads its jobs by itself, and stops only a session's own.
+            # The server distributes its jobs itself, and stops only a session's own.
             mine = (plan_id, session)
             with self._lock:
                 self._remote.append(mine)
@@ -95,7 +95,7 @@ class PlanJobs:
                 context.setLocalProperty(name, None)
 
     def begin(self, plan_id: str) -> None:
-        """Let a plan run (again) that was cancelled before."""
+        """Allow a plan to run (again) that was cancelled before."""
         with self._lock:
             self._cancelled.discard(plan_id)
 
@@ -135,5 +135,5 @@ class PlanJobs:
 def _cancelled(plan_id: str) -> ExecutionError:
     return ExecutionError(
         f"plan {plan_id} was cancelled",
-        hint="apply the same plan again: what was finished stays",
+        hint="apply the same plan again: finished work is kept",
     )

@@ -1,4 +1,4 @@
-"""Spark that ended by itself: why its JVM is gone, and what helps."""
+"""Spark that ended unexpectedly: the reason, and what helps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from vde_dagster.spark.session.settings import (
     MEMORY,
     SessionSettings,
     context_config,
-    memory_of,
+    describe_memory,
 )
-from vde_dagster.spark.session.warm import EngineProcess, WarmEngine, log_of
+from vde_dagster.spark.session.warm import EngineProcess, WarmEngine, log_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +31,9 @@ _UNCAUGHT = re.compile(r"Uncaught exception in thread [^\r\n]*\r?\n([^\r\n]+)")
 """The error after which Spark's own handler ends a JVM with exit code 50."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _SPARKS_OUT_OF_MEMORY = 52
-"""How Spark's own handler ends a JVM (`org.apache.spark.util.SparkExitCode`)."""
+"""Exit codes of Spark's own handler in a JVM (`org.apache.spark.util.SparkExitCode`)."""
 _END_SECONDS = 5.0
-"""How long after its last connection a JVM may take to end."""
+"""Time for a JVM to end after its last connection broke, in seconds."""
 _READ_BYTES = 1 << 20
 
 
@@ -49,33 +49,33 @@ class Launched:
 
 _launched: list[Launched] = []
 _last_end: list[StoreError] = []
-"""The end of the JVM before that: threads may notice it when the next one is there."""
+"""The end of the JVM before that: threads may notice it when the next JVM is running."""
 
 
 def remember(launched: Launched) -> None:
-    """Note the JVM that this process started."""
+    """Record the JVM that this process started."""
     _launched[:] = [launched]
 
 
 def remember_engine(engine: WarmEngine, folder: Path, settings: SessionSettings) -> EngineProcess:
-    """Note the JVM of the warm engine that this process joined."""
+    """Record the JVM of the warm engine that this process joined."""
     process = EngineProcess(engine, folder)
-    memory = memory_of(context_config(settings))
-    remember(Launched(process, log_of(folder, engine.pid), memory, True))
+    memory = describe_memory(context_config(settings))
+    remember(Launched(process, log_path(folder, engine.pid), memory, True))
     return process
 
 
 def has_own_jvm() -> bool:
-    """Say whether this process has a Spark already that is no server's."""
+    """Return whether this process has a Spark already that is not a server's."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def has_ended(error: BaseException | None = None) -> bool:
-    """Say whether the JVM that this process started is gone.
+    """Return whether the JVM that this process started has ended.
 
     Args:
-        error: Where it says that a connection to the JVM broke, its end is waited for.
+        error: If it reports a broken connection to the JVM, wait for the JVM's end.
     """
     if not _launched:
         return False
@@ -89,22 +89,22 @@ def has_ended(error: BaseException | None = None) -> bool:
 
 
 def is_gone(session: SparkSession) -> bool:
-    """Say whether the JVM of a session, be it started here or joined, is gone or another's."""
+    """Return whether the JVM of a session, started here or joined, has ended or was replaced."""
     from pyspark import SparkContext
 
     return has_ended() or session.sparkContext is not SparkContext._active_spark_context
 
 
 def forget_ended() -> None:
-    """Let the next session of this process start another JVM in place of one that is gone."""
+    """Let the next session of this process start a new JVM, if the last one has ended."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    _last_end[:] = [_end_of(_launched.pop())]
+    _last_end[:] = [_end_error(_launched.pop())]
     context = SparkContext._active_spark_context
     if context is not None:
-        context._jsc = None  # It would ask the JVM to stop.
+        context._jsc = None  # Otherwise it would tell the JVM to stop.
         context.stop()
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     SparkSession._instantiatedSession = None
@@ -114,17 +114,17 @@ def forget_ended() -> None:
 
 
 def ended_error(error: BaseException) -> StoreError | None:
-    """Return the error of a failure caused by Spark's end; None where Spark still runs."""
+    """Return the error for a failure caused by Spark's end; None if Spark still runs."""
     if has_ended(error):
-        return _end_of(_launched[0])
+        return _end_error(_launched[0])
     return copy(_last_end[0]) if _last_end and _is_broken_connection(error) else None
 
 
-def _end_of(launched: Launched) -> StoreError:
+def _end_error(launched: Launched) -> StoreError:
     code = launched.process.returncode
     tail = _tail(launched.log_file)
     found = _OUT_OF_MEMORY.findall(tail)
-    see = f"what it wrote is in {launched.log_file}"
+    see = f"its output is in {launched.log_file}"
     lacks_memory = True
     if found or code == _SPARKS_OUT_OF_MEMORY:
         what = found[-1].strip() if found else ""
@@ -133,21 +133,21 @@ def _end_of(launched: Launched) -> StoreError:
         message = f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
         message += f" ({what})" if what else ""
         hint = (
-            f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
+            f"{see}. Finished work is kept: apply again"
             f"{see}. What was finished is kept: apply again"
         )
     elif code in _KILLED:
-        message = "Spark was killed from outside (SIGKILL), as systems do that run out of memory"
+        message = "Spark was killed (SIGKILL), which systems do when they run out of memory"
         hint = (
-            f"see the system's log; lower {MEMORY} ({launched.memory}) where the machine or "
-            "the container has less, then apply again: what was finished is kept"
+            f"see the system's log; lower {MEMORY} ({launched.memory}) if the machine or "
+            "the container has less, then apply again: finished work is kept"
         )
     else:
         lacks_memory = False
         message = f"Spark's JVM stopped unexpectedly (exit code {code})"
         if uncaught := _UNCAUGHT.findall(tail):
             message += f": {uncaught[-1].strip()}"
-        hint = f"{see}; what was finished is kept: apply again"
+        hint = f"{see}; finished work is kept: apply again"
     error = StoreError(message, hint=hint)
     error.lacks_memory = lacks_memory
     error.by_others = isinstance(launched.process, EngineProcess)
@@ -155,7 +155,7 @@ def _end_of(launched: Launched) -> StoreError:
 
 
 def _is_broken_connection(error: BaseException) -> bool:
-    """Say whether Py4J or a socket says that nobody answers any more."""
+    """Return whether Py4J or a socket reports that the other side is gone."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

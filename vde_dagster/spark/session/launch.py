@@ -1,4 +1,4 @@
-"""Starting a JVM with Spark in it: by the way it is known to start, or by PySpark's scripts."""
+"""Starting a JVM with Spark: by a known command, or by PySpark's scripts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import StoreError
-from vde_dagster.spark.jvm.class_data import options_of
-from vde_dagster.spark.jvm.known_start import KnownStart, place_of
+from vde_dagster.spark.jvm.class_data import archive_options
+from vde_dagster.spark.jvm.known_start import KnownStart, start_path
 from vde_dagster.spark.session.failures import hush_pyspark
 from vde_dagster.spark.session.jvm_failure import Launched, remember
-from vde_dagster.spark.session.settings import command_line_config, is_local, memory_of
+from vde_dagster.spark.session.settings import command_line_config, describe_memory, is_local
 
 
 def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     """Start the JVM of this process, and Spark in it.
 
     Args:
-        config: Its configuration; what users of the machine may not see is handed over afterwards.
-        log_file: Where it writes; a temporary file where None.
+        config: Its configuration; secrets are passed after the start, not on the command line.
+        log_file: File for its output; a temporary file if None.
 
     Returns:
-        The known start by which it was started; None where Spark's scripts did it.
+        The known start that was used; None if Spark's scripts started it.
 
     Raises:
         StoreError: It does not start.
@@ -40,7 +40,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
         gateway, known = _gateway(config, log_file)
         if gateway.proc is not None:
             master = config["spark.master"]
-            remember(Launched(gateway.proc, log_file, memory_of(config), is_local(master)))
+            remember(Launched(gateway.proc, log_file, describe_memory(config), is_local(master)))
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -52,13 +52,13 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
 
 
 def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | None]:
-    """Start a JVM as it is known to start, else by Spark's scripts; return PySpark's way in."""
+    """Start a JVM by its known command, otherwise by Spark's scripts; return PySpark's gateway."""
     visible = command_line_config(config)
-    place = place_of(visible)
+    place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
     known = KnownStart.find(place) if place is not None else None
     with log_file.open("wb") as log:
-        begun = known.begin(log, *options_of(known)) if known is not None else None
+        begun = known.begin(log, *archive_options(known)) if known is not None else None
         from pyspark import SparkConf
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
@@ -73,7 +73,7 @@ def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | 
             gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
         except PySparkRuntimeError as error:
             raise _launch_failure(log_file, config["spark.master"]) from error
-    if place is not None:  # What was known did not hold.
+    if place is not None:  # The known command no longer works.
         KnownStart.keep(place, gateway.jvm)
     return gateway, None
 
@@ -91,9 +91,9 @@ def _launch_failure(log_file: Path, master: str) -> StoreError:
     missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
     if missing:
         return StoreError(
-            "Spark's packages could not be fetched: " + ", ".join(sorted(set(missing))),
-            hint="check the network and the coordinates in spark.packages; "
-            "VDE_JAR_CACHE names a directory with jars fetched before",
+            "Spark's packages could not be downloaded: " + ", ".join(sorted(set(missing))),
+            hint="check the network and the coordinates in spark.packages; or set "
+            "VDE_JAR_CACHE to a directory with jars downloaded before",
         )
     found = re.search(r"^.*(?:Exception|Error).*(?:\n(?!\s*at ).+)?", text, re.M)
     reason = " ".join(found.group().split())[:300] if found else "it ended without a message"

@@ -1,4 +1,4 @@
-"""Making starts of Spark fast before anybody waits for one: in an image, say."""
+"""Preparing fast starts of Spark in advance, for example in an image."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from vde_dagster.errors import NoSparkError, UsageError
-from vde_dagster.spark.jvm.class_data import archive_of
-from vde_dagster.spark.jvm.known_start import KnownStart, place_of
+from vde_dagster.spark.jvm.class_data import archive_path
+from vde_dagster.spark.jvm.known_start import KnownStart, start_path
 from vde_dagster.spark.session.settings import (
     SessionSettings,
     WarmSettings,
@@ -22,19 +22,19 @@ _MOST_SECONDS = 900.0
 
 
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
-    """Return the archive of classes for a project's Spark, and whether it had to be made.
+    """Return the class archive for a project's Spark, and whether it had to be created.
 
-    It is made by an engine of its own, and this process becomes its client.
+    A temporary engine creates it, and this process becomes its client.
 
     Raises:
-        UsageError: Spark's scripts do more here than to start a JVM.
-        NoSparkError: Spark does not start, or cannot make an archive.
+        UsageError: Spark's scripts do more here than start a JVM.
+        NoSparkError: Spark does not start, or cannot create an archive.
     """
-    place = place_of(command_line_config(context_config(settings)))
+    place = start_path(command_line_config(context_config(settings)))
     if place is None:
         raise UsageError(
-            "Spark's own scripts start it here, as they read more than the project's settings",
-            hint="docs/operations.md says what that is: SPARK_CONF_DIR, spark.files, …",
+            "Spark's own scripts must start it here, as they read more than the project's settings",
+            hint="docs/operations.md lists the reasons: SPARK_CONF_DIR, spark.files, …",
         )
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:
         folder = Path(name)
@@ -47,10 +47,10 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
                 known = KnownStart.find(place)
             if known is None:
                 raise NoSparkError(
-                    "how Spark starts here cannot be kept",
-                    hint=f"see that {place.parent} can be written, and Spark's folders read",
+                    "the command that starts Spark here could not be stored",
+                    hint=f"make {place.parent} writable, and Spark's folders readable",
                 )
-            archive = archive_of(known)
+            archive = archive_path(known)
             if archive.exists():
                 return archive, False
             engine = join_engine(settings, warm, start=True)
@@ -59,8 +59,8 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
             while not archive.exists():
                 if time.monotonic() > until or not engine.is_alive(folder):
                     raise NoSparkError(
-                        "this Java made no archive of Spark's classes",
-                        hint="Java 17 and newer of OpenJDK can; Spark starts without it as before",
+                        "this Java did not create an archive of Spark's classes",
+                        hint="use OpenJDK 17 or newer; Spark also starts without an archive",
                     )
                 time.sleep(_LOOK_SECONDS)
         finally:

@@ -27,7 +27,7 @@ from vde_dagster.spark.session.jvm_failure import forget_ended, has_ended, has_o
 from vde_dagster.spark.session.settings import (
     SessionSettings,
     context_config,
-    memory_of,
+    describe_memory,
     packages,
     session_config,
 )
@@ -42,7 +42,7 @@ _lock = threading.Lock()
 _users: set[int] = set()
 _started_here = False
 _ignored: set[str] = set()
-"""Settings of which this process has said that they come too late."""
+"""Settings for which this process has logged that they come too late."""
 
 T = TypeVar("T")
 
@@ -50,13 +50,13 @@ T = TypeVar("T")
 def start_session(
     settings: SessionSettings, join: Callable[[], SparkSession] | None = None
 ) -> SparkSession:
-    """Return a session of its own for a project, in the process's one JVM.
+    """Return a new session for a project, in the process's one JVM.
 
     The first call, in any thread, starts the JVM, which takes seconds; its output goes to
     `settings.log_file`. Later ones share it, each with its own catalog, configuration and views.
 
     Args:
-        join: Starts or returns a session of somebody else, in whose JVM this one is made.
+        join: Starts or returns an existing session, in whose JVM this one is created.
     """
     with _lock:
         session = _off_main_thread(lambda: _start(settings, join))
@@ -65,7 +65,7 @@ def start_session(
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Make sure that Spark can be started for a project, or reached, without doing it."""
+    """Make sure that Spark could be started for a project, or reached, without doing so."""
     if is_server(settings.master):
         require_client(settings.master)
         check_master(settings.master)
@@ -77,17 +77,17 @@ def require_spark(settings: SessionSettings) -> None:
 
 
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
-    """Return a session beside another one, with a project's catalog and configuration."""
+    """Return a session next to another one, with a project's catalog and configuration."""
     session = connect(settings) if is_remote(root) else root.newSession()
     _configure(session, settings)
     return session
 
 
 def _configure(session: SparkSession, settings: SessionSettings) -> None:
-    """Configure a new session, with one warning for what only a new JVM could change."""
+    """Configure a new session, and warn once about settings that need a new JVM."""
     from pyspark.errors import PySparkException
 
-    # A server answers each question by itself, Spark in this process all at once slower.
+    # A server needs one call per setting; for Spark in this process one batch is slower.
     known = session.conf.getAll if is_remote(session) else session.conf
     for key, value in session_config(settings).items():
         if known.get(key, None) == value:
@@ -109,7 +109,7 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Give a session back; the last one of a JVM that was started here stops Spark."""
+    """Release a session; the last one of a JVM that was started here stops Spark."""
     global _started_here
     with _lock:
         _users.discard(id(session))
@@ -135,8 +135,8 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
         root = join()
         if is_remote(root):
             raise UsageError(
-                "the session to join is one of Spark Connect, which has no JVM to join",
-                hint="set spark.master under [tool.vde.spark] to its sc://… URL, and give none",
+                "the session to join is a Spark Connect session, which has no JVM to join",
+                hint="set spark.master under [tool.vde.spark] to its sc://… URL instead",
             )
         check_catalog(root.conf.getAll, settings)
     else:
@@ -155,7 +155,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
 
 def _launch(settings: SessionSettings) -> None:
     began, config = time.monotonic(), context_config(settings)
-    logger.info("starting Spark (%s) with %s …", settings.master, memory_of(config))
+    logger.info("starting Spark (%s) with %s …", settings.master, describe_memory(config))
     require_spark(settings)
     from vde_dagster.spark.session.launch import launch
 
@@ -164,7 +164,7 @@ def _launch(settings: SessionSettings) -> None:
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
-    """Call a function where PySpark does not replace the caller's handler of SIGINT."""
+    """Call a function in a thread, where PySpark does not replace the handler of SIGINT."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -178,7 +178,7 @@ def _off_main_thread(function: Callable[[], T]) -> T:
 
 
 def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
-    """Refuse a JVM that lacks Iceberg or the driver, where every statement would fail obscurely."""
+    """Refuse a JVM without Iceberg or the driver, in which every statement would fail obscurely."""
     from py4j.protocol import Py4JJavaError
 
     if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
@@ -197,7 +197,7 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
     except Py4JJavaError:
         raise StoreError(
             f"Spark was started in this process without the database driver {driver}",
-            hint="start it first for the project that needs it, or name both drivers in "
+            hint="start it for the project that needs the driver first, or list both drivers in "
             "spark.packages",
         ) from None
 
@@ -208,7 +208,7 @@ _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
-    """Check that a session means the same tables by the catalog's name as the project does."""
+    """Check that the catalog's name refers to the same tables in a session as in the project."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     ours = session_config(settings)
     keys = sorted(key for key in {*ours, *theirs} if key == prefix or key.startswith(prefix + "."))
@@ -216,20 +216,20 @@ def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
     if not differing:
         return
     parts = [
-        f"{key} is {_shown(key, theirs.get(key))}, the project's is {_shown(key, ours.get(key))}"
+        f"{key} is {_masked(key, theirs.get(key))}, the project's is {_masked(key, ours.get(key))}"
         for key in differing
     ]
     raise UsageError(
-        f"the Spark session to join has another catalog '{settings.catalog}' than the project: "
+        f"the session to join configures the catalog '{settings.catalog}' differently: "
         + "; ".join(parts),
-        hint="start it with vde_dagster.orchestration.spark_config(project_root), or give no "
-        "session: the project has one",
+        hint="start it with vde_dagster.orchestration.spark_config(project_root), or pass no "
+        "session: the project starts its own",
     )
 
 
-def _shown(key: str, value: str | None) -> str:
+def _masked(key: str, value: str | None) -> str:
     if value is None:
         return "not set"
     if _SECRET_NAME.search(key.rpartition(".")[2]):
-        return "another one"
+        return "a different one"
     return "'{}'".format(_SECRET_PART.sub(r"\1…", value))

@@ -21,13 +21,13 @@ ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 MEMORY = "spark.driver.memory"
 
 _THOROUGH = {"Invocation": 5_000, "MinInvocation": 600, "Compile": 15_000, "BackEdge": 40_000}
-"""How often HotSpot runs code, by its own defaults, before it compiles it a second time."""
+"""Number of executions, by HotSpot's own defaults, before code is compiled a second time."""
 
 JAVA_OPTIONS = " ".join(
     (
-        # A thread that lacks memory dies alone, and who waits for Spark's scheduler waits for ever.
+        # Without this a thread that lacks memory dies alone, and Spark's scheduler is stuck.
         "-XX:+ExitOnOutOfMemoryError",
-        # The thorough compiler takes a third of the processor's time while small models are built.
+        # The second compiler takes a third of the processor's time while small models are built.
         # It waits until code has run a hundred times as often: loops over rows do within a second.
         *(f"-XX:Tier4{what}Threshold={100 * runs}" for what, runs in _THOROUGH.items()),
         # A full code cache ends the JVM: "Out of space in CodeCache for adapters" is a fatal error
@@ -46,13 +46,14 @@ _CONTAINER_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class WarmSettings:
-    """Settings of an engine that stays in the background.
+    """Settings of a warm engine, which keeps running in the background.
 
     Args:
-        folder: Where its record lies.
-        by_itself: Whether whoever needs Spark starts it, or only `vde engine start`.
-        idle_seconds: For how long it stays after its last statement.
-        warm_up: Whether it makes itself fast meanwhile, see `warm_up.py`.
+        folder: The folder of its record.
+        by_itself: Whether it starts automatically when Spark is needed, or only by
+            `vde engine start`.
+        idle_seconds: How long it keeps running after its last statement.
+        warm_up: Whether it warms up while idle, see `warm_up.py`.
     """
 
     folder: Path
@@ -61,8 +62,8 @@ class WarmSettings:
     warm_up: bool = True
 
     @classmethod
-    def of(cls, settings: Settings) -> WarmSettings | None:
-        """Return a project's; None where Spark is a cluster's, or the system has no `flock`."""
+    def from_settings(cls, settings: Settings) -> WarmSettings | None:
+        """Read a project's; None if Spark runs on a cluster, or the system lacks `flock`."""
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None
@@ -74,14 +75,14 @@ class SessionSettings:
     """Spark's part of a project's settings.
 
     Args:
-        state_url: SQLAlchemy URL of the database that holds state and catalog.
-        warehouse: URI of the directory that new tables are put in.
+        state_url: SQLAlchemy URL of the database with state and catalog.
+        warehouse: URI of the directory for new tables.
         config: Further Spark properties; they win over the defaults below.
-        packages: Further Maven coordinates, instead of a default's of the same group and artifact.
-        log_file: Where the JVM's output goes, or None for a temporary file.
+        packages: Further Maven coordinates, replacing defaults with the same group and artifact.
+        log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.
-        reached: How Spark reaches the catalog; by default as the SQL catalog in `state_url`.
-        warm: Of the engine that stays in the background, where the project may have one.
+        reached: Spark's configuration for the catalog; by default the SQL catalog in `state_url`.
+        warm: Settings of the warm engine, if the project may have one.
     """
 
     catalog: str
@@ -97,13 +98,13 @@ class SessionSettings:
     warm: WarmSettings | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> SessionSettings:
-        """Take what Spark needs from a project's settings."""
-        from vde_dagster.lakehouse.catalogs.by_settings import other_catalog
+    def from_settings(cls, settings: Settings) -> SessionSettings:
+        """Read Spark's part of a project's settings."""
+        from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
         from vde_dagster.project.settings import with_secrets
         from vde_dagster.state.db.effects import NoEffects
 
-        other = other_catalog(settings, NoEffects())
+        other = outside_catalog(settings, NoEffects())
         return cls(
             catalog=settings.catalog,
             state_url=settings.resolved_state_url,
@@ -115,7 +116,7 @@ class SessionSettings:
             project_root=settings.root,
             io=with_secrets(settings.io),
             reached=other.for_spark() if other is not None else None,
-            warm=WarmSettings.of(settings),
+            warm=WarmSettings.from_settings(settings),
         )
 
     @property
@@ -127,7 +128,7 @@ class SessionSettings:
 
 
 def catalog_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the properties of the Iceberg catalog, which may be set on a running session."""
+    """Return the properties of the Iceberg catalog, which can be set on a running session."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
@@ -139,8 +140,8 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM.
 
-    None of them cuts work into tasks: what suits small tables puts large ones into one task. The
-    settings that versions assume are written out, so that a cluster's own ones do not count.
+    None of them limits how work is split into tasks: settings for small tables would put large ones
+    into one task. Settings that versions depend on are explicit, so that a cluster's do not apply.
     """
     return {
         **catalog_config(settings),
@@ -179,12 +180,12 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def is_local(master: str) -> bool:
-    """Say whether tasks run in the driver's JVM."""
+    """Return whether tasks run in the driver's JVM."""
     return master.startswith("local")
 
 
 def local_memory() -> int:
-    """Return the memory of a JVM in which tasks run: half the machine's, at least 2 GiB (bytes)."""
+    """Return the memory for a JVM that runs tasks: half the machine's, at least 2 GiB (bytes)."""
     limits = [_physical_memory()]
     for path in _CONTAINER_LIMITS:
         with suppress(OSError, ValueError):  # No container, no limit ("max"), or another system.
@@ -195,20 +196,20 @@ def local_memory() -> int:
 def _physical_memory() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # A system that does not say it.
+    except (ValueError, OSError, AttributeError):  # The system does not report it.
         return 0
 
 
-def memory_of(config: dict[str, str]) -> str:
-    """Return the memory of a JVM of a configuration, for messages."""
+def describe_memory(config: dict[str, str]) -> str:
+    """Return a configuration's memory for messages."""
     return config.get(MEMORY, "Spark's default of memory")
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the configuration that a JVM needs at its start, as far as a command line may have it.
+    """Return the part of a JVM's start configuration that is allowed on a command line.
 
     Every user of the machine can read command lines, so storage keys and passwords
-    (`spark.hadoop.…`, `spark.sql.catalog.…`) and tokens are handed over once the JVM is up.
+    (`spark.hadoop.…`, `spark.sql.catalog.…`) and tokens are passed once the JVM is up.
     """
     return {
         key: value

@@ -1,11 +1,11 @@
-"""What Spark's tasks used for the jobs of a tag, by the status stores that its UI shows, too.
+"""Resources used by Spark's tasks for the jobs of a tag, from the status stores behind its UI.
 
-The stores are there without the UI. They follow Spark's events, which come a moment after the work,
-and forget what is old: whatever is not known of all of a tag's work is not known at all.
+The stores exist without the UI. They follow Spark's events, which arrive a moment after the work,
+and drop old ones: figures that are not complete for a tag are not reported at all.
 
-Bytes that were read are those of the files that Iceberg's scans planned, whole. What Spark counts
-itself ("input bytes") lacks what Parquet's reader asks for in several ranges at once: of a table of
-62 MB it had 46 kB.
+Bytes read are the complete sizes of the files that Iceberg's scans planned. Spark's own figure
+("input bytes") misses ranges that Parquet's reader requests together: for a table of 62 MB it had
+46 kB.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WAIT_MILLIS = 1_000
-"""How long Spark's events are waited for; where they do not rest so long, nothing is known."""
+"""Time to wait for Spark's events; if they keep arriving, the usage is unknown."""
 _ANSWER_SECONDS = 5.0
 _MOST_BYTES = 4096
 _FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
 _READ_NO_FILES = ("LocalTableScan", "Scan OneRowRelation", "Scan ExistingRDD")
-"""Scans of rows that the driver has."""
+"""Scans of rows in the driver's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the tasks of some jobs used; None where it is not known of all.
+    """Usage of the tasks of some jobs; None unless known for all of them.
 
     Args:
-        task_seconds: How long they ran, added up.
+        task_seconds: Their total run time.
         bytes_read: The size of the files that their scans planned.
     """
 
@@ -53,26 +53,26 @@ class Usage:
 UNKNOWN = Usage()
 
 
-def usage_of(context: SparkContext, tag: str) -> Usage:
-    """Return what the jobs with a tag used, which have all ended.
+def read_usage(context: SparkContext, tag: str) -> Usage:
+    """Return the usage of the jobs with a tag, which have all ended.
 
-    Where Spark does not answer as expected (it is ending, or another's that forbids it), nothing is
-    known; that is no reason for a fill to fail.
+    If Spark does not answer as expected (it is ending, or its owner forbids it), the usage is
+    unknown; a fill does not fail because of that.
     """
     from py4j.protocol import Py4JError
 
     try:
-        return _stores_of(context).usage(tag)
+        return _status_stores(context).usage(tag)
     except (Py4JError, OSError, TypeError, AttributeError, ValueError) as error:
-        logger.debug("what the tasks of %s used is not known: %s", tag, error)
+        logger.debug("the usage of the tasks of %s is unknown: %s", tag, error)
         return UNKNOWN
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Answer clients of this process's Spark Connect server, which have no stores to ask.
+    """Answer clients of this process's Spark Connect server, which cannot read the stores.
 
     Args:
-        token: Who has it may ask.
+        token: Secret that clients must send.
 
     Returns:
         The port, on the loopback interface.
@@ -85,7 +85,7 @@ def serve_usage(context: SparkContext, token: str) -> int:
             with suppress(OSError, ValueError, KeyError, TypeError):
                 asked = json.loads(self.rfile.readline(_MOST_BYTES))
                 if compare_digest(asked["token"], token):
-                    told = asdict(usage_of(context, asked["tag"]))
+                    told = asdict(read_usage(context, asked["tag"]))
                     self.wfile.write(json.dumps(told).encode() + b"\n")
 
     server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
@@ -95,7 +95,7 @@ def serve_usage(context: SparkContext, token: str) -> int:
 
 
 def ask_usage(port: int, token: str, tag: str) -> Usage:
-    """Ask a server's process what the jobs with a tag used, see `serve_usage`."""
+    """Request the usage of the jobs with a tag from a server's process, see `serve_usage`."""
     asked = json.dumps({"token": token, "tag": tag}).encode() + b"\n"
     try:
         with (
@@ -105,14 +105,14 @@ def ask_usage(port: int, token: str, tag: str) -> Usage:
             way.sendall(asked)
             return Usage(**json.loads(answers.readline(_MOST_BYTES)))
     except (OSError, ValueError, TypeError) as error:
-        logger.debug("what the tasks of %s used is not known: %s", tag, error)
+        logger.debug("the usage of the tasks of %s is unknown: %s", tag, error)
         return UNKNOWN
 
 
 class _StatusStores:
     """The stores of jobs and stages, and of queries, of a context in this process's JVM.
 
-    Each call of the JVM takes a twentieth of a millisecond, so there are as few as may be.
+    Each call of the JVM takes a twentieth of a millisecond, so calls are kept few.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -139,11 +139,11 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _has_forgotten(self, job: int) -> bool:
-        """Say whether a job is the oldest that is known, and older ones were forgotten."""
+        """Return whether a job is the oldest one in the store, and older ones were dropped."""
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
-        """Yield how long the tasks of each attempt at a stage ran; None where some are missing."""
+        """Yield the run time of the tasks of each attempt at a stage; None if some are missing."""
         attempts = self._jobs.stageData(stage, False, self._no_statuses, False, self._no_quantiles)
         for number in range(attempts.size()):
             attempt = attempts.apply(number)
@@ -162,7 +162,7 @@ class _StatusStores:
                     continue
                 own = _FILE_SIZES.findall(node.metrics().mkString("\n"))
                 if not own:
-                    return None  # It is a scan of something else, of which nobody says the size.
+                    return None  # It scans something else, whose size is unknown.
                 values = values or self._queries.executionMetrics(query)
                 for metric in own:
                     if values.contains(int(metric)):
@@ -171,5 +171,5 @@ class _StatusStores:
 
 
 @lru_cache(maxsize=1)
-def _stores_of(context: SparkContext) -> _StatusStores:
+def _status_stores(context: SparkContext) -> _StatusStores:
     return _StatusStores(context)

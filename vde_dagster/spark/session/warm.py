@@ -1,7 +1,7 @@
-"""A Spark that stays in the background, which the commands and runs of a project share.
+"""A warm engine: Spark running in the background, shared by a project's commands and runs.
 
-It is a Spark Connect server on the loopback interface. Its record, a file that only its user reads,
-has the port and a secret token; the server locks the record for as long as it lives.
+It is a Spark Connect server on the loopback interface. Its record, a file that only its user can
+read, has the port and a secret token; the server locks the record while it runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vde_dagster.spark.session.usage import Usage, ask_usage
 _RECORD = "engine.json"
 _LOG = "engine.log"
 _LOGS = 3
-"""How many logs of JVMs are kept, the newest."""
+"""Number of JVM logs to keep, the newest."""
 _START_SECONDS = 180.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -43,20 +43,20 @@ _ENVIRONMENT = (
     *("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYTHONPATH", "SPARK_CONF_DIR", "SPARK_HOME"),
     *("SPARK_SUBMIT_OPTS", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
 )
-"""How the names of variables begin that decide what a JVM and its Python workers do."""
+"""Prefixes of variables that affect a JVM and its Python workers."""
 _OF_CLIENTS = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
-"""Variables that let PySpark be a client; a process sets one when it joins its first engine."""
+"""Variables that make PySpark a client; a process sets one when it joins its first engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmEngine:
-    """A server that runs.
+    """A running server.
 
     Args:
-        pid: Of the process that started the JVM, and ends it.
-        token: Who has it may do all that the project's owner may.
-        usage_port: Where it says what work used, see `usage.py`.
-        configuration: A digest of what the JVM was started with.
+        pid: The process that started the JVM, and ends it.
+        token: Secret that grants all rights of the project's owner.
+        usage_port: Port of its usage server, see `usage.py`.
+        configuration: A digest of the JVM's start configuration.
         started_at: In seconds since 1970, UTC.
     """
 
@@ -80,13 +80,13 @@ class WarmEngine:
 
     @property
     def memory(self) -> int | None:
-        """The resident memory of its processes (bytes), where the system says it."""
+        """The resident memory of its processes (bytes), if the system reports it."""
         sizes = [_resident(pid) for pid in (self.pid, self.jvm_pid)]
         return sum(filter(None, sizes)) if any(sizes) else None
 
     def write(self, folder: Path) -> IO[bytes]:
-        """Write the record, and return the file with its lock, to be held open."""
-        own, current = _own_record(folder, self.pid), folder / _RECORD
+        """Write the record, and return the locked file, which must stay open."""
+        own, current = _record_path(folder, self.pid), folder / _RECORD
         file = open(own, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         _lock(file)
         file.write(json.dumps(asdict(self)).encode())
@@ -95,54 +95,54 @@ class WarmEngine:
         os.link(own, current)
         return file
 
-    def takes_users(self, folder: Path) -> bool:
-        """Say whether the record is still the one that is found."""
+    def accepts_users(self, folder: Path) -> bool:
+        """Return whether the record still is the current one of its folder."""
         with suppress(FileNotFoundError):
-            return (folder / _RECORD).samefile(_own_record(folder, self.pid))
+            return (folder / _RECORD).samefile(_record_path(folder, self.pid))
         return False
 
-    def take_no_users(self, folder: Path) -> None:
-        """Let nobody else join it."""
-        if self.takes_users(folder):
+    def refuse_users(self, folder: Path) -> None:
+        """Let no further process join it."""
+        if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
-    def is_held(self, folder: Path) -> bool:
-        """Say whether somebody computes on it between two statements, see `EngineProcess.held`."""
+    def is_kept_alive(self, folder: Path) -> bool:
+        """Return whether a client keeps it running, see `EngineProcess.keep_alive`."""
         with suppress(FileNotFoundError), _holders(folder, self.pid).open("rb") as file:
             return _is_locked(file, by_sharers=True)
         return False
 
     def forget(self, folder: Path) -> None:
-        """Remove its own files: it has ended."""
-        for file in (_own_record(folder, self.pid), _holders(folder, self.pid)):
+        """Remove its own files after its end."""
+        for file in (_record_path(folder, self.pid), _holders(folder, self.pid)):
             file.unlink(missing_ok=True)
 
     def is_alive(self, folder: Path) -> bool:
-        """Say whether it runs, be it for new users or for its last ones."""
-        with suppress(FileNotFoundError), _own_record(folder, self.pid).open("rb") as file:
+        """Return whether it runs, with or without accepting new users."""
+        with suppress(FileNotFoundError), _record_path(folder, self.pid).open("rb") as file:
             return _is_locked(file)
         return False
 
 
 def find_engine(folder: Path) -> WarmEngine | None:
-    """Return the engine of a folder that takes users; None where there is none."""
-    return _engine_of(folder / _RECORD)
+    """Return the engine of a folder that accepts users, or None."""
+    return _read_engine(folder / _RECORD)
 
 
-def _engine_of(record: Path) -> WarmEngine | None:
+def _read_engine(record: Path) -> WarmEngine | None:
     try:
         with record.open("rb") as file:
             return WarmEngine(**json.load(file)) if _is_locked(file) else None
-    except (OSError, ValueError, TypeError):  # It is no engine, or another user's.
+    except (OSError, ValueError, TypeError):  # Not an engine's record, or another user's.
         return None
 
 
 def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -> WarmEngine | None:
-    """Return the engine of a project's configuration that takes users; None where there is none.
+    """Return the engine of a project's configuration that accepts users, or None.
 
     Args:
-        start: Whether one is started then. One of another configuration takes no more users, and
-            ends when it is idle.
+        start: Whether to start a missing engine. One of another configuration then accepts no more
+            users, and ends when it is idle.
 
     Raises:
         NoSparkError: It does not start.
@@ -150,7 +150,7 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
     found = find_engine(warm.folder)
     if found is None and not start:
         return None
-    wanted = configuration_of(settings)
+    wanted = configuration_digest(settings)
     if found is not None and found.configuration == wanted:
         return found
     if not start:
@@ -158,18 +158,18 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
     with _starting(warm.folder):
         found = find_engine(warm.folder)
         if found is not None and found.configuration == wanted:
-            return found  # Somebody else was faster.
+            return found  # Another process was faster.
         (warm.folder / _RECORD).unlink(missing_ok=True)
         return _start(settings, warm, wanted)
 
 
 def find_engines(folder: Path) -> list[WarmEngine]:
-    """Return all engines of a folder that run, also those that wait for their last users."""
-    return [found for record in folder.glob("engine.*.json") if (found := _engine_of(record))]
+    """Return all running engines of a folder, including those that accept no new users."""
+    return [found for record in folder.glob("engine.*.json") if (found := _read_engine(record))]
 
 
 def stop_engines(folder: Path) -> list[WarmEngine]:
-    """End the engines of a folder, and what runs on them, and return them."""
+    """End the engines of a folder with their work, and return them."""
     if not folder.is_dir():
         return []
     with _starting(folder):
@@ -189,8 +189,8 @@ def _signal(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def configuration_of(settings: SessionSettings) -> str:
-    """Return a digest of what a JVM is started with: its configuration, Java and the packages."""
+def configuration_digest(settings: SessionSettings) -> str:
+    """Return a digest of a JVM's start: its configuration, Java and the packages."""
     import pyspark
 
     config = json.dumps(context_config(settings), sort_keys=True)
@@ -201,7 +201,7 @@ def configuration_of(settings: SessionSettings) -> str:
     )
 
 
-def _own_record(folder: Path, pid: int) -> Path:
+def _record_path(folder: Path, pid: int) -> Path:
     return folder / f"engine.{pid}.json"
 
 
@@ -209,29 +209,29 @@ def _holders(folder: Path, pid: int) -> Path:
     return folder / f"held.{pid}"
 
 
-def log_of(folder: Path, pid: int) -> Path:
-    """Return where the JVM of an engine writes."""
+def log_path(folder: Path, pid: int) -> Path:
+    """Return the log file of an engine's JVM."""
     return folder / f"spark.{pid}.log"
 
 
-def end_of(folder: Path, pid: int) -> Path:
-    """Return where the exit code of an engine's JVM stands once it has ended."""
+def exit_code_path(folder: Path, pid: int) -> Path:
+    """Return the file with the exit code of an engine's JVM after its end."""
     return folder / f"ended.{pid}"
 
 
-def exercise_of(folder: Path, pid: int) -> Path:
-    """Return where an engine has tables of its own, see `warm_up.py`."""
+def exercise_folder(folder: Path, pid: int) -> Path:
+    """Return the folder for an engine's exercise, see `warm_up.py`."""
     return folder / f"exercise.{pid}"
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what engines left that are no more."""
+    """Remove files that ended engines left."""
     for file in folder.glob("engine.*.json"):
         with suppress(FileNotFoundError), file.open("rb") as record:
             if not _is_locked(record):
                 pid = int(file.name.split(".")[1])
                 _holders(folder, pid).unlink(missing_ok=True)
-                shutil.rmtree(exercise_of(folder, pid), ignore_errors=True)
+                shutil.rmtree(exercise_folder(folder, pid), ignore_errors=True)
                 file.unlink()
     ends = folder.glob("ended.*")
     logs = sorted(folder.glob("spark.*.log"), key=lambda log: log.stat().st_mtime)
@@ -256,7 +256,7 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
             stderr=log,
             cwd=settings.project_root or folder,
             env=environment_before(),
-            start_new_session=True,  # Ctrl-C is for the command that needed it first.
+            start_new_session=True,  # Ctrl-C stops only the command that started it.
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
@@ -272,8 +272,8 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
     process.kill()
     lines = (folder / _LOG).read_text(errors="replace").strip().splitlines()
     raise NoSparkError(
-        f"the warm engine did not start: {lines[-1] if lines else 'it said nothing'}",
-        hint=f"what it wrote is in {folder}; `warm = false` under [tool.vde.spark] does without",
+        f"the warm engine did not start: {lines[-1] if lines else 'it printed nothing'}",
+        hint=f"its output is in {folder}; or set `warm = false` under [tool.vde.spark]",
     )
 
 
@@ -292,7 +292,7 @@ def _starting(folder: Path) -> Iterator[None]:
 
 
 class EngineProcess:
-    """The JVM of an engine that was joined, as `subprocess.Popen` has those of one's own."""
+    """The JVM of a joined engine, with the interface of `subprocess.Popen`."""
 
     def __init__(self, engine: WarmEngine, folder: Path) -> None:
         self._engine, self._folder = engine, folder
@@ -301,8 +301,8 @@ class EngineProcess:
         self.returncode: int | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let it not end for want of statements, however long the caller computes between two."""
+    def keep_alive(self) -> Iterator[None]:
+        """Keep it running while the caller computes between two statements."""
         with self._holding:
             if self._held == 0:
                 self._file = _holders(self._folder, self._engine.pid).open("ab")
@@ -317,13 +317,13 @@ class EngineProcess:
                     self._file.close()
 
     def usage(self, tag: str) -> Usage:
-        """Return what the jobs with a tag used."""
+        """Return the usage of the jobs with a tag."""
         return ask_usage(self._engine.usage_port, self._engine.token, tag)
 
     def poll(self) -> int | None:
         """Return the JVM's exit code once it has ended."""
         if self.returncode is None and not self._engine.is_alive(self._folder):
-            self.returncode = _exit_code(end_of(self._folder, self._engine.pid))
+            self.returncode = _exit_code(exit_code_path(self._folder, self._engine.pid))
         return self.returncode
 
     def wait(self, timeout: float) -> int:
@@ -344,7 +344,7 @@ def _exit_code(path: Path) -> int:
     try:
         return int(path.read_text())
     except (OSError, ValueError):
-        return -signal.SIGKILL  # Nobody was left to write it.
+        return -signal.SIGKILL  # No process was left to write it.
 
 
 def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
@@ -355,7 +355,7 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 
 
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
-    """Say whether another has a file's lock; those who share it are asked for only when said."""
+    """Return whether another process has a file's lock; shared locks count only on request."""
     try:
         _lock(file, share=not by_sharers)
     except BlockingIOError:

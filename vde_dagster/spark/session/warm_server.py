@@ -1,8 +1,8 @@
 """The process of a warm engine: `python -m vde_dagster.spark.session.warm_server FOLDER`.
 
 It reads its configuration as JSON from standard input (other users see command lines), starts a
-JVM with a Spark Connect server, and ends it when it is idle or told to. The JVM ends with it,
-however it dies: a Py4J gateway ends when its standard input closes.
+JVM with a Spark Connect server, and ends it when it is idle or told to. The JVM ends with it in
+any case: a Py4J gateway ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from typing import Any
 from vde_dagster.spark.session.connect_service import Service
 from vde_dagster.spark.session.launch import launch
 from vde_dagster.spark.session.usage import serve_usage
-from vde_dagster.spark.session.warm import WarmEngine, end_of, exercise_of, log_of
+from vde_dagster.spark.session.warm import WarmEngine, exercise_folder, exit_code_path, log_path
 from vde_dagster.spark.session.warm_up import WarmUp
 
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
-"""How long one that takes no new users waits for the next statement of its last ones."""
+"""Seconds for which one that accepts no new users waits for statements of its last ones."""
 
 
 def main(folder: Path) -> None:
-    """Serve until nothing was asked for long, or SIGTERM."""
+    """Serve until the engine has been idle for long, or SIGTERM."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     request = json.load(sys.stdin)
     token = secrets.token_urlsafe(32)
     config: dict[str, str] = request["config"]
-    # Workers that serve one user after another keep modules as the first one had them.
+    # Workers that serve one user after another keep modules as the first user loaded them.
     config.setdefault("spark.python.worker.reuse", "false")
-    # A user may compute for long between two statements; who dies leaves a session until then.
+    # A user may compute for long between two statements; a dead user's session lasts until then.
     config.setdefault("spark.connect.session.manager.defaultSessionTimeout", "24h")
     config |= {
         "spark.plugins": ",".join(filter(None, (config.get("spark.plugins"), _PLUGIN))),
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.authenticate.token": token,
     }
-    known = launch(config, log_of(folder, os.getpid()))
+    known = launch(config, log_path(folder, os.getpid()))
     from pyspark import SparkContext
 
     process = SparkContext._gateway.proc
@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
         time.time(),
         serve_usage(context, token),
     )
-    own = exercise_of(folder, engine.pid)
+    own = exercise_folder(folder, engine.pid)
     warm_up = WarmUp(context, engine.master, own, service, known)
     with engine.write(folder):
         if request["warm_up"]:
@@ -76,24 +76,24 @@ def main(folder: Path) -> None:
         try:
             _watch(process, service, stop, lambda: _patience(engine, folder, request))
         finally:
-            engine.take_no_users(folder)
+            engine.refuse_users(folder)
             code = _ended(process)
             warm_up.end()
-            with suppress(OSError):  # Somebody removed the folder.
-                end_of(folder, os.getpid()).write_text(str(code))
+            with suppress(OSError):  # The folder was removed.
+                exit_code_path(folder, os.getpid()).write_text(str(code))
                 engine.forget(folder)
 
 
 def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
-    """Return how many seconds without a statement are too many."""
-    if engine.is_held(folder):
+    """Return after how many idle seconds the engine ends."""
+    if engine.is_kept_alive(folder):
         return math.inf
     patience = float(request["idle_seconds"])
-    return patience if engine.takes_users(folder) else min(patience, _LAST_USERS_SECONDS)
+    return patience if engine.accepts_users(folder) else min(patience, _LAST_USERS_SECONDS)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Let a JVM end, or end it, and return its exit code."""
+    """Wait for a JVM's end, or end it, and return its exit code."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -109,7 +109,7 @@ def _watch(
     stop: threading.Event,
     patience: Callable[[], float],
 ) -> None:
-    """Return once the JVM has ended, was idle for too long, or has to stop."""
+    """Return once the JVM has ended, was idle for too long, or must stop."""
     from py4j.protocol import Py4JError
 
     while process.poll() is None and not stop.wait(_LOOK_SECONDS):

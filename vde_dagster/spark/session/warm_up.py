@@ -1,4 +1,4 @@
-"""What a warm engine does while nobody asks it for anything: it makes itself and the next fast."""
+"""Warming up an idle engine: exercises speed it up, and a class archive speeds up the next one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.spark.jvm.class_data import archive_of, make_archive
+from vde_dagster.spark.jvm.class_data import archive_path, make_archive
 from vde_dagster.spark.jvm.known_start import KnownStart
 from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster.spark.session.connect_service import EXERCISE_USER, Service
@@ -25,28 +25,28 @@ logger = logging.getLogger(__name__)
 _EXERCISE = "vde_dagster.execution.exercise"
 _ROUNDS = 3
 _TRIES = 3
-"""How often it begins: whoever needs the engine ends it."""
+"""Maximum number of attempts: a user who needs the engine ends each."""
 _IDLE_SECONDS = 1.0
-"""After how long without others' statements it begins."""
+"""Seconds without users' statements before it begins."""
 _ARCHIVE_SECONDS = 20.0
-"""After how long without one it archives its classes, which then are those of real work."""
+"""Seconds without users' statements before it archives the classes that real work has used."""
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
 
 
 def variables_of_exercise() -> dict[str, str]:
-    """Return variables without this project's: the exercise's state and tables are its own."""
+    """Return variables without this project's: the exercise has its own state and tables."""
     before = environment_before()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 
 
 class WarmUp(threading.Thread):
-    """Exercises the JVM of this process, and archives its classes where no archive is there.
+    """Exercises the JVM of this process, and archives its classes if there is no archive yet.
 
     Args:
         master: The server's URL.
-        folder: Where the exercise's project lies meanwhile.
-        known: The start by which the JVM was started; None where Spark's scripts did it.
+        folder: Place for the exercise's project.
+        known: How the JVM was started; None if Spark's scripts did.
     """
 
     def __init__(
@@ -63,24 +63,28 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Do it."""
+        """Run the exercise and create the archive."""
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):
-                if not self._is_free(_IDLE_SECONDS) or self._exercise():
+                if not self._wait_until_idle(_IDLE_SECONDS) or self._exercise():
                     break
             jvm: Any = self._context._jvm
-            jvm.java.lang.System.gc()  # It gives back the memory that this took.
+            jvm.java.lang.System.gc()  # Releases the memory that this took.
             known = self._known
-            if known is None or archive_of(known).exists() or not self._is_free(_ARCHIVE_SECONDS):
+            if (
+                known is None
+                or archive_path(known).exists()
+                or not self._wait_until_idle(_ARCHIVE_SECONDS)
+            ):
                 return
             make_archive(known, jvm)
-        except Exception:  # It serves whatever happens here.
+        except Exception:  # The engine keeps serving whatever happens here.
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)
 
     def _exercise(self) -> bool:
-        """Build a project in another process; False where somebody needed the engine."""
+        """Build a project in another process; return False if a user needed the engine."""
         request = {
             "folder": str(self._folder),
             "master": f"{self._master};user_id={EXERCISE_USER}",
@@ -101,7 +105,7 @@ class WarmUp(threading.Thread):
             while process.poll() is None:
                 if (
                     self._ending.wait(_LOOK_SECONDS)
-                    or self._service.others_idle_seconds() < _IDLE_SECONDS
+                    or self._service.users_idle_seconds() < _IDLE_SECONDS
                 ):
                     return False
             assert process.stderr is not None
@@ -116,15 +120,15 @@ class WarmUp(threading.Thread):
                 self._service.close_exercise()
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _is_free(self, seconds: float) -> bool:
-        """Wait until nobody asked for anything for some time; False where it is to end."""
-        while self._service.others_idle_seconds() < seconds:
+    def _wait_until_idle(self, seconds: float) -> bool:
+        """Wait until users were idle for some time; return False if it should end."""
+        while self._service.users_idle_seconds() < seconds:
             if self._ending.wait(_LOOK_SECONDS):
                 return False
         return not self._ending.is_set()
 
     def end(self) -> None:
-        """Begin nothing further, and remove what there is of the last."""
+        """Begin nothing further, and remove the exercise's files."""
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)

@@ -1,4 +1,4 @@
-"""Write strategies: their base class, the write that each gets, and one strategy per kind."""
+"""Write strategies: their base class, the input of a write, and the strategy of each kind."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 10
-"""How often a write is tried that others' commits are in the way of."""
+"""Number of attempts for a write that conflicts with other commits."""
 _LONGEST_WAIT = 5.0
 """Seconds between two attempts."""
 _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
 _MOST_BYTES = 16 * 2**20
-"""The largest table, by its files, of which all rows are read after a fill of a part of it."""
+"""The largest table, by its files, whose rows are all read after a fill of a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Everything that a strategy needs to write one task's rows.
+    """All inputs of a strategy for writing one task's rows.
 
     Args:
         table: The table as it was before the write.
         frame: The rows, in the table's physical columns and types.
         frame_types: Spark SQL type by column of the frame, which has all columns of the table.
-        types: Those of the columns that the task fills.
+        types: Types of the columns that the task fills.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
-        notes: Warnings about the rows, which the strategy adds for the fill's result.
+        notes: Warnings about the rows, which the strategy adds to the fill's result.
     """
 
     task: FillTask
@@ -77,7 +77,7 @@ class Write:
     notes: list[str] = field(default_factory=list)
 
     def target(self, branch: str | None) -> str:
-        """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""
+        """Return the quoted name to write to, with Iceberg's branch suffix for a branch."""
         suffix = "" if branch is None else f".{quote(f'branch_{branch}')}"
         return f"{self.table.quoted}{suffix}"
 
@@ -109,7 +109,7 @@ class Write:
     def committing(self) -> Iterator[None]:
         """Let MERGE and DELETE, which take no options, commit with the summary.
 
-        Iceberg reads it from the session's configuration: the session is this write's alone.
+        Iceberg reads it from the session's configuration: only this write uses the session.
         """
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
@@ -126,7 +126,7 @@ class Write:
         name = self.physical.get(column.lower())
         if name is None:
             raise ExecutionError(
-                f"{self.task.snapshot.name} has no output column '{column}', which its kind names",
+                f"{self.task.snapshot.name} lacks the output column '{column}' of its kind",
                 hint=f"its columns are {', '.join(self.physical)}",
                 location=self.task.snapshot.model.location,
             )
@@ -134,7 +134,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """A lock per physical table, for what is cheaper done in turn than retried."""
+        """A lock per physical table, for steps that are cheaper in turn than retried."""
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 
@@ -151,15 +151,15 @@ class Strategy(ABC):
         """Return the SQL condition of the rows of an interval; None for all rows.
 
         Raises:
-            NotImplementedError: What the kind writes is not, range by range, exactly the rows that
+            NotImplementedError: For this kind the rows of a range are not exactly those that
                 `Write.writer` gets, so it has no digests.
         """
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Say whether a fill of a part may write rows and leave the table as it was.
+        """Return whether a fill of a part may write rows that leave the table unchanged.
 
-        Then a small table is read whole for its digest.
+        If so, a small table is read completely for its digest.
         """
         return False
 
@@ -171,12 +171,12 @@ class Strategy(ABC):
         """Return the rows of a model that has neither a query nor code."""
         model = task.snapshot.model
         raise ExecutionError(
-            f"{model.name} has neither a query nor code nor a file to fill its table from",
+            f"{model.name} has no query, code or file to fill its table from",
             location=model.location,
         )
 
     def digester(self, write: Write) -> Digester | None:
-        """Return what takes the digests of a task's rows; None for kinds that have none."""
+        """Return the digester of a task's rows; None for kinds without digests."""
         task = write.task
         try:
             tiles = tuple(
@@ -189,12 +189,12 @@ class Strategy(ABC):
         return Digester(task.digest_sets, tiles, whole, write.frame_types)
 
     def output(self, write: Write, commit: Commit) -> Output | None:
-        """Return the digests of a fill; None where they are not asked for or not known."""
+        """Return the digests of a fill; None if they are not wanted or not known."""
         task, digester = write.task, write.digester
         if digester is not None:
-            return digester.seen(commit.added_records) or _read_again(write, commit, digester)
+            return digester.result(commit.added_records) or _read_again(write, commit, digester)
         wanted = task.digest_sets and task.completes and not task.after
-        return _of_table(write, commit) if wanted and self.digests_table(write) else None
+        return _table_digests(write, commit) if wanted and self.digests_table(write) else None
 
     @abstractmethod
     def write(self, write: Write) -> None:
@@ -202,7 +202,7 @@ class Strategy(ABC):
 
 
 def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
-    """Read the rows of a fill again, where the write looked at them twice."""
+    """Read the rows of a fill again, if the write evaluated them twice."""
     rows = write.committed(commit)
     conditions = [f"({text})" for _, text in digester.tiles if text is not None]
     if conditions:
@@ -210,7 +210,7 @@ def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | No
     return digester.read(rows.select(*map(quote, write.types)), commit.added_records)
 
 
-def _of_table(write: Write, commit: Commit) -> Output | None:
+def _table_digests(write: Write, commit: Commit) -> Output | None:
     summary = write.table.summary(commit.snapshot_id)
     size = summary.get("total-files-size")
     if size is None or int(size) > _MOST_BYTES:
@@ -218,7 +218,7 @@ def _of_table(write: Write, commit: Commit) -> Output | None:
     if is_quiet(summary):
         before = write.table.parent(commit.snapshot_id)
         if before is None or write.table.summary(before).get(PLAN_KEY) != write.task.plan_id:
-            return None  # What stood before the plan is still true.
+            return None  # Digests from before the plan are still valid.
     digester = Digester(write.task.digest_sets, ((write.task.interval, None),), whole=True)
     return digester.read(write.committed(commit), None)
 
@@ -248,7 +248,7 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
         strategy = _strategies[type(kind)] = plugin()
     if strategy is None:
         raise ExecutionError(
-            f"{snapshot.name} is of kind {kind.name}, which has no table to fill",
+            f"{snapshot.name} has the kind {kind.name}, which has no table to fill",
             location=snapshot.model.location,
         )
     return strategy
@@ -263,7 +263,7 @@ def condition(text: str) -> Column:
 
 @contextmanager
 def in_utc(session: SparkSession) -> Iterator[None]:
-    """Compute instants in UTC; the session is ours alone until the write is done."""
+    """Compute instants in UTC; only this write uses the session until it is done."""
     zone = session.conf.get(_ZONE)
     session.conf.set(_ZONE, "UTC")
     try:
@@ -273,9 +273,9 @@ def in_utc(session: SparkSession) -> Iterator[None]:
 
 
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
-    """Return the order by which one of several rows is taken, always the same.
+    """Return a deterministic order for choosing one of several rows.
 
-    The latest by `first` and by the times among the columns, then the greatest by the others.
+    It begins with the latest by `first` and by the columns with times, then the greatest values.
 
     Args:
         types: Spark SQL type by column.
@@ -295,11 +295,11 @@ _looked_at: set[tuple[str, str]] = set()
 def require_row_level(write: Write, merge: str) -> None:
     """Make sure, once per table and statement, that Spark plans a MERGE by rows.
 
-    Iceberg adds the rows of a MERGE that is planned as an append, and looks for no conflict: two
-    that run at once leave a key twice, without an error.
+    If it plans an append, Iceberg adds the rows without checking for conflicts: two concurrent
+    MERGEs leave a key twice, without an error.
 
     Raises:
-        ExecutionError: It is planned as something else.
+        ExecutionError: It plans something else.
     """
     own = merge.replace(write.target(write.task.branch), "")
     known = write.task.table.id, re.sub(r"vde_source_[0-9a-f]{32}", "", own)
@@ -310,21 +310,21 @@ def require_row_level(write: Write, merge: str) -> None:
         steps = [line for line in plan.splitlines() if line and not line.startswith("==")]
         raise ExecutionError(
             f"Spark would not merge rows into {write.task.table.ref} but run "
-            f"'{(steps or ['nothing'])[0].strip()[:80]}', which finds no conflict with another "
+            f"'{(steps or ['nothing'])[0].strip()[:80]}', which detects no conflict with another "
             "writer; nothing was written",
-            hint="look at the extensions in the session's settings: Iceberg's have to be the "
-            "last to plan a MERGE",
+            hint="check the extensions in the session's settings: Iceberg's must come last, so "
+            "that they plan MERGE",
             location=write.task.snapshot.model.location,
         )
     _looked_at.add(known)
 
 
 def merge_again(write: Write, merge: str) -> None:
-    """Run a MERGE, and again each time that its commit met another one.
+    """Run a MERGE, and retry it each time that its commit conflicted with another one.
 
     Raises:
-        ConflictError: Others were faster each time; nothing was written.
-        ExecutionError: Its commit would meet none, see `require_row_level`.
+        ConflictError: Other commits were faster each time; nothing was written.
+        ExecutionError: Its commit would not detect conflicts, see `require_row_level`.
     """
     require_row_level(write, merge)
     for attempt in range(_ATTEMPTS):
@@ -336,14 +336,14 @@ def merge_again(write: Write, merge: str) -> None:
                 raise
             if attempt + 1 == _ATTEMPTS:
                 raise _outrun(write.task, "merged", _ATTEMPTS) from error
-            # Those that met are apart the next time.
+            # Random delays separate writers that conflicted.
             time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
 
 
 def _outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
     times = f" {attempts} times" if attempts > 1 else ""
     return ConflictError(
-        f"{task.table.ref} was changed by others{times} while {task.snapshot.name} "
+        f"{task.table.ref} was changed by other writers{times} while {task.snapshot.name} "
         f"{task.interval.text} was being {doing}",
         hint="apply the plan again when the other writers are done",
     )
@@ -354,15 +354,15 @@ def write_staged(
 ) -> None:
     """Write to a scratch branch, and fast-forward the task's branch to it.
 
-    It is done again where somebody else committed meanwhile. The janitor removes the scratch
-    branch of a killed process.
+    It is repeated if another writer committed meanwhile. The janitor removes the scratch branch of
+    a killed process.
 
     Args:
-        put_together: Commits to the scratch branch, which begins as the task's branch is.
-        doing: What is being done to the interval, for the message: `merged`.
+        put_together: Commits to the scratch branch, which begins at the task's branch.
+        doing: The participle for the interval in messages: `merged`.
 
     Raises:
-        ConflictError: Others were faster each time.
+        ConflictError: Other writers were faster each time.
     """
     task, table, attempts = write.task, write.table, attempts or _ATTEMPTS
     with write.lock:

@@ -1,4 +1,4 @@
-"""CUSTOM: a function of the project writes the table, on a branch that is looked at afterwards."""
+"""CUSTOM: a function of the project writes the table, on a branch that is checked afterwards."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class CustomTarget:
 
     Args:
         name: The quoted name of the table's branch, for SQL such as MERGE INTO.
-        interval: The half-open UTC range that is filled.
-        anew: Whether nothing that the table holds counts any more: replace everything.
-        properties: What the model's `materialization_properties` say.
-        columns: The table's column by the model's column; they differ where a column was renamed.
+        interval: The half-open UTC range to fill.
+        anew: Whether the table's rows are no longer valid: replace everything.
+        properties: The model's `materialization_properties`.
+        columns: The table's column by the model's column; they differ for renamed columns.
     """
 
     spark: SparkSession
@@ -43,7 +43,7 @@ class CustomTarget:
     _branch: str = field(repr=False)
 
     def read(self) -> DataFrame:
-        """Return the rows that the table holds, under the model's names."""
+        """Return the table's rows, under the model's names."""
         rows = self.spark.table(self.name)
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
@@ -61,16 +61,16 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the function on a branch of its own, and puts it in place when it kept the rule."""
+    """Calls the function on a scratch branch, and publishes that if it follows the rule."""
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """The function may write what was there."""
+        """Return True: the function may write unchanged rows."""
         return True
 
     def write(self, write: Write) -> None:
-        """Call the function, look at what it committed, and fast-forward to it."""
+        """Call the function, check its commit, and fast-forward to it."""
 
         def put_together(staging: str) -> None:
             table = write.table
@@ -105,7 +105,7 @@ class CustomTable(Strategy):
         )
         try:
             code = run_source(PythonSource(kind.entrypoint, dict(kind.code)), write.project_root)
-            if isinstance(code, type):  # Of SQLMesh's CustomMaterialization.
+            if isinstance(code, type):  # SQLMesh's CustomMaterialization.
                 code.write_rows(rows, target, model)  # type: ignore[attr-defined]
             else:
                 code(rows, target)
@@ -117,7 +117,7 @@ class CustomTable(Strategy):
             raise raised from error
 
     def _check(self, write: Write, staging: str, before: int | None, main: int | None) -> None:
-        """Look for one commit on the branch, and none on `main`."""
+        """Check for one commit on the branch, and none on `main`."""
         table, mark = write.table, {FILL_KEY: write.summary[FILL_KEY]}
         astray = table.find_commit(None, mark) if table.head(None) != main else None
         if astray is not None:
@@ -129,7 +129,7 @@ class CustomTable(Strategy):
         if table.parent(head) != before:
             raise _broken(write, "it wrote more than once")
         if table.find_commit(staging, mark) is None:
-            raise _broken(write, "its commit does not say whose it is")
+            raise _broken(write, "its commit lacks the summary of this fill")
 
 
 def _broken(write: Write, what: str) -> ExecutionError:
@@ -138,7 +138,7 @@ def _broken(write: Write, what: str) -> ExecutionError:
     assert isinstance(kind, Custom)
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: the materialization '{kind.materialization}' "
-        f"({kind.entrypoint.rpartition(':')[0]}) did not keep to its target: {what}",
+        f"({kind.entrypoint.rpartition(':')[0]}) broke its rule: {what}",
         hint=f"{_RULE}: target.writer(rows).append(), or one statement on target.name",
         location=model.location,
     )

@@ -42,8 +42,8 @@ _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 class TimeRange(Strategy):
     """Overwrites by a filter on the time column; rows outside the interval never get in.
 
-    Iceberg refuses to overwrite files that match the filter in part, which the default layout (one
-    partition per interval) avoids; such rows are deleted and added on a staged branch instead.
+    Iceberg refuses to overwrite files that match the filter only in part, which the default layout
+    (one partition per interval) avoids; otherwise rows are deleted and added on a staged branch.
     """
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -94,16 +94,16 @@ def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
 
 @strategy_for(IncrementalByPartition)
 class Partitions(Strategy):
-    """Replaces the partitions that the rows are of, all in one commit; others stay."""
+    """Replaces the partitions of the new rows, all in one commit; other partitions stay."""
 
     def digests_table(self, write: Write) -> bool:
-        """Partitions may be replaced by what they held."""
+        """Return True: partitions may be replaced by the same rows."""
         return True
 
     def write(self, write: Write) -> None:
-        """Overwrite partitions; without rows there are none, and an empty commit says so."""
+        """Overwrite partitions; without rows it makes an empty commit."""
         if write.task.anew:
-            # What the table holds may have partitions that no source has now.
+            # The table may have partitions for which no source has rows now.
             write.writer(write.frame, write.task.branch).overwrite(condition("true"))
             return
         write.writer(write.frame, write.task.branch).overwritePartitions()
@@ -115,14 +115,14 @@ class Partitions(Strategy):
 
 @strategy_for(IncrementalUnmanaged)
 class Unmanaged(Partitions):
-    """Adds the rows, or replaces partitions where the model says so.
+    """Adds the rows, or replaces partitions if the model is configured so.
 
-    No interval is added twice: whoever comes after a crash takes over or drops the branch whose
-    commit says which interval it is.
+    No interval is added twice: after a crash the next process uses or drops the branch, whose
+    commit names its interval.
     """
 
     def digests_table(self, write: Write) -> bool:
-        """Rows that are added change the table."""
+        """Return whether partitions are replaced: added rows always change the table."""
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, IncrementalUnmanaged)
         return kind.insert_overwrite
@@ -142,7 +142,7 @@ class WholeTable(Strategy):
     """Replaces all rows in one Iceberg commit; readers see the old rows until then."""
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """All rows are the interval's."""
+        """Return None: all rows belong to the interval."""
         return None
 
     def write(self, write: Write) -> None:
@@ -161,10 +161,10 @@ class SeedFile(WholeTable):
         if project_root is None:
             raise ExecutionError(
                 f"the seed {task.snapshot.name} cannot be read: the engine has no project folder",
-                hint="give SparkEngine its project_root",
+                hint="pass project_root to SparkEngine",
             )
         rows = read_seed(project_root, task.snapshot.model)
-        if not rows.num_rows:  # Spark infers no schema of a table without rows.
+        if not rows.num_rows:  # Spark cannot infer the schema of a table without rows.
             columns = ", ".join(f"{quote(name)} STRING" for name in rows.column_names)
             return session.createDataFrame([], columns)
         return session.createDataFrame(rows)

@@ -26,13 +26,13 @@ from vde_dagster.spark.tables.columns import sortable
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
 class Scd(Strategy):
-    """Compares the query's rows with the latest version of each key, and changes what differs.
+    """Compares the query's rows with the latest version of each key, and writes the differences.
 
-    Changes are worked out from the table and then merged into it, so it must be the same at both
-    times: the work is done on a branch that nobody else writes. Of several rows of one key
-    `latest_first` takes one, by the column that says when a row was updated first.
+    Changes are computed from the table and then merged into it, so it must be the same at both
+    times: the work is done on a branch without other writers. Of several rows of one key
+    `latest_first` chooses one, first by the column with the time of the update.
 
-    The table merges on read: a row that does not change is neither written nor deleted.
+    The table merges on read: an unchanged row is neither written nor deleted.
     """
 
     own_session = True
@@ -42,7 +42,7 @@ class Scd(Strategy):
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
-        """Bring the table up to date, again when another commit was faster."""
+        """Bring the table up to date, and retry if another commit was faster."""
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, ScdType2)
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
@@ -55,7 +55,7 @@ class Scd(Strategy):
 
 
 def _now(kind: ScdType2, task: FillTask) -> datetime:
-    # A batch reads what was so from its interval's start, any other query what is so when it runs.
+    # A batch reads the state at its interval's start, any other query the state when it runs.
     return task.execution_time if kind.batch_size is None else task.interval.start
 
 
@@ -69,17 +69,17 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
 
 
 SEEN = datetime(1970, 1, 1)
-"""Where versions begin that were there when the table was first loaded."""
+"""The begin of versions that existed when the table was first loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of one fill; every expression of time is to be run in UTC.
+    """Writes the SQL of one fill; all its time expressions must run in UTC.
 
     Args:
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
-        at: The instant that this fill calls now (UTC).
+        at: The current instant for this fill (UTC).
     """
 
     kind: ScdType2
@@ -99,7 +99,7 @@ class Versions:
 
     @property
     def key(self) -> list[str]:
-        """The physical columns that the key is made of."""
+        """The physical columns of the key."""
         return [self._physical(name) for name in self.kind.key_columns]
 
     @property
@@ -109,7 +109,7 @@ class Versions:
         return [name for name in self.types if name not in added]
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: one a key, and all of them current."""
+        """Return the query of a table's first rows: one per key, all of them current."""
         begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
         columns = (
@@ -153,7 +153,7 @@ class Versions:
             f"SELECT {', '.join(columns)}, {begins} AS vde_begins, {ends} AS vde_gone, "
             f"{acts} AS vde_what\nFROM ({old}) l FULL OUTER JOIN ({new}) r ON {on}"
         )
-        # A version that would last no time is written over, or forgotten.
+        # A version that would have zero length is overwritten, or deleted.
         return (
             "SELECT *, COALESCE(vde_gone, vde_begins) AS vde_ends, EXPLODE(CASE vde_what\n"
             "WHEN 'new' THEN ARRAY('begin')\n"
@@ -174,24 +174,24 @@ class Versions:
         )
 
     def _begins(self) -> str:
-        """Return when a key's next version begins: never before its latest one ends."""
+        """Return the begin of a key's next version: never before its latest one ends."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
-        # GREATEST passes over NULLs.
+        # GREATEST ignores NULLs.
         return f"GREATEST({self._since()}, COALESCE({earlier}))"
 
     def _since(self) -> str:
-        """Return since when a row is as it is: as its column says, or seen now."""
+        """Return since when a row is valid: by its column, or since now."""
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(SEEN) if self.kind.compared is None else self._now
         return f"COALESCE({self._updated('r')}, {unknown})"
 
     def _ends(self) -> str:
-        """Return when a key ended that is gone; NULL for one that is there."""
+        """Return the end of a key that has disappeared; NULL for one that still exists."""
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
     def _changed(self) -> str:
-        """Say whether a key's row is another than its current version."""
+        """Return whether a key's row differs from its current version."""
         if self.kind.compared is None:
             return _newer(self._updated("r"), self._updated("l"))
         pairs = (
@@ -204,7 +204,7 @@ class Versions:
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
 
     def _compared(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns that are compared; the one that says when is none of all."""
+        """Return the physical columns to compare, for all columns without the update's time."""
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name
@@ -213,18 +213,18 @@ class Versions:
     def _latest(self, target: str) -> str:
         which = "true"
         if self.kind.updated_at_name is None:
-            # Nothing begins before now: what ended by then decides nothing.
+            # Versions begin now or later, so versions that ended before do not matter.
             end = quote(self.valid_to)
             which = f"{end} IS NULL OR {end} > {self._now}"
         order = f"{quote(self.valid_to)} DESC NULLS FIRST"
-        return self._one_per_key(f"SELECT * FROM {target} WHERE {which}", order)
+        return self._latest_by_key(f"SELECT * FROM {target} WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
-        """Return the row of every key that is taken: the newest, then the greatest one."""
+        """Return the chosen row of every key: the newest, then the greatest one."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
-        return self._one_per_key(source, latest_first(self.types, self.data, first))
+        return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
-    def _one_per_key(self, rows: str, order: str) -> str:
+    def _latest_by_key(self, rows: str, order: str) -> str:
         """Return one row of each key, the first in an order."""
         by = ", ".join(f"vde_key_{n}" for n in range(len(self.kind.unique_key)))
         numbered = (
@@ -234,7 +234,7 @@ class Versions:
         return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
 
     def _keyed(self, rows: str) -> str:
-        """Add the parts of the key; its expressions see output columns by name."""
+        """Add the parts of the key; an expression of the key uses output columns by name."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
@@ -243,7 +243,7 @@ class Versions:
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
 
     def _updated(self, side: str) -> str:
-        """Return since when a row is as it is, by its column."""
+        """Return since when a row is valid, by its column."""
         assert self.kind.updated_at_name is not None
         return f"CAST({side}.{quote(self._physical(self.kind.updated_at_name))} AS {self._type})"
 
@@ -365,5 +365,5 @@ class DbtVersions(Versions):
 
 
 def _newer(one: str, other: str) -> str:
-    """Say whether an instant is later than another; none is the earliest."""
+    """Return whether an instant is later than another; NULL is the earliest."""
     return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"

@@ -26,23 +26,23 @@ _NUMBER = "vde_row_number"
 
 @strategy_for(IncrementalByUniqueKey)
 class UniqueKey(Strategy):
-    """Inserts new keys and replaces the rows of known ones, in one MERGE; NULLs are equal.
+    """Inserts new keys and replaces the rows of existing ones, in one MERGE; NULLs are equal.
 
-    Of several rows of one key `latest_first` takes one. A strategy of dbt takes all of them, and
-    NULL equals nothing: see `_replace_keys`.
+    Of several rows of one key `latest_first` chooses one. A strategy of dbt keeps all of them, and
+    NULL keys never match: see `_replace_keys`.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit, and it is run again.
+    another commit, and it is retried.
     """
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """A merged row may be as it was."""
+        """Return True: a merged row may be unchanged."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read; the isolation level is Iceberg's default, said for the reader."""
+        """Merge on read; the isolation level is Iceberg's default, written explicitly."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",
@@ -51,7 +51,7 @@ class UniqueKey(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, again when the commit met another one.
+        """Merge the rows, and retry if the commit conflicted with another one.
 
         Raises:
             ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
@@ -62,7 +62,7 @@ class UniqueKey(Strategy):
             names = ", ".join(map(quote, write.types))
             rows = f"SELECT {names} FROM {source}" if kind.strategy else _rows(write, kind, source)
             if write.task.anew:
-                # What the table holds may have keys that no source has now.
+                # The table may have keys for which no source has rows now.
                 frame = write.session.sql(rows)
                 write.writer(frame, write.task.branch).overwrite(condition("true"))
                 return
@@ -102,7 +102,7 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
     keys = [write.physical_name(name) for name in kind.unique_key]
     on = [f"target.{quote(key)} {equal} source.{quote(key)}" for key in keys]
     for text in kind.key_expressions:
-        target, new = (_of_side(text, named, side) for side in ("target", "source"))
+        target, new = (_with_physical_names(text, named, side) for side in ("target", "source"))
         on.append(f"({target}) {equal} ({new})")
     if kind.merge_filter:
         on.append(f"({_renamed(kind.merge_filter, dict.fromkeys(SIDES, named))})")
@@ -117,7 +117,7 @@ def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> st
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     keys = [write.physical_name(name) for name in kind.unique_key]
     parts = [sortable(quote(key), write.types[key]) for key in keys]
-    parts += [_of_side(text, named) for text in kind.key_expressions]
+    parts += [_with_physical_names(text, named) for text in kind.key_expressions]
     names = ", ".join(map(quote, write.types))
     numbered = (
         f"SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {', '.join(parts)} "
@@ -165,7 +165,7 @@ def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     """Return the query of the source's rows, one per key."""
     types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
-    expressions = (_of_side(text, named) for text in kind.key_expressions)
+    expressions = (_with_physical_names(text, named) for text in kind.key_expressions)
     by = ", ".join([*(sortable(quote(key), types[key]) for key in keys), *expressions])
     order = latest_first(types, [name for name in types if name not in keys] or keys)
     names = ", ".join(map(quote, types))
@@ -176,8 +176,8 @@ def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     )
 
 
-def _of_side(text: str, named: Mapping[str, str], side: str = "") -> str:
-    """Write an expression over the output's columns over those of one side of the MERGE."""
+def _with_physical_names(text: str, named: Mapping[str, str], side: str = "") -> str:
+    """Rewrite an expression over output columns for one side of the MERGE."""
     prefix = f"{side}." if side else ""
     return read_expression(text).renamed({name: prefix + new for name, new in named.items()})
 

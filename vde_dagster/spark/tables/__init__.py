@@ -1,1 +1,1 @@
-"""Iceberg tables as strategies use them, and their columns and digests for Spark."""
+"""Iceberg tables for strategies, and their columns and digests for Spark."""

@@ -1,4 +1,4 @@
-"""Columns for Spark: types as SQL text, and physical names for a model's own."""
+"""Columns for Spark: types as SQL text, and physical names of a model's columns."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str) -> str:
 
 
 def sortable(value: str, data_type: str) -> str:
-    """Return the form of a value that Spark can sort: the text of maps and variants."""
+    """Return a sortable form of a value: the text of maps and variants."""
     unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
     return f"CAST({value} AS STRING)" if unordered else value
 
 
 def is_storable(data_type: str) -> bool:
-    """Say whether a table can have a column of a type (not of NULL alone, nor of an interval)."""
+    """Return whether a table can have a column of a type (neither NULL alone nor an interval)."""
     return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
 
 

@@ -1,8 +1,8 @@
 """Digests of the rows that a fill writes, computed by Spark in the job that writes them.
 
 The digest of some columns adds up two 64-bit hashes of every row, each in two halves so that no
-sum overflows before two thousand million rows. `xxhash64` passes over NULLs, and over where one
-array ends and the next begins, so all of that is hashed beside the values.
+sum overflows before two thousand million rows. `xxhash64` ignores NULLs and the boundaries between
+arrays, so these are hashed along with the values.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _WAIT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Digester:
-    """Watches frames while they are written.
+    """Computes digests of frames while they are written.
 
     Args:
-        sets: The sets of columns of which digests are wanted.
-        tiles: (range, condition that holds for its rows) per digest; None for all rows.
+        sets: The sets of columns to digest.
+        tiles: (range, condition for its rows) per digest; None for all rows.
         whole: Whether the write replaces all rows of the table.
-        types: Spark SQL types of what is written, by column, where they are known beforehand.
+        types: Spark SQL types of the written columns, where they are known beforehand.
     """
 
     sets: tuple[Columns, ...]
@@ -59,13 +59,13 @@ class Digester:
     _observation: Any = field(default=None, init=False)
 
     def watch(self, frame: DataFrame) -> DataFrame:
-        """Return the frame with the digests taken of whatever action is run on it."""
+        """Return the frame with an observation that computes the digests when it is evaluated."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import Observation, functions
 
         self._observation = None
         nested = any("<" in type_ for type_ in self.types.values())
-        known = self.types if self.types and not nested else _types_of(frame)
+        known = self.types if self.types and not nested else _column_types(frame)
         expressions = self._expressions(known)
         if expressions is None:
             return frame
@@ -73,22 +73,22 @@ class Digester:
         try:
             watched = frame.observe(observation, *map(functions.expr, expressions))
         except AnalysisException:
-            return frame  # A type that cannot be hashed; the rows are written all the same.
+            return frame  # A type cannot be hashed; the rows are written all the same.
         self._observation = observation
         return watched
 
-    def seen(self, rows: int) -> Output | None:
-        """Return the digests of what was written; None where Spark looked at rows twice."""
+    def result(self, rows: int) -> Output | None:
+        """Return the digests of the written rows; None if Spark evaluated rows twice."""
         if self._observation is None:
             return None
         values = _values(self._observation)
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Return the digests of rows that are read again; None where their number is not `rows`."""
+        """Return the digests of rows that are read again; None unless there are exactly `rows`."""
         from pyspark.sql import functions
 
-        expressions = self._expressions(_types_of(frame))
+        expressions = self._expressions(_column_types(frame))
         if expressions is None:
             return None
         (row,) = frame.agg(*map(functions.expr, expressions)).collect()
@@ -128,12 +128,12 @@ class Digester:
         return Output(self.sets, tuple(made), self.whole)
 
 
-def _types_of(frame: DataFrame) -> dict[str, DataType]:
+def _column_types(frame: DataFrame) -> dict[str, DataType]:
     return {item.name: item.dataType for item in frame.schema.fields}
 
 
 def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
-    """Return two hashes of a row that differ in their seeds, as Spark SQL."""
+    """Return two hashes of a row with different seeds, as Spark SQL."""
     parts = [_hashed(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
         return None
@@ -142,10 +142,10 @@ def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
 
 
 def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
-    """Return the arguments by which a value takes part in a hash; None for unknown types.
+    """Return the hash function's arguments for a value; None for unknown types.
 
     Args:
-        type_: The name of one that holds no others is enough.
+        type_: The data type; its name is enough for types without nested ones.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -171,13 +171,13 @@ def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
 
 
 def _values(observation: Any) -> list[int | None] | None:
-    """Return the observed values; Spark has them a moment after the action."""
-    if not hasattr(observation, "_jo"):  # Of Spark Connect: told with the action's answer.
+    """Return the observed values, which Spark has a moment after the action."""
+    if not hasattr(observation, "_jo"):  # Spark Connect sends them with the action's response.
         told = observation.get
         return [told[f"c{number}"] for number in range(len(told))] or None
     end = time.monotonic() + _WAIT_SECONDS
     while True:
-        found = observation._jo.getRowOrEmpty()  # Waits a tenth of a second itself.
+        found = observation._jo.getRowOrEmpty()  # Itself waits a tenth of a second.
         if found.isDefined():
             text = str(found.get().mkString(","))
             return [None if part == "null" else int(part) for part in text.split(",")]

@@ -1,7 +1,7 @@
-"""Iceberg tables as strategies use them: what is read of them, branches, picked commits.
+"""Iceberg tables for strategies: reading them, branches, cherry-picked commits.
 
-The lakehouse reads metadata, and makes and moves branches. Only files that one commit changed are
-carried to another branch by Iceberg's Java API.
+The lakehouse reads metadata, and creates and moves branches. Iceberg's Java API is only used to
+copy a single commit's files to another branch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An Iceberg snapshot as far as a fill reports it."""
+    """The facts about an Iceberg snapshot that a fill reports."""
 
     snapshot_id: int
     added_records: int
@@ -53,7 +53,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was when it was read; changes through it are atomic commits of their own."""
+    """A table as it was when it was read; changes through it are separate atomic commits."""
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
@@ -73,7 +73,7 @@ class IcebergTable:
     def types(self) -> dict[str, str]:
         """Return the columns' Spark SQL types by name, in order.
 
-        The metadata tells simple ones; only Spark writes nested ones as it reads them.
+        Simple types come from the metadata; only Spark spells nested ones as it reads them.
         """
         kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
         if all(isinstance(kind, str) for kind in kinds.values()):
@@ -82,7 +82,7 @@ class IcebergTable:
         return {field.name: spark_type(field.dataType) for field in fields}
 
     def partition_fields(self) -> list[tuple[str, str, str]]:
-        """Return (name, transform, column) of the current partitioning, as Iceberg calls them."""
+        """Return (name, transform, column) of the current partitioning, in Iceberg's terms."""
         specs = {one["spec-id"]: one["fields"] for one in self._metadata["partition-specs"]}
         columns = {one["id"]: str(one["name"]) for one in current_schema(self._metadata)["fields"]}
         return [
@@ -92,11 +92,11 @@ class IcebergTable:
         ]
 
     def head(self, branch: str | None) -> int | None:
-        """Return the id of a branch's newest snapshot; None when it is missing or empty."""
+        """Return the id of a branch's newest snapshot; None if it is missing or empty."""
         return head_of(self._metadata, branch)
 
     def has_branch(self, branch: str) -> bool:
-        """Say whether a branch exists."""
+        """Return whether a branch exists."""
         return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
@@ -113,13 +113,13 @@ class IcebergTable:
         self._change(lambda now: remove_branches(now, [branch]))
 
     def parent(self, snapshot_id: int | None) -> int | None:
-        """Return the snapshot that a snapshot was committed on, or None for the first one."""
+        """Return the parent of a snapshot, or None for the first one."""
         found = next(history(self._metadata, snapshot_id), {})
         parent = found.get("parent-snapshot-id")
         return int(parent) if parent is not None else None
 
     def roll_back(self, snapshot_id: int) -> None:
-        """Take `main` back to what a snapshot was committed on, unless others wrote since."""
+        """Set `main` back to a snapshot's parent, unless another writer committed since."""
 
         def take_back(now: dict[str, Any]) -> Updates:
             if head_of(now) != snapshot_id:
@@ -130,7 +130,7 @@ class IcebergTable:
         self._change(take_back)
 
     def fast_forward(self, branch: str | None, to: str) -> bool:
-        """Move a branch forward to the head of another; False when it has moved since."""
+        """Move a branch forward to another's head; return False if it has moved since."""
         try:
             self._change(lambda now: fast_forward(now, to, str(self.ref), into=branch, ends=False))
         except PointerMovedError:
@@ -140,19 +140,19 @@ class IcebergTable:
         return True
 
     def cherry_pick(self, source: str, onto: str) -> int | None:
-        """Commit to a branch the files that the only commit of another one added and removed.
+        """Apply the only commit of one branch, its added and removed files, to another branch.
 
-        Where nothing else was committed since, the branch is moved forward.
+        If the other branch has no newer commit, it is fast-forwarded.
 
         Args:
-            source: The branch with that commit, which was made at a head of the other.
-            onto: The branch that gets it, and that nobody else writes meanwhile.
+            source: The branch with that commit, which was created at a head of the other.
+            onto: The branch to change, which has no other writers meanwhile.
 
         Returns:
-            The commit; None where it cannot be told apart from what was committed since.
+            The commit; None if it cannot be separated from later commits.
 
         Raises:
-            UnknownOutcomeError: The commit ended well and is not to be found.
+            UnknownOutcomeError: The commit succeeded but cannot be found.
         """
         self.refresh()
         picked, head = self.head(source), self.head(onto)
@@ -162,7 +162,7 @@ class IcebergTable:
         if parent is None or parent not in ancestors(self._metadata, head):
             return None
         if is_remote(self.session):
-            return None  # no statement commits a choice of files
+            return None  # no statement commits selected files
         summary = self.summary(picked or 0)
         ours = {key: summary[key] for key in SUMMARY_KEYS if key in summary}
         table = _java_table(self.session, self._catalog, self.ref)
@@ -178,7 +178,7 @@ class IcebergTable:
         return commit.snapshot_id
 
     def was_filled(self, branch: str | None) -> bool:
-        """Say whether a branch (or `main`) holds rows, or a commit of a fill, even an empty one."""
+        """Return whether a branch (or `main`) has rows, or a fill's commit, even an empty one."""
         line = history(self._metadata, self.head(branch))
         summaries = (snapshot.get("summary", {}) for snapshot in line)
         return any(
@@ -188,7 +188,7 @@ class IcebergTable:
     def find_commit(
         self, branch: str | None, summary: Mapping[str, str], limit: int = 1000
     ) -> Commit | None:
-        """Return the newest commit of a branch whose summary holds all given properties."""
+        """Return the newest commit of a branch whose summary has all given properties."""
         line = history(self._metadata, self.head(branch))
         for _, snapshot in zip(range(limit), line, strict=False):
             found = snapshot.get("summary", {})
@@ -209,9 +209,9 @@ class IcebergTable:
 
 
 def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str]) -> bool:
-    """Commit the files of a commit to a branch, in Java; False where that cannot be.
+    """Commit a commit's files to a branch, in Java; return False if that is impossible.
 
-    Iceberg's own cherry-pick takes appends and whole partitions only.
+    Iceberg's own cherry-pick supports only appends and replaced partitions.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -225,7 +225,7 @@ def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str
     for file in removed:
         change.deleteFile(file)
     if removed:
-        # A file that is not there any more was replaced by another commit.
+        # A file that no longer exists was replaced by another commit.
         change.validateFromSnapshot(picked.parentId()).validateNoConflictingDeletes()
     for key, value in properties.items():
         change.set(key, value)
@@ -242,7 +242,7 @@ def _java_table(session: SparkSession, catalog: str, ref: TableRef) -> Any:
     from py4j.java_gateway import JavaClass
 
     gateway: Any = session.sparkContext._gateway
-    # By `session._jvm`, every part of a class's name is a question to the JVM.
+    # Through `session._jvm`, every part of a class's name is a call to the JVM.
     string, identifiers = (
         JavaClass(name, gateway._gateway_client)
         for name in ("java.lang.String", "org.apache.iceberg.catalog.TableIdentifier")

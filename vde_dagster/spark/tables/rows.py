@@ -1,7 +1,7 @@
 """Rows of a query as Python values, with every TIMESTAMP as an instant in UTC.
 
 `DataFrame.collect` converts a TIMESTAMP through the process's local time, which fails for the first
-and last day that a datetime can hold, and has no form for intervals of years and months. Rows
+and last day that a datetime can represent, and does not support intervals of years and months. Rows
 with a TIMESTAMP are read as Arrow instead, and such intervals as Spark's text of them.
 """
 
@@ -51,8 +51,8 @@ def collect_rows(frame: DataFrame) -> tuple[tuple[Any, ...], ...]:
         if "out of range" not in str(error):
             raise
         raise UsageError(
-            f"a date or timestamp of the rows cannot be shown: {error}",
-            hint="only years 1 to 9999 can be shown; write CAST(… AS STRING) for others",
+            f"a date or timestamp in the rows cannot be represented: {error}",
+            hint="only years 1 to 9999 are supported; write CAST(… AS STRING) for others",
         ) from error
 
 
@@ -63,7 +63,7 @@ def _arrow_rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def _contains(data_type: DataType, *names: str) -> bool:
-    """Whether a type, or a type nested in it, is of a class named so."""
+    """Return whether a type, or a type nested in it, has one of the class names."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(data_type, ArrayType):
@@ -77,7 +77,7 @@ def _contains(data_type: DataType, *names: str) -> bool:
 
 
 def _python_value(value: Any, data_type: DataType) -> Any:
-    """Convert a value of `collect` or of Arrow, which has pairs where Spark has a map."""
+    """Convert a value from `collect` or Arrow, where Spark's maps are pairs."""
     from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
     if value is None:

@@ -21,7 +21,7 @@ _MOST_BYTES = 500_000_000
 
 
 class StoredPlan(NamedTuple):
-    """A plan without snapshots, which are stored once for all plans."""
+    """A plan without its snapshots, which are stored once and shared by all plans."""
 
     plan: Plan
     snapshot_ids: tuple[str, ...]
@@ -29,7 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """The columns of a physical table, with what else only few tables have."""
+    """The columns of a physical table, plus attributes that only few tables have."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -48,15 +48,15 @@ def unpack(data: bytes) -> Any:
 
 
 def is_whole(data: bytes) -> bool:
-    """Say whether a stored value has the bytes that were written, by their checksum."""
+    """Return whether a stored value is intact, judged by its checksum."""
     try:
         return bool(_inflate(data))
     except zlib.error:
         return False
 
 
-def is_content_of(key: str, data: bytes) -> bool:
-    """Say whether a stored snapshot hashes to an id; False as well for ids of earlier versions."""
+def matches_id(key: str, data: bytes) -> bool:
+    """Return whether a stored snapshot hashes to its id; False also for ids of older formats."""
     try:
         return content_digest(_inflate(data)) == key
     except zlib.error:
@@ -64,7 +64,7 @@ def is_content_of(key: str, data: bytes) -> bool:
 
 
 class ForeignContentError(StoreError):
-    """A row's content is not that of the id under which it is stored."""
+    """The content of a row does not hash to the id under which it is stored."""
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
@@ -73,20 +73,20 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def load_snapshot(data: bytes, key: str) -> Snapshot:
-    """Read what `dump_snapshot` wrote, and prove that it is the content of an id.
+    """Read a stored snapshot, and verify that its content hashes to the given id.
 
     Args:
         key: The id under which it is stored.
 
     Raises:
-        ForeignContentError: It is another definition than that of the id.
-        StoreError: The bytes are damaged, or of another form.
+        ForeignContentError: The content is a different definition than the id names.
+        StoreError: The bytes are damaged, or have an unsupported format.
     """
     snapshot = _read(lambda content: from_content(key, content), data)
     if snapshot is None:
         raise ForeignContentError(
-            "its content is not that of its id, so that another program than vde wrote it",
-            hint=f"find out who may write to vde_snapshots, and delete the row {key} as the owner "
+            "its content does not match its id, so a program other than vde wrote it",
+            hint=f"find out who can write to vde_snapshots, and delete the row {key} as the owner "
             "of the state's tables; `vde fsck` lists all such rows",
         )
     return snapshot
@@ -114,25 +114,25 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     except ValueError as error:
         raise StoreError(
             f"a stored value cannot be read by this version of the package: {error}",
-            hint="an incompatible version wrote it: install that one, or start a new store",
+            hint="an incompatible version wrote it: install that version, or start a new store",
         ) from error
 
 
 def _inflate(data: bytes) -> bytes:
-    """Decompress a stored value; any login that may plan can write its row.
+    """Decompress a stored value; any login with the right to plan can write its row.
 
     Raises:
-        zlib.error: The bytes are damaged, have something behind them, or become too many.
+        zlib.error: The bytes are damaged, have trailing data, or decompress to too many.
     """
     stream = zlib.decompressobj()
     out = stream.decompress(data, _MOST_BYTES)
     if not stream.eof or stream.unused_data:
-        raise zlib.error("it is cut off, continues behind its end, or is larger than any value")
+        raise zlib.error("it is cut off, has data after its end, or is larger than any value")
     return out
 
 
 def dump_columns(table: PhysicalTable) -> str:
-    """Write a physical table's columns as JSON text, with what else only few tables have."""
+    """Write a physical table's columns, and attributes that few tables have, as JSON text."""
     return to_text(StoredColumns(table.columns, table.preview, table.computed_from, table.mixed))
 
 

@@ -1,16 +1,16 @@
-"""Connections and transactions: the same promises on SQLite and on PostgreSQL.
+"""Connections and transactions, with the same guarantees on SQLite and on PostgreSQL.
 
 SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`, so that it
 never has to give up half way because it read before it wrote. `synchronous=FULL` because an
-acknowledged publication has to survive a power cut: in WAL mode NORMAL may lose the last commits.
+acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last commits.
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
-picture that never fails). The server ends a transaction whose client says nothing for a while (a
-stopped machine, a network that is gone), so that nobody holds up others for longer than that.
+picture that never fails). The server ends a transaction whose client sends nothing for a while (a
+stopped machine, a lost network), so that no client blocks the others for longer than that.
 
-A transaction is all or nothing whatever happens inside it, so its commit is the effect that
-matters. Its connection names it (`TRANSACTION`): tests let its statements pass the port as well,
-because code runs between them, and code can be wrong.
+A transaction is all or nothing, so its commit is the side effect that matters. The connection
+carries the transaction's name (`TRANSACTION`), so that tests can intercept single statements too:
+code runs between statements, and code can be wrong.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
 IDLE_SECONDS = 30.0
-"""How long a client of PostgreSQL may be silent in a transaction: half of a lease."""
+"""Seconds for which a PostgreSQL client may be idle in a transaction: half of a lease."""
 MAX_ATTEMPTS = 12
 _ALONE_FROM = 5
-"""The attempt from which a transaction that others made fail keeps them waiting."""
+"""From this attempt on, a transaction that failed by conflicts locks its tables first."""
 _BEGIN = "vde_begin"
 TRANSACTION = "vde_transaction"
-"""The execution option with the port and the name of a writing transaction."""
+"""Execution option with the effects port and the name of a writing transaction."""
 _SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
 _SQLITE_FAULTS = (
     "disk is full",
@@ -77,17 +77,17 @@ _SQLITE_FAULTS = (
     "interrupted",
     "access permission denied",
 )
-"""What SQLite says of its file, as opposed to a statement of ours."""
+"""SQLite errors about the database file, as opposed to errors in a statement."""
 _SQLITE_DAMAGED = ("disk image is malformed", "file is not a database")
 _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
 _POSTGRES_IDLE = ("25P03", "25P04")
-"""The server ended a transaction that took too long, and the connection with it."""
+"""SQL states after the server ended a transaction that took too long, and its connection."""
 _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
-"""Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
+"""Prefixes of SQL states about the server itself (read-only, full, cancelled, damaged)."""
 _READ_ONLY = "25006"
 _NOT_ALLOWED = "42501"
 _LOCKED = "55P03"
-"""Another transaction holds a lock for longer than `lock_timeout`."""
+"""Another transaction held a lock for longer than `lock_timeout`."""
 _TAKEN = "23505"
 """Another row has the same key."""
 
@@ -115,7 +115,7 @@ def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
 
 
 def without_password(url: str) -> str:
-    """Return a database's URL as it may be shown to people."""
+    """Return a database's URL without its password, for messages."""
     return mask(make_url(url).render_as_string(hide_password=True))
 
 
@@ -133,11 +133,11 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
 def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
     """Execute a query whose rows stay locked until the transaction ends.
 
-    A login that writes through views may lock what a function of the database lets it lock; other
-    rows are read without a lock, and a conflict with another transaction makes one of both fail.
+    A login that writes through views can lock rows only through a function of the database. Without
+    one, rows are read unlocked, and a conflict makes one transaction fail.
 
     Args:
-        by: The function, which takes the key of the row.
+        by: Name of that function, which takes the key of the row.
     """
     if not writes_by_views(connection):
         return connection.execute(query.with_for_update())
@@ -154,11 +154,11 @@ def _sqlite_engine(url: URL) -> Engine:
         connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
         execution_options={"compiled_cache": compiled},
     )
-    engine.dialect = dialect  # Statements are compiled for a dialect, not for its kind.
+    engine.dialect = dialect  # Statements are cached by dialect instance, not by dialect class.
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # BEGIN is ours to write, below
+        connection.isolation_level = None  # `begin` below writes BEGIN itself.
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         try:
@@ -179,10 +179,10 @@ def _sqlite_engine(url: URL) -> Engine:
 
 @cache
 def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
-    """SQLite's dialect once it has connected, and the process's statements compiled for it.
+    """Return SQLite's connected dialect and the process's cache of compiled statements.
 
-    A process opens many stores, as Dagster's with each tick and run; to compile a statement takes
-    longer than to run it.
+    A process opens many stores (Dagster opens one per tick and run), and compiling a statement
+    takes longer than running it.
     """
     engine = create_engine("sqlite://")
     engine.connect().close()
@@ -190,20 +190,20 @@ def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
 
 
 def _require_whole_pages(url: URL, cursor: Any) -> None:
-    """Make sure that a database file ends with a page: SQLite reads what is cut off as noughts.
+    """Make sure that a database file ends with a whole page: SQLite reads missing bytes as zeros.
 
-    The file is not opened: closing it would give up the locks of the process's other connections.
+    The file is not opened: closing it would release the locks of the process's other connections.
     Source: https://www.sqlite.org/howtocorrupt.html, 2.2.
 
     Raises:
-        StoreError: It is cut short.
+        StoreError: The file is cut short.
     """
     log = Path(f"{url.database}-wal")
     size, there = (
         cursor.execute("PRAGMA page_size").fetchone()[0],
         os.path.getsize(str(url.database)),
     )
-    # While there is a log, its pages may be those of the file's end.
+    # While there is a log, it may contain the pages at the file's end.
     if there % size and not (log.exists() and log.stat().st_size):
         raise _damaged(url, f"it ends within a page, at {there:,} bytes")
 
@@ -216,17 +216,17 @@ def _raise_damaged(url: URL, error: BaseException) -> None:
 def _damaged(url: URL, damage: object) -> StoreError:
     return StoreError(
         f"the state database {url.database} is damaged: {damage}",
-        hint="stop everything that uses it and restore it from a backup; `vde fsck` says more",
+        hint="stop everything that uses it and restore it from a backup; see `vde fsck`",
     )
 
 
 def is_transient(error: BaseException) -> bool:
-    """Say whether the transaction was rolled back for a reason that may be gone next time."""
-    return _says(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT) or _wrote_the_log_too(error)
+    """Return whether the transaction was rolled back for a reason that a retry may overcome."""
+    return _matches(error, _POSTGRES_ROLLED_BACK, _SQLITE_TRANSIENT) or _wrote_the_log_too(error)
 
 
 def _wrote_the_log_too(error: BaseException) -> bool:
-    """Say whether another transaction wrote the next row of the log; see `state.db.log`."""
+    """Return whether another transaction wrote the next row of the log; see `state.db.log`."""
     if _state(error) != _TAKEN:
         return False
     constraint = getattr(getattr(error, "orig", None), "diag", None)
@@ -234,7 +234,7 @@ def _wrote_the_log_too(error: BaseException) -> bool:
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """Say whether the database could not be reached, or no longer."""
+    """Return whether the database could not be reached, or the connection was lost."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
@@ -247,17 +247,17 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Say whether the database or its server is at fault, and no statement of ours."""
+    """Return whether the database or its server is at fault rather than a statement."""
     return isinstance(error, DBAPIError) and (
         is_disconnect(error)
         or is_transient(error)
         or is_no_space(error)
-        or _says(error, _POSTGRES_FAULTS, _SQLITE_FAULTS)
+        or _matches(error, _POSTGRES_FAULTS, _SQLITE_FAULTS)
     )
 
 
-def _says(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
-    """Say whether an SQL state begins, or SQLite's text has, one of these."""
+def _matches(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
+    """Return whether an error has one of the SQL state prefixes, or of SQLite's phrases."""
     if not isinstance(error, DBAPIError):
         return False
     state = _state(error)
@@ -271,7 +271,7 @@ def _state(error: BaseException) -> str | None:
 
 
 class Database:
-    """A database with transactions that retry."""
+    """A database whose transactions are retried."""
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -281,9 +281,9 @@ class Database:
         self.clock: Clock = clock or own
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
-        """Who writes, among those who have to know their own work again; see `state.db.outbox`."""
+        """Origin of this process's outbox records, to recognize them; see `state.db.outbox`."""
         self.before_writing: Callable[[], object] | None = None
-        """Called before the first writing transaction; it raises where nothing may be written."""
+        """Called before the first writing transaction; raises where nothing may be written."""
 
     @property
     def is_sqlite(self) -> bool:
@@ -295,8 +295,8 @@ class Database:
         """Run one writing transaction, once; its commit is the side effect `<name>.commit`.
 
         Raises:
-            UnknownOutcomeError: The commit was sent and its answer was lost.
-            UsageError: The machine's clock is wrong by that of PostgreSQL's server, or the store
+            UnknownOutcomeError: The commit was sent, and the response was lost.
+            UsageError: The machine's clock differs from that of PostgreSQL's server, or the store
                 was opened for another project or warehouse.
         """
         if self.before_writing is not None:
@@ -317,7 +317,7 @@ class Database:
             self._commit(transaction, name)
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Compare the machine's clock with PostgreSQL's once more, in a transaction that writes."""
+        """Compare the machine's clock with PostgreSQL's again, in a transaction that writes."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_right(partial(_time_in, connection), anew=True)
 
@@ -336,7 +336,7 @@ class Database:
             if not sent or _is_refused(error):
                 raise
             raise UnknownOutcomeError(
-                f"the answer to the commit of '{name}' was lost",
+                f"the response to the commit of '{name}' was lost",
                 hint="run the same command again: it looks up what happened before it acts",
             ) from error
 
@@ -348,25 +348,26 @@ class Database:
         idempotent: bool = True,
         beside: Sequence[str] = (),
     ) -> T:
-        """Run a writing transaction, again (with jitter, bounded) when the database was busy.
+        """Run a writing transaction, with a bounded number of retries while the database is busy.
 
         Args:
-            work: What to do; called anew at each attempt, so it may only change the database.
-            idempotent: Whether running it a second time after it was committed is harmless; then
-                a lost answer is no error either.
-            beside: Tables by which others, who write there, may make it fail time and again; then
-                it lets them wait. Those come first that all others lock first.
+            work: Writes through the connection; called at each attempt, so it may change nothing
+                but the database.
+            idempotent: Whether running it again after a commit is harmless; then a lost response
+                is retried too.
+            beside: Tables to lock, from the fifth attempt on, because concurrent writers keep
+                making it fail. The table that all writers lock first comes first.
 
         Raises:
             StoreError: The database stayed busy, could not be reached, or is full or read-only.
-            UnknownOutcomeError: A commit's answer was lost, and it is not idempotent.
+            UnknownOutcomeError: A commit's response was lost, and `idempotent` is False.
         """
         attempt = 1
         while True:
             try:
                 with self.transaction(name) as connection:
                     if beside and attempt >= _ALONE_FROM and not self.is_sqlite:
-                        # Before anything is read, so that what is read is what others left.
+                        # Before the first read, so that it reads what the others committed.
                         _lock_tables(connection, beside)
                     return work(connection)
             except UnknownOutcomeError:
@@ -387,9 +388,9 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """Ask the server to end stalled transactions of roles' members that hold locks.
+        """Let the server end stalled transactions, which hold locks, of members of roles.
 
-        Without roles, or for a login that only reads, the server refuses; the wait continues.
+        Without roles, or for a read-only login, the server refuses; the wait continues.
         """
         end = text("SELECT vde_end_stalled()")
         with (
@@ -402,31 +403,31 @@ class Database:
     def run(
         self, connection: Connection | None, work: Callable[[Connection], T], *, name: str
     ) -> T:
-        """Run work inside a given transaction, or in one of its own."""
+        """Run work inside a given transaction, or in a new one."""
         if connection is not None:
             return work(connection)
         return self.run_transaction(work, name=name)
 
     def ensure_tables(self, metadata: MetaData) -> None:
-        """Make the tables of a plug-in unless they are there, whoever else does so meanwhile."""
+        """Create a plug-in's missing tables, also while other processes create them."""
         names = [table.name for table in metadata.sorted_tables]
         if all(map(self.has_table, names)):
             return
         try:
             self.run_transaction(metadata.create_all, name="state.ensure_tables")
         except (IntegrityError, ProgrammingError):
-            # Of two processes that make the same table at once PostgreSQL lets one fail.
+            # If two processes create the same table at once, PostgreSQL lets one fail.
             if not all(map(self.has_table, names)):
                 raise
 
     def has_table(self, name: str) -> bool:
-        """Return whether there is a table; a plug-in makes its own when it first writes."""
+        """Return whether a table exists; a plug-in creates its tables when it first writes."""
         with self.reading() as conn:
             return inspect(conn).has_table(name)
 
     @contextmanager
     def reading(self, connection: Connection | None = None) -> Iterator[Connection]:
-        """Give a connection whose reads all see the same committed state."""
+        """Open a connection whose reads all see the same committed state."""
         if connection is not None:
             yield connection
             return
@@ -443,7 +444,7 @@ class Database:
             raise
 
     def rows(self, query: Executable, connection: Connection | None = None) -> Sequence[Any]:
-        """Read the rows of one query, in a given transaction or in one of its own."""
+        """Read the rows of one query, in a given transaction or in a new one."""
         with self.reading(connection) as conn:
             return conn.execute(query).all()
 
@@ -452,12 +453,12 @@ class Database:
         return [row[0] for row in self.rows(query, connection)]
 
     def row(self, query: Executable, connection: Connection | None = None) -> Any:
-        """Read the first row of a query, or None without one."""
+        """Read the first row of a query, or return None without rows."""
         with self.reading(connection) as conn:
             return conn.execute(query).first()
 
     def value(self, query: Executable, connection: Connection | None = None) -> Any:
-        """Read the first value of a query's first row, or None without one."""
+        """Read the first value of a query's first row, or return None without rows."""
         row = self.row(query, connection)
         return None if row is None else row[0]
 
@@ -468,12 +469,12 @@ class Database:
         values: Iterable[Any],
         connection: Connection | None = None,
     ) -> list[Any]:
-        """Read the rows of a query whose column has one of some values."""
+        """Read the rows of a query whose column has one of the given values."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 
     def unusable(self, error: BaseException) -> StoreError:
-        """Return the error that says the database cannot be used, without its password."""
+        """Return an error for an unusable database, without its password."""
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)
@@ -481,17 +482,17 @@ class Database:
             self.engine.dispose()  # Roles may be newer than the pooled connections.
             return NotAllowedError(
                 f"'{self.engine.url.username}' may not do that in {url}: {cause.splitlines()[0]}",
-                hint="`vde roles` lists who may do what; who owns the state's tables gives rights",
+                hint="list rights with `vde roles`; the owner of the tables grants them",
             )
         what, hint = "cannot be used", "check that it is reachable, then try again"
         if is_no_space(error):
             what, hint = "has no space left", NO_SPACE_HINT
         elif is_transient(error):
             what = "is busy"
-            hint = "others change it without a pause, or one holds it: try again in a minute"
+            hint = "other processes change it all the time, or hold a lock: try again in a minute"
         elif state == _READ_ONLY or "readonly" in cause:
             what = "is read-only"
-            hint = "name a database that may be written to (no standby), or its owner's rights"
+            hint = "use a database that accepts writes (no standby), or a login with the right to"
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def search_path(self) -> str | None:
@@ -511,7 +512,7 @@ def _time_in(connection: Connection) -> datetime:
 
 
 def _time_beside(connection: Connection) -> datetime:
-    with connection.begin():  # Before the transaction, whose picture of the data is younger.
+    with connection.begin():  # Before the transaction, so that its snapshot is newer.
         return _time_in(connection)
 
 
@@ -523,7 +524,7 @@ def _lock_tables(connection: Connection, tables: Sequence[str]) -> None:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Say whether a database answered that it did not commit."""
+    """Return whether the database reported that it did not commit."""
     if is_transient(error) or is_no_space(error):
         return True
     state = _state(error)
@@ -531,7 +532,7 @@ def _is_refused(error: BaseException) -> bool:
 
 
 def _abandon(transaction: Transaction) -> None:
-    # A broken connection cannot roll back, and need not: the server does when it notices.
+    # A broken connection cannot roll back; the server does when it notices.
     if transaction.is_active:
         with suppress(DBAPIError):
             transaction.rollback()

@@ -1,12 +1,12 @@
-"""The one narrow port that every side effect passes by name, and the clock that state asks.
+"""The port through which every side effect passes by name, and the clock of the state.
 
-A side effect is whatever outlives the process: a database commit, a file written or deleted, an
-Iceberg commit, a lease. Code wraps each in `with effects.at("publish.commit"):` directly around
+A side effect is a change that outlives the process: a database commit, a file written or deleted,
+an Iceberg commit, a lease. Code wraps each in `with effects.at("publish.commit"):` directly around
 the one call that acts, so that a test can stop the process before it, after it, let it fail, or
-lose its answer. In production the port does nothing and costs one method call.
+lose its response. In production the port does nothing and costs one method call.
 
-On PostgreSQL it is the server's, so that machines which share a state agree on the time. On SQLite
-there is one machine, whose clock nothing can be compared with.
+On PostgreSQL the clock is the server's, so that machines which share a state agree on the time.
+SQLite is used by one machine, whose clock cannot be compared with another.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """The port that every side effect passes by name."""
+    """Port through which every side effect passes by name."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
-        """Return a context to run one side effect in.
+        """Return a context that surrounds one side effect.
 
         Args:
             point: The effect's name, dotted, the same for every execution of the line.
-            detail: What it acts on (a path, a table), for logs.
+            detail: The object of the effect (a path, a table), for logs.
         """
         ...
 
@@ -38,7 +38,7 @@ _NOTHING = nullcontext()
 
 
 class NoEffects:
-    """The port in production: every side effect just happens."""
+    """The port in production: side effects just run."""
 
     __slots__ = ()
 
@@ -47,11 +47,11 @@ class NoEffects:
 
 
 MOST_APART = timedelta(seconds=30)
-"""How far the clock of a machine that writes may be from that of the database's server."""
+"""Maximum difference between a writing machine's clock and the database server's."""
 STEP = timedelta(seconds=1)
-"""By how little a clock may go back, or processes' differ, without having been wrong."""
+"""Steps back, or differences between processes, up to this are no sign of a wrong clock."""
 _FRESH_SECONDS = 10.0
-"""How long a comparison of two clocks is taken for true."""
+"""Seconds for which a comparison of two clocks remains valid."""
 
 
 class Clock(Protocol):
@@ -77,7 +77,7 @@ class SystemClock:
 
 
 class ServersClock:
-    """The clock of a database's server, as told from the machine's and the difference of both."""
+    """The clock of a database's server: the machine's, plus the measured difference."""
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
         self.machine: Clock = machine or SystemClock()
@@ -106,15 +106,15 @@ class ServersClock:
         seconds = round(abs(self._ahead).total_seconds())
         side = "ahead of" if self._ahead > timedelta() else "behind"
         raise UsageError(
-            f"this machine's clock is {seconds:,} seconds {side} that of the database's server, "
-            f"where it is {instant_text(self.now())}",
-            hint="set whichever is wrong (NTP), then run the command again; nothing was changed",
+            f"this machine's clock is {seconds:,} seconds {side} the database server's clock, "
+            f"which reads {instant_text(self.now())}",
+            hint="set the wrong clock (NTP), then run the command again; nothing was changed",
         )
 
     def _compare(self, ask: Callable[[], datetime]) -> None:
         before = self.machine.now()
         server = ask()
-        # The server looked at its clock at some time while it was asked.
+        # The server read its clock at some time between the request and the response.
         self._unsure = abs(self.machine.now() - before) / 2
         self._ahead = before + self._unsure - server
         self._compared = time.monotonic()

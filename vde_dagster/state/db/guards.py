@@ -1,8 +1,8 @@
-"""What the database itself refuses or fills in, whatever program writes: triggers, as SQL.
+"""Triggers, as SQL, that reject rows or fill in columns, for every program.
 
-On both databases no row of the log can be changed or deleted. On PostgreSQL the database sets what
-a client could lie about: number, time, user and hashes. The owner of the tables can take triggers
-away, as can a superuser; that such a one rewrote the log is seen by a hash that somebody kept.
+On both databases no row of the log can be changed or deleted. On PostgreSQL the database sets the
+columns that a client could forge: number, time, user and hashes. The owner of the tables and
+superusers can drop triggers; if one of them rewrites the log, an earlier copy of a hash proves it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SQLITE = tuple(
 )
 
 _OWN = "SET search_path = {schema}, pg_temp"
-"""Functions find the state's own tables, whatever path or temporary tables a session has."""
+"""Functions find the state's own tables, whatever search path or temporary tables a session has."""
 
 _ENCODED = "CASE WHEN {0} IS NULL THEN '-' ELSE octet_length({0}::text) || ':' || {0}::text END"
-"""As `log._encoded` writes a value; the database's encoding has to be UTF-8."""
+"""Same encoding as `log._encoded`; the database's encoding must be UTF-8."""
 
 _CHAIN = (
     """
@@ -64,7 +64,7 @@ BEGIN
   RETURN (SELECT pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class
     WHERE oid = 'vde_log'::regclass);
 END $$"""
-"""A function in PL/pgSQL, whose plans a session keeps; one in SQL is planned at each call."""
+"""A function in PL/pgSQL, whose plans a session caches; SQL functions are planned at each call."""
 
 _POSTGRESQL = (
     IS_OWNER,
@@ -83,8 +83,8 @@ CREATE OR REPLACE TRIGGER vde_log_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON v
 )
 
 ACTS_ARE_TRUE = (
-    # A change of an environment by SQL gets a row of its own. Rows count for it only where their
-    # act changes environments, and where an act that makes a version names this version.
+    # A change of an environment by plain SQL is logged as such. A logged row accounts for a change
+    # only if its act changes environments, and names this version where the act creates a version.
     """
 CREATE OR REPLACE FUNCTION vde_logged() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
@@ -118,7 +118,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$""",
-    # A row of the log stands for an act of its own transaction.
+    # A row of the log needs its act in the same transaction.
     """
 CREATE OR REPLACE FUNCTION vde_log_true() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
@@ -161,11 +161,11 @@ BEGIN
   RETURN NULL;
 END $$""",
 )
-"""Functions by which the log has the acts that happened, and no others, where roles are."""
+"""Functions that make the log complete and true, where roles exist."""
 
 
 def put_guards(connection: Connection) -> None:
-    """Put the triggers on the state's tables, in place of older ones."""
+    """Create the triggers of the state's tables, replacing older ones."""
     if connection.dialect.name == "sqlite":
         for statement in _SQLITE:
             connection.exec_driver_sql(statement)
@@ -178,4 +178,4 @@ def run_statements(connection: Connection, statements: Iterable[str]) -> None:
     own = _OWN.format(schema=place)
     for statement in statements:
         written = statement.replace("{own}", own).replace("{production}", PRODUCTION)
-        connection.exec_driver_sql(written.replace("%", "%%"))  # One percent sign is a parameter's.
+        connection.exec_driver_sql(written.replace("%", "%%"))  # A single % starts a parameter.

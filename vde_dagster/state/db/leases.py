@@ -1,10 +1,10 @@
-"""Leases: who may work on what, until when, and how a commit knows that it still may.
+"""Leases: exclusive, time-limited rights to work on a resource, with fencing tokens.
 
-A lease is a row with an owner, an end, and a token that grows with every change of owner. Work
-renews it by heartbeat; whoever finds it past its end takes it over under a higher token. Commits
-carry their token (`LeaseStore.check`), so an owner who stalled past its end can write nothing late
-(Kleppmann, "How to do distributed locking", 2016: fencing tokens). A lease ends before its time
-where its owner's process is known to have ended: killed, or without room to give the lease back.
+A lease is a row with an owner, an end, and a token that grows with every change of owner. A
+heartbeat renews it; after its end any process can take it over under a higher token. Commits
+verify their token (`LeaseStore.check`), so an owner who stalled past its end cannot write late
+(Kleppmann, "How to do distributed locking", 2016: fencing tokens). A lease ends early if its
+owner's process is known to have ended: killed, or without disk space to give the lease back.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _RELEASE = _UPDATE.where(
 
 
 _GIVEN_UP: set[tuple[str, str, int]] = set()
-"""Leases (database, resource, token) that this process no longer needs and could not give back."""
+"""Leases (database, resource, token) that this process no longer needs but could not release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a resource.
+    """An exclusive right to work on a resource.
 
     Args:
-        resource: What it is for (`environment/prod`, `table/<id>`).
+        resource: The name of the resource (`environment/prod`, `table/<id>`).
     """
 
     resource: str
@@ -55,8 +55,7 @@ class Lease:
 
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
-        f"'{resource}' is being worked on by {holder}, whose lease runs until "
-        f"{instant_text(until)}",
+        f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
         hint="wait until it is done; a lease ends at once when its owner's process ends on this "
         "machine, and a minute after one on another machine",
     )
@@ -64,7 +63,7 @@ def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStore:
-    """Acquiring, renewing, checking and giving back leases."""
+    """Acquires, renews, checks and releases leases."""
 
     database: Database
 
@@ -75,10 +74,10 @@ class LeaseStore:
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Lease:
-        """Take a lease, or renew it when the owner already has it.
+        """Acquire a lease, or renew it if the owner already has it.
 
         Raises:
-            ConflictError: Somebody else has it; the message says who and until when.
+            ConflictError: Another owner has it; the message names the owner and the end.
         """
         deadline = self.database.clock.now() + timedelta(seconds=wait_seconds)
         while True:
@@ -99,7 +98,7 @@ class LeaseStore:
         try:
             return self.database.run_transaction(partial(work, by_time=False), name=name)
         except NotAllowedError:
-            # A login that may not take another's lease before its time waits until then.
+            # A login that may not take over another's lease before its end waits until then.
             return self.database.run_transaction(partial(work, by_time=True), name=name)
 
     def _try_acquire(
@@ -111,10 +110,10 @@ class LeaseStore:
         *,
         by_time: bool = False,
     ) -> tuple[Lease | None, str, datetime]:
-        """Take a lease, or return its holder and its end.
+        """Acquire a lease, or return its owner and its end.
 
         Args:
-            by_time: Whether a lease whose owner's process has ended is its owner's until its end.
+            by_time: Whether a lease lasts until its end even if its owner's process has ended.
         """
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
@@ -138,7 +137,7 @@ class LeaseStore:
         return Lease(resource, owner, token), owner, until
 
     def _is_over(self, row: Any) -> bool:
-        """Say whether a lease's owner has ended, or could not give it back, before its end."""
+        """Return whether a lease's owner has ended, or failed to release it, before its end."""
         return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:
@@ -160,9 +159,9 @@ class LeaseStore:
         self.database.run_transaction(work, name="lease.heartbeat")
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; one that was lost is left to its new owner.
+        """Release a lease; a lost lease stays with its new owner.
 
-        Where that fails, as on a full disk, the lease ends for this process all the same.
+        If the release fails, as on a full disk, this process treats the lease as ended anyway.
         """
         try:
             self.database.run_transaction(
@@ -179,7 +178,7 @@ class LeaseStore:
             conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
-        """Make sure, inside a commit's transaction, that the lease still is its owner's.
+        """Make sure, inside a commit's transaction, that the lease is still valid.
 
         Raises:
             LeaseLostError: It ended or was taken over: nothing more may be written.
@@ -190,7 +189,7 @@ class LeaseStore:
             holder = row.owner if row is not None and row.owner else "nobody"
             raise LeaseLostError(
                 f"the lease on '{lease.resource}' was lost: {holder} has it now",
-                hint="apply the plan again: what is done is kept",
+                hint="apply the plan again: finished work is kept",
             )
         if row.expires_at <= self.database.clock.now():
             raise LeaseLostError(
@@ -209,10 +208,10 @@ class LeaseStore:
         """Hold a lease for the duration of a block, renewed by a thread.
 
         Args:
-            ttl_seconds: How long it outlives this process; renewed every third of it.
+            ttl_seconds: Lifetime of the lease after this process ends; renewed every third of it.
 
         Raises:
-            ConflictError: Somebody else has it.
+            ConflictError: Another owner has it.
         """
         lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
         held = HeldLease(self, lease, ttl_seconds)
@@ -227,10 +226,10 @@ class LeaseStore:
     def holding_all(
         self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
-        """Hold many leases for a block that ends long before they do; nothing renews them.
+        """Hold many leases, without renewal, for a block that ends long before they do.
 
         Raises:
-            ConflictError: Somebody else has one of them; then none is taken.
+            ConflictError: Another owner has one of them; then none is acquired.
         """
         wanted = sorted(resources)
 
@@ -252,8 +251,8 @@ class LeaseStore:
                     lambda conn: self._give_back(conn, *held), name="lease.release_all"
                 )
 
-    def held(self, connection: Connection) -> set[str]:
-        """Return the names of the leases that somebody holds just now."""
+    def active_resources(self, connection: Connection) -> set[str]:
+        """Return the resources with an active lease."""
         table = schema.leases.c
         query = select(table.resource).where(
             table.owner.is_not(None), table.expires_at > self.database.clock.now()
@@ -261,9 +260,9 @@ class LeaseStore:
         return set(connection.execute(query).scalars())
 
     def tables(self, connection: Connection | None = None) -> set[str]:
-        """Return the ids of the tables that somebody works on just now."""
+        """Return the ids of the tables with an active lease."""
         with self.database.reading(connection) as conn:
-            held = self.held(conn)
+            held = self.active_resources(conn)
         return {name.removeprefix(_TABLE) for name in held if name.startswith(_TABLE)}
 
 
@@ -285,12 +284,12 @@ class HeldLease:
         self._thread.start()
 
     def stop(self) -> None:
-        """End renewing; returns when the thread has ended."""
+        """Stop renewing; returns when the thread has ended."""
         self._stopped.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Make sure that the lease is not known to be lost."""
+        """Make sure that no heartbeat found the lease lost."""
         if isinstance(self._error, LeaseLostError):
             raise self._error
 
@@ -299,25 +298,25 @@ class HeldLease:
             try:
                 self._store.heartbeat(self.lease, self._ttl_seconds)
             except LeaseLostError as error:
-                self._error = error  # told by check(); a commit finds out by the token anyhow
+                self._error = error  # raised by check(); commits detect it by the token anyway
                 return
             except VdeError as error:
-                self._error = error  # unreachable just now: the next beat may come in time
+                self._error = error  # temporarily unreachable: the next beat may be in time
 
 
 _TABLE = "table/"
 
 
 def environment_lease(environment: str) -> str:
-    """Name the lease of whoever changes an environment."""
+    """Return the name of the lease for changing an environment."""
     return f"environment/{environment}"
 
 
 def table_lease(table_id: str) -> str:
-    """Name the lease of whoever writes a physical table."""
+    """Return the name of the lease for writing a physical table."""
     return f"{_TABLE}{table_id}"
 
 
 def mirror_lease(catalog: str) -> str:
-    """Name the lease of whoever writes the views of a catalog that mirrors environments."""
+    """Return the name of the lease for writing the views of a catalog that mirrors environments."""
     return f"mirror/{catalog}"

@@ -1,16 +1,15 @@
-"""The log: every act that changes what people see or what is computed, as a chain of hashes.
+"""The log: every act that changes environments or computed data, as a chain of hashes.
 
-An act is one row, written in the transaction that makes it true. Each row has the SHA-256 of the
-row before it and of its own content, so a row that is changed, removed or put in between no longer
-fits (Haber and Stornetta, "How to time-stamp a digital document", 1991). Whoever can rewrite every
-row after it can make a whole chain that fits: that is seen by somebody who kept a hash of it.
+An act is one row, written in the transaction that performs it. Each row has the SHA-256 of the
+row before it and of its own content, so a changed, removed or inserted row breaks the chain
+(Haber and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all
+later rows can build a consistent chain; a hash that was recorded elsewhere reveals that.
+The log is separate from the outbox, whose records are deleted after a while, numbered when they are
+read, and written by every fill of workers that must not wait for each other. Acts are few, so they
+may wait: of two concurrent acts, one finds the other's number in use and tries again.
 
-It is a list of its own, not a chain over the outbox: records of the outbox are forgotten, numbered
-when they are read, and written by every fill of workers that must not wait for each other. Acts are
-few, so they may wait: of two at once, one finds the other's number taken and tries again.
-
-On PostgreSQL number, time, the database's own user and hashes are set by the database (`guards`),
-which lets nobody change a row. A SQLite file has no users: who did it is what the client says.
+On PostgreSQL the database sets number, time, database user and hashes (`guards`), and rejects
+changes of rows. A SQLite file has no users: `who` is the name that the client gave.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from vde_dagster.base.names import current_user
 from vde_dagster.errors import UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import made_of, to_micros
+from vde_dagster.state.db.rows import to_micros, value_from_row
 
 Act = Literal[
     "publish",
@@ -56,7 +55,7 @@ Act = Literal[
     "sql",
 ]
 FIRST = "0" * 64
-"""What the first row names as the hash before it."""
+"""The previous hash of the first row."""
 _ROW = schema.log.c
 _LAST = select(_ROW.number, _ROW.hash).order_by(_ROW.number.desc()).limit(1)
 
@@ -66,11 +65,11 @@ class LogEntry:
     """A row of the log.
 
     Args:
-        db_user: The user by whom PostgreSQL knows the connection; None on SQLite.
+        db_user: The user of the connection on PostgreSQL; None on SQLite.
         who: The name that the client gave.
-        act: What was done; `sql`: an environment was changed around the program.
-        version: The environment's version that it made.
-        detail: More about it, as JSON.
+        act: The kind of act; `sql`: an environment was changed by SQL outside this program.
+        version: The environment's version that it created.
+        detail: Further details, as JSON.
         previous: The hash of the row before.
     """
 
@@ -86,8 +85,8 @@ class LogEntry:
     hash: str
 
     @property
-    def own_hash(self) -> str:
-        """The hash that the content of the row has."""
+    def computed_hash(self) -> str:
+        """The hash of the row's content, to compare with the stored one."""
         parts = (
             self.number,
             to_micros(self.at),
@@ -103,7 +102,7 @@ class LogEntry:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What more is said of it, or nothing where somebody spoilt it."""
+        """The parsed details; empty if the stored text is damaged."""
         try:
             found = json.loads(self.detail)
         except ValueError:
@@ -112,7 +111,7 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Write a value so that no two sequences are written alike; `guards` writes it the same."""
+    """Encode a value so that no two sequences are encoded alike; `guards` does the same in SQL."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
@@ -121,11 +120,11 @@ def _encoded(part: str | int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a check of the log found.
+    """Result of a check of the log.
 
     Args:
-        number: The first row that is not what it was, or the place where one is missing.
-        wrong: What is wrong there; None where the chain holds.
+        number: The first row that was changed, or the number of a missing one.
+        wrong: The problem at that row; None if the chain is intact.
     """
 
     rows: int
@@ -136,7 +135,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class LogStore:
-    """Reading the log, and checking it."""
+    """Reads and verifies the log."""
 
     database: Database
 
@@ -145,51 +144,51 @@ class LogStore:
         query = select(schema.log).order_by(_ROW.number.desc()).limit(limit)
         if environment is not None:
             query = query.where(_ROW.environment == environment)
-        return [made_of(LogEntry, row) for row in self.database.rows(query)]
+        return [value_from_row(LogEntry, row) for row in self.database.rows(query)]
 
     def verify(self, head: str | None = None) -> Verified:
         """Check the chain, and that it has every version of an environment since its first there.
 
         Args:
-            head: A hash that was the last one once, or its beginning of eight or more digits.
+            head: The last hash at some earlier time, or its first eight or more digits.
 
         Raises:
-            UsageError: It is no such text.
+            UsageError: It is not such a text.
         """
         if head is not None and not is_hash(head):
             raise UsageError(
-                f"'{head}' is no hash of the log",
-                hint="give the one that `vde log verify` printed, at least its first eight digits",
+                f"'{head}' is not a hash of the log",
+                hint="pass a hash that `vde log verify` printed, at least its first eight digits",
             )
         with self.database.reading() as conn:
             found = conn.execution_options(yield_per=1000).execute(
                 select(schema.log).order_by(_ROW.number)
             )
-            rows = [made_of(LogEntry, row) for row in found]
+            rows = [value_from_row(LogEntry, row) for row in found]
             checked = check(rows, head)
             return checked if checked.wrong else _without_gaps(conn, rows, checked)
 
 
 def is_hash(text: str) -> bool:
-    """Say whether a text may be a hash of the log, or its beginning."""
+    """Return whether a text may be a hash of the log, or its first digits."""
     return 8 <= len(text) <= 64 and set(text.lower()) <= set("0123456789abcdef")
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that rows, by number, are a chain, and that a hash that was kept is in it."""
+    """Check that rows, by number, are a chain, and that it contains an earlier hash."""
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None
         if row.number != expected:
             wrong = (
-                f"row {expected} is not there: it was removed"
+                f"row {expected} is missing: it was removed"
                 if row.number > expected
-                else (f"there is another row {row.number}")
+                else (f"there is a second row {row.number}")
             )
         elif row.previous != last:
             wrong = f"row {expected} does not follow the row before it: one of them was changed, "
-            wrong += "removed or put in"
-        elif row.hash != row.own_hash:
+            wrong += "removed or inserted"
+        elif row.hash != row.computed_hash:
             wrong = f"row {expected} was changed"
         if wrong is not None:
             return Verified(len(rows), last, expected, wrong)
@@ -204,7 +203,7 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
 
 
 def _without_gaps(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
-    """Look for versions that were made since the log began, and that it does not have."""
+    """Look for versions that were created after the log began but have no row in it."""
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:
@@ -215,7 +214,7 @@ def _without_gaps(conn: Connection, rows: Iterable[LogEntry], checked: Verified)
     for name, number in kept:
         known = logged.get(name)
         if known and number > min(known) and number not in known:
-            wrong = f"version {number} of '{name}' is in no row: its row at the end was removed"
+            wrong = f"version {number} of '{name}' has no row: its row at the end was removed"
             return Verified(checked.rows, checked.head, checked.rows + 1, wrong)
     return checked
 
@@ -230,14 +229,14 @@ def record(
     who: str | None = None,
     detail: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write an act, in the transaction that makes it true.
+    """Write an act to the log, in the transaction that performs it.
 
     Args:
-        who: As the client says; the system user by default.
-        detail: More about it, as plain JSON data; what is None is left out.
+        who: The client's name for its user; the system user by default.
+        detail: Further details, as plain JSON data; None values are dropped.
     """
-    known = {key: value for key, value in detail.items() if value is not None}
-    of = LogEntry(
+    details = {key: value for key, value in detail.items() if value is not None}
+    entry = LogEntry(
         number=0,
         at=database.clock.now(),
         db_user=None,
@@ -245,21 +244,21 @@ def record(
         act=act,
         environment=environment,
         version=version,
-        detail=json.dumps(known, sort_keys=True, separators=(",", ":")),
+        detail=json.dumps(details, sort_keys=True, separators=(",", ":")),
         previous=FIRST,
         hash="",
     )
     if database.is_sqlite:
         last = connection.execute(_LAST).first()
-        of = _after(of, last.number, last.hash) if last is not None else _after(of, 0, FIRST)
-    connection.execute(insert(schema.log), _values(of))
+        entry = _after(entry, last.number if last else 0, last.hash if last else FIRST)
+    connection.execute(insert(schema.log), _values(entry))
 
 
-def _after(of: LogEntry, number: int, previous: str) -> LogEntry:
-    values = {**_values(of), "number": number + 1, "previous": previous}
+def _after(entry: LogEntry, number: int, previous: str) -> LogEntry:
+    values = {**_values(entry), "number": number + 1, "previous": previous}
     numbered = LogEntry(**values)
-    return LogEntry(**{**values, "hash": numbered.own_hash})
+    return LogEntry(**{**values, "hash": numbered.computed_hash})
 
 
-def _values(of: LogEntry) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in LogEntry.__slots__}
+def _values(entry: LogEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in LogEntry.__slots__}

@@ -1,8 +1,8 @@
 """Creating and upgrading the store's tables.
 
 Opening a store that is up to date costs one query; Alembic is imported only to upgrade one. New
-ones are made of the schema as it is. Revisions are numbered, so that "newer than this code" and
-"older than the first release" can be told apart.
+stores are created from the current schema. Revisions are numbered, which distinguishes "newer than
+this code" from "older than the first release".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vde_dagster.state.db.schema import (
     outbox,
 )
 
-# Any number will do as long as nobody else uses it: the key of the lock on upgrading.
+# Key of the advisory lock on upgrades; any number that no other program uses will do.
 _POSTGRES_LOCK = 7_033_221_701
 
 
@@ -66,7 +66,7 @@ def _refuse_unknown(found: str | None) -> None:
     if found is not None and found > SCHEMA_VERSION:
         raise StoreError(
             f"the state store was written by a newer version of this package (schema {found}; "
-            f"this one knows up to {SCHEMA_VERSION})",
+            f"this version supports up to {SCHEMA_VERSION})",
             hint="upgrade vde-dagster on this machine",
         )
     if found is not None and found < FIRST_VERSION:
@@ -80,7 +80,7 @@ def _refuse_unknown(found: str | None) -> None:
 
 def _upgrade(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
-        # Any stricter one would look for tables in the picture from before it waited for the lock.
+        # At a stricter level it would look for tables in a snapshot from before it got the lock.
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
     inspector, found = inspect(connection), None
@@ -103,7 +103,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Make the tables of a new store, with a name of its own in its outbox."""
+    """Create the tables of a new store, with a unique name in its outbox."""
     if connection.dialect.name == "postgresql":
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             options = index.dialect_options

@@ -1,13 +1,13 @@
-"""What became true in the store, in an order in which nothing is ever missed.
+"""The outbox: records of changes in the store, ordered so that readers miss none.
 
-Whoever changes the store records so in the same transaction. PostgreSQL gives `seq` before a
-transaction commits, so a reader that remembers the highest `seq` would skip a row whose transaction
-commits late. Rows are therefore numbered when they are read: one reader at a time gives the next
-numbers to all rows that it sees and that have none. A row that appears later gets a later number,
-and what was written with another row in sight gets a higher one. Writers wait for nobody.
+A writer adds its records in the transaction that makes the change. PostgreSQL assigns `seq` before
+a transaction commits, so a reader that remembers the highest `seq` would skip a row whose
+transaction commits late. Rows are therefore numbered when they are read: one reader at a time
+assigns the next numbers to all visible rows that have none. A row that becomes visible later gets a
+later number, and a row written after reading another one gets a higher number. Writers never wait.
 
-A consumer remembers the number up to which it has read: exporters here, Dagster in its sensor, as
-two of its code locations may show one state by different keys.
+A consumer stores the last number that it has read: exporters in this table, Dagster in its
+sensor, as two of its code locations may show one state under different keys.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ RecordKind = Literal[
 _ROW = schema.outbox.c
 _CURSOR = "cursor"
 _IS_RECORD = _ROW.kind.not_in(("store", _CURSOR))
-"""Beside records there are the store's name and, as their origins, consumers' cursors."""
+"""Other rows are the store's name and, as origins, the cursors of consumers."""
 _UNNUMBERED = select(_ROW.seq).where(_ROW.number.is_(None), _ROW.kind != _CURSOR).order_by(_ROW.seq)
 _STORE = select(_ROW.seq).where(_ROW.kind == "store")
-"""The row of the store's name, which is there once: the lock on numbering."""
+"""The only row with the store's name: the lock on numbering."""
 _INSERT = insert(schema.outbox)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRecord:
-    """One thing that became true.
+    """A change that was committed.
 
     Args:
         kind: `plan`: a plan was stored; `failed`: applying one failed;
-            `rejected`: it never will be applied; `begun`: an attempt to fill a range of a table
-            began; `computed`: its rows are on a branch, where audits look at them; `broken`: it
-            failed or was stopped; `waiting`: what it wrote waits for a publication; `fill`: a range
+            `rejected`: a plan will never be applied; `begun`: an attempt to fill a range of a table
+            began; `computed`: its rows are on a branch, ready for audits; `broken`: it
+            failed or was stopped; `waiting`: its rows wait for a publication; `fill`: a range
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
-            environment ended; `dropped`: nothing is left of a physical table; `test`: a unit test
-            ran with a plan; `told`: somebody was sent a notification; `late`: tables of an
-            environment are older than their models promise; `held`: rules kept a plan from being
-            applied.
+            environment ended; `dropped`: a physical table was deleted completely; `test`: a unit
+            test ran with a plan; `told`: a notification was sent; `late`: tables of an
+            environment are older than their models promise; `held`: rules prevented a plan from
+            being applied.
     """
 
     number: int
@@ -78,7 +78,7 @@ class OutboxRecord:
 
     @property
     def dagster_run(self) -> str | None:
-        """The run of Dagster's by whose work it was written, if it was one's."""
+        """The Dagster run that wrote the record, if one did."""
         try:
             return str(uuid.UUID(self.origin.rpartition("/")[2])) if "/" in self.origin else None
         except ValueError:
@@ -87,7 +87,7 @@ class OutboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRange:
-    """The range of a store's records, with the store's own name."""
+    """Range of a store's records, with the store's unique name."""
 
     store: str
     oldest: int
@@ -96,12 +96,12 @@ class OutboxRange:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Reading records."""
+    """Reads and numbers records."""
 
     database: Database
 
     def number(self) -> OutboxRange:
-        """Number what is new, and return how far the records go."""
+        """Number new records, and return the range of all records."""
         waiting = self.database.row(_UNNUMBERED.limit(1))
         if waiting is not None:
             self.database.run_transaction(self._number, name="outbox.number")
@@ -121,7 +121,7 @@ class Outbox:
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records of one origin; those without a number only where no bound is given."""
+        """Return the records of one origin; unnumbered ones only if no bound is given."""
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)
@@ -129,14 +129,14 @@ class Outbox:
             query = query.where(_ROW.number <= until)
         return self._read(query.order_by(_ROW.seq))
 
-    def of_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
-        """Return the records of a plan that are kept, up to a number, in order."""
+    def for_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
+        """Return the existing records of a plan, up to a number, in order."""
         named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
         query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
         return self._read(query.order_by(_ROW.number))
 
-    def of_kind(self, kind: RecordKind) -> list[OutboxRecord]:
-        """Return all records of a kind that are kept, oldest first."""
+    def with_kind(self, kind: RecordKind) -> list[OutboxRecord]:
+        """Return all existing records of a kind, oldest first."""
         return self._read(select(schema.outbox).where(_ROW.kind == kind).order_by(_ROW.seq))
 
     def cursor(self, consumer: str) -> int:
@@ -145,7 +145,7 @@ class Outbox:
         return int(self.database.value(query) or 0)
 
     def move_cursor(self, consumer: str, number: int) -> None:
-        """Remember the last record that a consumer has read; never goes back."""
+        """Store the number of the last record that a consumer has read; never moves back."""
 
         def work(conn: Connection) -> None:
             own = (_ROW.kind == _CURSOR, _ROW.origin == consumer)
@@ -157,7 +157,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write records that no change of the store comes with, in a transaction of their own."""
+        """Write records that belong to no other change, in a transaction of their own."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:
@@ -174,8 +174,8 @@ class Outbox:
 
     def _number(self, conn: Connection) -> None:
         if not self.database.is_sqlite:
-            # What others commit while this waits for the lock has to be seen, and nobody is to
-            # be rolled back because rows are numbered that they write: hence not SERIALIZABLE.
+            # It must see what others commit while it waits for the lock, and numbering must not
+            # roll back the writers of the numbered rows: hence not SERIALIZABLE.
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
             if writes_by_views(conn):
                 conn.execute(text("SELECT vde_number_news()"))
@@ -188,7 +188,7 @@ class Outbox:
 
 
 def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
-    """Write a record, in the transaction that makes it true."""
+    """Write a record, in the transaction of the change that it describes."""
     row = {
         "kind": kind,
         "subject": json.dumps(subject),
@@ -199,7 +199,7 @@ def tell(database: Database, connection: Connection, kind: RecordKind, **subject
 
 
 def forget_records(connection: Connection, before: datetime) -> None:
-    """Delete old records; the newest stays, so that readers can tell that they missed some."""
+    """Delete old records except the newest, so that readers can detect that they missed some."""
     newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(
         delete(schema.outbox).where(_ROW.at < before, _ROW.number < newest, _IS_RECORD)

@@ -1,12 +1,12 @@
 """PostgreSQL as the state's database: limits of a transaction, and batches without a pipeline.
 
-The server ends a transaction whose client is silent, by `idle_in_transaction_session_timeout`. It
+The server ends a transaction whose client is idle, by `idle_in_transaction_session_timeout`. It
 counts from the moment at which it is ready for the next message, and any message ends the count.
-psycopg's own `executemany` is a pipeline that may send a flush request behind its last
+psycopg's own `executemany` is a pipeline that may send a flush request after its last
 synchronization: the server has nothing to answer then and does not count again, so a client that
-stopped after one held its locks for as long as it was stopped (PostgreSQL 15 to 18 alike). Within a
-pipeline the server does not count either. So a batch is one message with all its statements here,
-and the message that begins a transaction also limits it.
+stopped at that point held its locks for as long as it was stopped (PostgreSQL 15 to 18 alike).
+Within a pipeline the server does not count either. So a batch is one message with all its
+statements here, and the message that begins a transaction also limits it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from sqlalchemy import URL, Engine, create_engine, event
 from vde_dagster.state.db.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
 
 _BATCH = 500
-"""The most statements in one message."""
+"""Maximum number of statements in one message."""
 _MESSAGE_BYTES = 16 << 20
 """Size at which a message is sent with fewer statements; the server's limit is 1 GiB."""
 _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
-"""Probes of a connection without traffic: seconds until the first, between two, and how many."""
+"""TCP keepalive of an idle connection: seconds before the first probe and between, and count."""
 
 
 def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
     """Connect to a server; opens nothing yet.
 
     Args:
-        idle_seconds: How long a client may be silent in a transaction.
+        idle_seconds: How long a client may be idle in a transaction.
     """
     idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
     alive = {
@@ -54,7 +54,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
             "prepare_threshold": None,
             "connect_timeout": 10,
             "cursor_factory": partial(BatchCursor, limits=limits),
-            # A server that is gone is found out in the time in which it gives us up.
+            # A vanished server is detected as fast as it would end our idle transaction.
             **{key: value for key, value in alive.items() if key not in url.query},
         },
     )
@@ -73,12 +73,12 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def transaction_limits(idle: int, lock: int = 0) -> bytes:
-    """Return the statements that let the server end a transaction whose client is silent or gone.
+    """Return statements that make the server end the transaction of an idle or lost client.
 
-    The limits are those of one transaction, not of a session, which a pooler may give to others.
+    The limits apply to one transaction, because a pooler may pass the session to another client.
 
     Args:
-        idle: How long a client may be silent, in milliseconds.
+        idle: How long a client may be idle, in milliseconds.
         lock: How long it may wait for a lock, in milliseconds; 0 for the session's own limit.
     """
     limits = {
@@ -116,7 +116,7 @@ class _LiteralFloat(Dumper):
 class BatchCursor(psycopg.Cursor[Any]):
     """A cursor that limits its transactions, and sends a batch as one message.
 
-    After a message the server waits for the next one, and counts for how long.
+    After a message the server measures how long it waits for the next one.
 
     Args:
         limits: The statements that limit a transaction, in the message that begins it.
@@ -133,7 +133,7 @@ class BatchCursor(psycopg.Cursor[Any]):
         self._limits = limits
 
     def execute(self, query: Any, params: Params | None = None, **how: Any) -> BatchCursor:
-        """Run a statement, in a new transaction if there is none yet."""
+        """Run a statement, and begin a transaction first if necessary."""
         connection = self.connection
         if (
             not connection.autocommit
@@ -154,10 +154,10 @@ class BatchCursor(psycopg.Cursor[Any]):
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
     ) -> None:
-        """Run a statement with each of some parameters; the row count is that of all of them.
+        """Run a statement once for each set of parameters; the row count covers all of them.
 
         Raises:
-            NotSupportedError: Rows were asked for.
+            NotSupportedError: `returning` is true.
         """
         if returning:
             raise psycopg.NotSupportedError("a batch returns no rows")

@@ -1,8 +1,8 @@
-"""Identity of a process, by which others on the same machine see that it has ended.
+"""Identity of a process, which lets other processes on the machine detect its end.
 
 On Linux: the boot of the machine, the namespace of process ids (a container has its own), the id,
-and the time at which the process started, as ids are used again. Elsewhere, and for a process of
-another machine or container, nothing is known, and a lease ends by its time.
+and the start time of the process, because ids are reused. On other systems, and for a process of
+another machine or container, the identity is None, and a lease ends by its time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ENDED = ("Z", "X", "x")
-"""States of a process that runs no more code: it waits for its parent, or is being removed."""
+"""States of a process that runs no more code: waiting for its parent, or being removed."""
 
 
 def own_process() -> str | None:
@@ -22,7 +22,7 @@ def own_process() -> str | None:
 
 
 def has_ended(process: str | None) -> bool:
-    """Say whether a process is known to have ended: one of this machine and namespace."""
+    """Return whether a process of this machine and namespace has ended; False if unknown."""
     own = own_process()
     parts = (process or "").split()
     if own is None or len(parts) != 4 or own.split()[:2] != parts[:2] or not parts[2].isdigit():
@@ -33,14 +33,14 @@ def has_ended(process: str | None) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        pass  # It is there, and another user's.
+        pass  # It exists and belongs to another user.
     found = _state(pid)
     return found is not None and (found[0] in _ENDED or found[1] != parts[3])
 
 
 @lru_cache(1)
 def _identity(pid: int) -> str | None:
-    """Return the identity of the process that has an id now; after a fork there is another one."""
+    """Return the identity of the process that has an id now; a fork has its own."""
     found = _state(pid)
     try:
         boot = _BOOT.read_text().strip()
@@ -51,11 +51,11 @@ def _identity(pid: int) -> str | None:
 
 
 def _state(pid: int) -> tuple[str, str] | None:
-    """Return a process's state and its start, in ticks since the machine's; None if unreadable."""
+    """Return a process's state and start, in ticks since the machine's; None if unreadable."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # Its name, in brackets, may have blanks and brackets in it.
+    # The name, in parentheses, may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return (fields[0], fields[19]) if len(fields) > 19 else None

@@ -1,10 +1,10 @@
-"""Rights: who may read, plan, apply to environments other than production, and publish it.
+"""Rights to read, to plan, to apply to environments other than production, and to publish it.
 
-On PostgreSQL they are the database's own: group roles that may read the state's tables and write
-them through views alone (`write_views`), whose rows triggers decide about (`write_guards`). So they
-hold for whatever program writes. A state without these roles asks for none: whoever
-can write to its tables may do everything, as can the owner of the tables always.
-
+On PostgreSQL they are group roles of the database. Roles read the state's tables and write them
+only through views (`write_views`), whose triggers decide about each row (`write_guards`), so rights
+apply to every program. A state without these roles checks no rights: any login that can write to
+its tables may do everything, as the owner of the tables always may.
+A SQLite file has no users, hence no rights either.
 A SQLite file has no users, so it has no rights either.
 """
 
@@ -29,7 +29,7 @@ from vde_dagster.state.db.write_views import Writes, view_statements
 
 Right = Literal["read", "plan", "apply", "publish"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
-"""Each has those before it."""
+"""Each right includes the ones before it."""
 
 _TABLE = "vde_rights"
 _WRITES = {
@@ -37,7 +37,7 @@ _WRITES = {
     "vde_plans": Writes(
         "plan", "apply", "publish", columns=("status", "message", "started_at", "finished_at")
     ),
-    # Runs of production execute what these say.
+    # Runs of production execute the content of these rows.
     "vde_snapshots": Writes("plan", "publish", "publish"),
     "vde_view_types": Writes("apply", "apply", "publish"),
     "vde_news": Writes(insert="plan", delete="apply"),
@@ -51,20 +51,20 @@ _WRITES = {
     "vde_signatures": Writes("plan", "plan", "publish"),
     "vde_ci_deploys": Writes("publish", "publish", "publish"),
 }
-"""The least rights that writing a table takes, where `_OTHERS` do not hold."""
+"""Minimum rights for writing a table, where `_OTHERS` do not apply."""
 _OTHERS = Writes("apply", "apply", "apply")
 _LIMITS = {"idle_in_transaction_session_timeout": 60, "lock_timeout": 30}
-"""Defaults of the sessions of logins with a right, in seconds."""
+"""Session defaults for logins with a right, in seconds."""
 _READ_ONLY = (_TABLE, schema.VERSION_TABLE)
 _PREFIXES = ("vde_", "iceberg_")
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role of the database that has a right.
+    """A database role and its right.
 
     Args:
-        members: Logins and roles that were put into it, without those of the next right.
+        members: Logins and roles in it, without the role of the next higher right.
     """
 
     right: Right
@@ -74,10 +74,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The login that asks.
+    """The current login.
 
     Args:
-        owns: Whether it owns the state's tables, so that it may do everything.
+        owns: Whether it owns the state's tables and so may do everything.
         roles: The names of roles by right; empty where the state has none.
     """
 
@@ -87,47 +87,47 @@ class Login:
     roles: Mapping[str, str]
 
     def has(self, right: Right) -> bool:
-        """Say whether it has a right."""
+        """Return whether it has a right."""
         return self.owns or not self.roles or right in self.held
 
 
 @dataclass(frozen=True, slots=True)
 class RightsStore:
-    """Asking for rights, and giving them."""
+    """Checks rights and grants them."""
 
     database: Database
 
     def login(self) -> Login | None:
-        """Return who asks and with which rights; None on SQLite, which has no users."""
+        """Return the current login with its rights; None on SQLite, which has no users."""
         if self.database.is_sqlite:
             return None
         with self.database.reading() as conn:
             return _login(conn)
 
     def has(self, right: Right) -> bool:
-        """Say whether who asks has a right."""
+        """Return whether the current login has a right."""
         login = self.login()
         return login is None or login.has(right)
 
     def require(self, right: Right, what: str) -> None:
-        """Make sure that who asks has a right.
+        """Make sure that the current login has a right.
 
         Args:
-            what: What is to be done, in the infinitive.
+            what: The intended act, as an infinitive.
 
         Raises:
-            NotAllowedError: It has not; says which role lacks, and who gives it.
+            NotAllowedError: It does not; the message names the missing role.
         """
         login = self.login()
         if login is not None and not login.has(right):
             raise NotAllowedError(
                 f"'{login.user}' may not {what}: that needs the right to {right}, which members of "
                 f"the role {login.roles.get(right)} have; nothing was changed",
-                hint=f"who owns the state's tables gives it: vde roles grant {right} {login.user}",
+                hint=f"let the tables' owner run: vde roles grant {right} {login.user}",
             )
 
     def require_change(self, environment: str, what: str) -> None:
-        """Make sure that who asks may change an environment.
+        """Make sure that the current login may change an environment.
 
         Raises:
             NotAllowedError: It may not.
@@ -148,7 +148,7 @@ class RightsStore:
             ]
 
     def statements(self, prefix: str) -> list[str]:
-        """Return the SQL that makes the roles and their grants, for the state as it is.
+        """Return the SQL that creates the roles and their grants, for the state as it is.
 
         Raises:
             UsageError: The state is a SQLite file.
@@ -159,14 +159,15 @@ class RightsStore:
             return [*_statements(conn, names), *_view_statements(conn, names)]
 
     def create(self, prefix: str, plugins: Iterable[Any] = ()) -> None:
-        """Make the roles with their grants and guards; again, where tables came since.
+        """Create the roles with their grants and guards; run again after tables were added.
 
         Args:
-            prefix: What their names begin with: `vde` for `vde_read`.
-            plugins: Metadata of tables that plug-ins would make when they first write.
+            prefix: Prefix of the roles' names: `vde` for `vde_read`.
+            plugins: Metadata of tables that plug-ins would create when they first write.
 
         Raises:
-            UsageError: The state is a SQLite file, or who asks may not.
+            UsageError: The state is a SQLite file.
+            NotAllowedError: The current login does not own the tables.
         """
         self._require_users()
 
@@ -180,18 +181,20 @@ class RightsStore:
         self.database.run_transaction(work, name="rights.create")
 
     def grant(self, right: Right, user: str) -> None:
-        """Put a login into the role that has a right.
+        """Add a login to the role of a right.
 
         Raises:
-            UsageError: There are no roles, no such login, or who asks may not.
+            UsageError: Roles were not created, or the login does not exist.
+            NotAllowedError: The current login may not.
         """
         self._member(right, user, "grant")
 
     def revoke(self, right: Right, user: str) -> None:
-        """Take a login out of the role that has a right.
+        """Remove a login from the role of a right.
 
         Raises:
-            UsageError: There are no roles, it is not in that one, or who asks may not.
+            UsageError: Roles were not created, or the login is not in that role.
+            NotAllowedError: The current login may not.
         """
         self._member(right, user, "revoke")
 
@@ -203,22 +206,22 @@ class RightsStore:
             role = _login(conn).roles.get(right)
             if role is None:
                 raise UsageError(
-                    "the state has no roles yet", hint="make them first: vde roles create"
+                    "the state has no roles yet", hint="create them first: vde roles create"
                 )
             known = text("SELECT count(*) FROM pg_roles WHERE rolname = :user")
             if not conn.execute(known, {"user": user}).scalar():
                 raise UsageError(
                     f"the database's server has no login '{user}'",
-                    hint=f'make it there: CREATE ROLE "{user}" LOGIN',
+                    hint=f'create it there: CREATE ROLE "{user}" LOGIN',
                 )
             if act == "revoke" and user not in _members(conn, role, ()):
                 raise UsageError(
                     f"'{user}' is not in the role {role}: nothing was changed",
-                    hint="`vde roles` lists the members; a higher right has the lower ones",
+                    hint="list the members with `vde roles`; a higher right includes lower ones",
                 )
             to = "TO" if act == "grant" else "FROM"
             sql = f"{act} {quoted(role)} {to} {quoted(user)}"
-            conn.exec_driver_sql(sql.replace("%", "%%"))  # One percent sign is a parameter's.
+            conn.exec_driver_sql(sql.replace("%", "%%"))  # A single % starts a parameter.
             if act == "grant":
                 _limit_sessions(conn, user)
             record(self.database, conn, act, detail={"right": right, "to": user, "role": role})
@@ -228,18 +231,18 @@ class RightsStore:
     def _require_users(self) -> None:
         if self.database.is_sqlite:
             raise UsageError(
-                "a state in a SQLite file has no users, so it can have no roles: who can write to "
-                "the file may do everything",
+                "a state in a SQLite file has no users, so it cannot have roles: any user who can "
+                "write to the file may do everything",
                 hint="move it to PostgreSQL (vde state export, state_url, vde state import), or "
-                "say by the rights of the file who may write to it",
+                "restrict write access with the permissions of the file",
             )
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Give the roles their grants and put the guards on the tables that there are now.
+    """Apply the roles' grants and put the guards on all current tables.
 
     Args:
-        names: The names of the roles by right; those that there are by default.
+        names: The names of the roles by right; by default the existing ones.
     """
     if names is None:
         known = _login(connection).roles
@@ -260,7 +263,7 @@ def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> N
 
 
 def has_rights(connection: Connection) -> bool:
-    """Say whether a database has roles of ours."""
+    """Return whether a database has this project's roles."""
     return connection.dialect.name == "postgresql" and inspect(connection).has_table(_TABLE)
 
 
@@ -277,8 +280,8 @@ def quoted(name: str) -> str:
 def _names(prefix: str) -> dict[Right, str]:
     if not prefix.replace("_", "").isalnum() or len(prefix) > 40:
         raise UsageError(
-            f"'{prefix}' cannot begin the names of roles",
-            hint="take letters, digits and underscores, such as --prefix shop",
+            f"'{prefix}' is not a valid prefix for names of roles",
+            hint="use letters, digits and underscores, such as --prefix shop",
         )
     return {right: f"{prefix}_{right}" for right in RIGHTS}
 
@@ -309,15 +312,15 @@ def _require_owner(conn: Connection, what: str) -> None:
     if not owns:
         raise NotAllowedError(
             f"'{user}' may not {what}: the state's tables belong to '{owner}'; nothing was changed",
-            hint=f"let '{owner}' do it: with its login in state_url, or VDE_STATE_URL",
+            hint=f"run it as '{owner}': set state_url or VDE_STATE_URL to that login",
         )
 
 
 def _require_schema(conn: Connection) -> None:
-    """Make sure that the owner can make the schema of the write views.
+    """Make sure that the owner can create the schema of the write views.
 
     Raises:
-        NotAllowedError: It may make none in this database.
+        NotAllowedError: It may not create schemas in this database.
     """
     query = text(
         "SELECT has_database_privilege(current_database(), 'CREATE'), "
@@ -326,16 +329,16 @@ def _require_schema(conn: Connection) -> None:
     may, database, user = conn.execute(query).one()
     if not may:
         raise NotAllowedError(
-            f"{user} may not make a schema in the database {database}, and roles write through "
+            f"{user} may not create a schema in the database {database}, and roles write through "
             "views in a schema of their own; nothing was changed",
             hint=f"let a superuser run: GRANT CREATE ON DATABASE {database} TO {user}",
         )
 
 
 def _limit_sessions(conn: Connection, user: str) -> None:
-    """Limit how long a login's sessions hold up others by default, where the owner may set that.
+    """Limit by default how long a login's sessions block others, if the owner may set that.
 
-    A session can lift the limits, so that `vde_end_stalled` ends what they do not.
+    A session can lift these limits; `vde_end_stalled` then ends it.
     """
     database: str = conn.execute(text("SELECT current_database()")).scalar_one()
     for name, seconds in _LIMITS.items():
@@ -347,7 +350,7 @@ def _limit_sessions(conn: Connection, user: str) -> None:
 
 
 def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
-    # From PostgreSQL 16 on, who made a role may put others in and is not in it himself.
+    # From PostgreSQL 16 on, the creator of a role can add members without being one.
     query = text(
         "SELECT DISTINCT m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid "
         "JOIN pg_roles m ON m.oid = a.member WHERE r.rolname = :role AND (coalesce("
@@ -359,7 +362,7 @@ def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
 
 
 def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of roles and grants; each run also revokes grants that were removed since."""
+    """Return the SQL of roles and grants, which also revokes grants that were removed since."""
     place = quoted(conn.execute(text("SELECT current_schema()")).scalar_one())
     roles = {right: quoted(name) for right, name in names.items()}
     every = ", ".join(roles.values())
@@ -387,7 +390,7 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
 
 
 def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of the write views and their grants, once guards and tables are there."""
+    """Return the SQL of the write views and their grants, to run after guards and tables."""
     place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}

@@ -1,4 +1,4 @@
-"""Rows by the hundred, values made of them, and instants as microseconds since 1970 (UTC)."""
+"""Rows in batches, values made from rows, and instants as microseconds since 1970 (UTC)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CHUNK = 500
 
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Split a sequence, so that no statement has more parameters than databases allow."""
+    """Split a sequence so that no statement exceeds the databases' limit of parameters."""
     for start in range(0, len(values), _CHUNK):
         yield values[start : start + _CHUNK]
 
@@ -53,14 +53,14 @@ def among(
     values: Iterable[Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of a query whose column has one of some values."""
+    """Yield the rows of a query whose column has one of the given values."""
     for part in chunks(list(dict.fromkeys(values))):
         yield from connection.execute(query.where(column.in_(part)), parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements on the ranges of a table that lie near one, with what `span` gives them."""
+    """Statements on the ranges of a table near a given one; `span` makes their parameters."""
 
     read: Select[Any]
     delete: Delete
@@ -69,7 +69,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Return statements that read or delete ranges which overlap one, or delete those within it."""
+    """Build statements that read or delete ranges overlapping one, or delete those within it."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))
@@ -80,12 +80,12 @@ def on_ranges(table: Table) -> OnRanges:
 
 
 def span(table_id: str, interval: Interval) -> dict[str, Any]:
-    """Return the values of `on_ranges` for a range."""
+    """Return the parameters of `on_ranges` for a range."""
     return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
 
 
-def made_of(kind: type[T], row: Row[Any], **others: Any) -> T:
-    """Make a value of the columns of a row that have its fields' names, and of others."""
+def value_from_row(kind: type[T], row: Row[Any], **others: Any) -> T:
+    """Make a value from the columns of a row that match its fields, plus extra fields."""
     hashable: Any = kind
     values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
     return kind(**values, **others)
@@ -96,19 +96,19 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))
 
 
-def row_of(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Make a row of a value's attributes that have the columns' names, and of others."""
+def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
+    """Make a row from a value's attributes that match the columns, plus extra columns."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
 
 def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
-    """Return the condition that a row is about a model."""
+    """Return the condition that a row belongs to a model."""
     return (table.c.model_namespace == name.namespace) & (table.c.model_name == name.name)
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Collect rows of a key, a start and an end, as intervals by key."""
+    """Collect rows of a key, a start and an end as intervals by key."""
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))
@@ -118,7 +118,7 @@ def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
 def upsert(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
 ) -> int:
-    """Insert rows, or change some columns of those that are there; return how many were written."""
+    """Insert rows, or update some columns of existing ones; return the number of rows written."""
     if not rows:
         return 0
     if writes_by_views(connection):
@@ -154,7 +154,7 @@ def from_micros(value: int) -> datetime:
 
 
 class Texts(TypeDecorator[dict[str, str]]):
-    """Texts by name, compressed; none are NULL."""
+    """Texts by name, compressed; an empty mapping is NULL."""
 
     impl = LargeBinary
     cache_ok = True

@@ -1,11 +1,10 @@
 """The tables of the state store.
 
 Instants are whole microseconds since 1970 (UTC) in a BIGINT: exact, and comparable in every
-database. The Iceberg catalog's own two tables are created with the very statements of Iceberg's
+database. The Iceberg catalog's own two tables are created with the exact statements of Iceberg's
 Java JDBC catalog, schema version V1.
-
-New stores are made of this; migrations upgrade older ones. That indexes have the same conditions
-on PostgreSQL is said by `migrate` only: here it would import its dialect, 60 ms of every command.
+New stores are created from this module; migrations upgrade older ones. `migrate` copies the
+conditions of indexes to PostgreSQL: here that would import its dialect, 60 ms of every command.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from vde_dagster.state.db.rows import Instant, Texts
 
 SCHEMA_VERSION = "0023"
 FIRST_VERSION = "0015"
-"""The oldest schema that is upgraded; those before were never released."""
+"""The oldest schema that can be upgraded; earlier ones were never released."""
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -49,7 +48,7 @@ view_types = Table(
     metadata,
     Column("snapshot_id", String(64), primary_key=True),
     Column("columns", Text, nullable=False),
-    # The login that wrote them, where it may not publish; see `state.db.write_guards`.
+    # The login that wrote the row, if it may not publish; see `state.db.write_guards`.
     Column("db_user", String(255)),
 )
 
@@ -148,11 +147,11 @@ entries = Table(
     Column("valid_to", Integer),
     Column("snapshot_id", String(64), nullable=False),
     Column("table_id", String(64)),
-    # Set where the table is shown as it once was; the snapshot is NULL of one without any.
+    # Set where the environment shows an earlier snapshot of the table; NULL for an empty table.
     Column("held_schema_id", Integer),
     Column("held_snapshot_id", BigInteger),
     Index("vde_entries_valid", "environment", "valid_to"),
-    # Who shows a table now, asked at every fill: among all environments, without reading them.
+    # Which environments show a table is queried at every fill; the index avoids reading them all.
     Index(
         "vde_entries_shown",
         "table_id",
@@ -161,7 +160,7 @@ entries = Table(
     ),
 )
 
-# What is known of the metadata file that a table's pointer named; see `state.environments.pins`.
+# Facts about the metadata file that a table's pointer named; see `state.environments.pins`.
 heads = Table(
     "vde_heads",
     metadata,
@@ -210,7 +209,7 @@ plans = Table(
     Index("vde_plans_recent", "environment", "created_at"),
 )
 
-# Statements that environments have yet to run; see `state.environments.statements`.
+# Statements that environments have not run yet; see `state.environments.statements`.
 journal = Table(
     "vde_journal",
     metadata,
@@ -242,7 +241,7 @@ pending = Table(
     Column("bytes_read", BigInteger),
 )
 
-# What has to be computed again by work that begins after `since`; see `state.fills.outdated`.
+# Ranges that work begun after `since` has to compute again; see `state.fills.outdated`.
 outdated = Table(
     "vde_outdated",
     metadata,
@@ -252,7 +251,7 @@ outdated = Table(
     Column("since", Instant, nullable=False),
 )
 
-# What is filled of an interval unit as a part, to be filled again; see `state.tables.noted_ranges`.
+# Partly filled interval units, to be filled again; see `state.tables.noted_ranges`.
 parts = Table(
     "vde_parts",
     metadata,
@@ -283,7 +282,7 @@ audit_results = Table(
     Column("version", Integer),
 )
 
-# `seq` is given when a row is written, `number` when it is read first: see `state.db.outbox`.
+# `seq` is assigned when a row is written, `number` when it is first read: see `state.db.outbox`.
 outbox = Table(
     "vde_news",
     metadata,
@@ -318,9 +317,9 @@ leases = Table(
     Column("acquired_at", Instant, nullable=False),
     Column("heartbeat_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
-    # The login that has it, where roles are; see `state.db.write_guards`.
+    # The login that holds the lease, where roles exist; see `state.db.write_guards`.
     Column("db_user", String(255)),
-    # The owner's process, by which others on its machine see that it has ended.
+    # The owner's process, so that others on its machine can detect that it has ended.
     Column("process", String(255)),
 )
 
@@ -390,7 +389,7 @@ mirrored_views = Table(
     Column("failure", String(1000)),
 )
 
-# One row, once something was published; see `state.store`.
+# One row, written with the first publication; see `state.store`.
 project = Table(
     "vde_project",
     metadata,

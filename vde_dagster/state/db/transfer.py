@@ -1,8 +1,8 @@
 """`vde state export` and `import`: the whole store as one file, independent of the database.
 
-The file is gzipped JSON lines: a header, then one line per row, table by table. The catalog's
-tables go along, because views and tables are nothing without their pointers, and so do those that
-plug-ins have in the database, where they made them.
+The file is gzipped JSON lines: a header, then one line per row, table by table. It includes the
+catalog's tables, because views and tables are useless without their pointers, and the tables that
+plug-ins created in the database.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from vde_dagster.state.db.schema import SCHEMA_VERSION
 FORMAT = "vde-state-1"
 _BATCH = 500
 _LEFT_OUT = {"vde_leases"}
-"""Who works on something is no part of what was built; nor are rights, which are a server's."""
+"""Leases are not part of the record of work; rights, also left out, belong to a server."""
 
 
 def transferred_tables() -> list[Table]:
-    """Return the tables that are exported, in a fixed order."""
+    """Return the exported tables, in a fixed order."""
     ours = [table for table in schema.metadata.sorted_tables if table.name not in _LEFT_OUT]
     return [*ours, *schema.iceberg_metadata.sorted_tables]
 
@@ -52,23 +52,23 @@ def transferred_tables() -> list[Table]:
 _PLUGINS: Seam[MetaData] = Seam("state_tables")
 
 
-def _of_plugins() -> list[Table]:
+def _plugin_tables() -> list[Table]:
     return [table for made in tables_of_plugins() for table in made.sorted_tables]
 
 
 def tables_of_plugins() -> list[MetaData]:
-    """Return the tables that plug-ins have in the state's database, or make when they write."""
+    """Return the tables that plug-ins have in the state's database, or create when they write."""
     return list(_PLUGINS.working().values())
 
 
 def export_state(database: Database, path: Path) -> dict[str, int]:
-    """Write everything in the store to a file; return the rows by table."""
+    """Write the whole store to a file; return the number of rows by table."""
     counts: dict[str, int] = {}
     temporary = path.with_name(f".{path.name}.part")
     with database.reading() as conn, gzip.open(temporary, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "schema": SCHEMA_VERSION}) + "\n")
         there = set(inspect(conn).get_table_names())
-        own = [table for table in _of_plugins() if table.name in there]
+        own = [table for table in _plugin_tables() if table.name in there]
         for table in [*transferred_tables(), *own]:
             counts[table.name] = 0
             for row in conn.execute(select(table)).mappings():
@@ -80,7 +80,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read a store from a file into an empty one, in one transaction; return the rows by table."""
+    """Read a store from a file into an empty one, in one transaction; return rows by table."""
     _check_header(path)
 
     def work(conn: Connection) -> dict[str, int]:
@@ -93,11 +93,11 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
         ):
             if conn.execute(select(table).limit(1)).first() is not None:
                 raise UsageError(
-                    "the state store that you import into is not empty",
+                    "the state store to import into is not empty",
                     hint="import into a new database: set state_url",
                 )
         counts = {table.name: 0 for table in transferred_tables()}
-        # What was exported brings its own name and news along.
+        # The exported store brings its own name and records.
         conn.execute(schema.outbox.delete())
         _let_import(conn, "on")
         made: set[str] = set()
@@ -120,7 +120,7 @@ def _check_header(path: Path) -> None:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             header = json.loads(file.readline() or "{}")
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
+        raise UsageError(f"the file {path} does not exist") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} is not an export of a state store") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -133,13 +133,13 @@ def _check_header(path: Path) -> None:
 
 
 def _batches(path: Path) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
-    tables = {table.name: table for table in [*transferred_tables(), *_of_plugins()]}
+    tables = {table.name: table for table in [*transferred_tables(), *_plugin_tables()]}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         next(file)
         for name, lines in groupby(map(json.loads, file), key=itemgetter(0)):
             if name not in tables:
                 raise UsageError(
-                    f"{path} has rows of the table '{name}', which nothing that is installed knows",
+                    f"{path} has rows of the table '{name}', which no installed plug-in defines",
                     hint="install the plug-in that wrote it: `vde info` lists those installed",
                 )
             table = tables[name]
@@ -155,7 +155,7 @@ _FORMS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     LargeBinary: (lambda content: base64.b64encode(content).decode(), base64.b64decode),
 }
-"""By type of column, how JSON has its values, and how they are read from that."""
+"""How to write a column type's values as JSON, and how to read them back."""
 
 
 def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str, Any]:
@@ -168,18 +168,18 @@ def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str
 
 
 def _let_import(conn: Connection, to: str) -> None:
-    """Let rows of the log be written as they are, by who owns it, or no longer; see `guards`."""
+    """Allow or end writing rows of the log unchanged, for the owner of the log; see `guards`."""
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT set_config('vde.import', :to, true)"), {"to": to})
 
 
 def _continue_sequences(conn: Connection) -> None:
-    """Let PostgreSQL count on after the imported numbers; SQLite does so by itself."""
+    """Let PostgreSQL's sequences continue after the imported numbers; SQLite does so itself."""
     if conn.dialect.name != "postgresql":
         return
     counted = [(name, "seq") for name in ("vde_journal", "vde_audit_results", "vde_news")]
     there = set(inspect(conn).get_table_names())
-    for table in _of_plugins():
+    for table in _plugin_tables():
         if table.name in there and (number := table.autoincrement_column) is not None:
             counted.append((table.name, number.name))
     for name, column in counted:

@@ -1,9 +1,9 @@
-"""Guards of rights: triggers that decide on PostgreSQL which rows a login may write.
+"""Guards of rights: triggers on PostgreSQL that check each row that a login writes.
 
 They run for every row, for every program that writes it, and look up the roles of the connection's
 login (`session_user`, which a client cannot set). Rows about production need the right to publish.
-Rows that stand for an act (a lease, a record of the outbox, a row of the log) are accepted only as
-that act. The owner of the tables is exempt.
+Rows that represent an act (a lease, a record of the outbox, a row of the log) are accepted only as
+part of that act. The owner of the tables is exempt.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db.guards import ACTS_ARE_TRUE, IS_OWNER, run_statements
 
 STALLED_SECONDS = 30
-"""How long a transaction may be idle while others wait for it."""
+"""Seconds for which a transaction may be idle while others wait for it."""
 LONGEST_SECONDS = 60
-"""How long a writing transaction of a login without the right to publish may take."""
+"""Seconds that a writing transaction of a login without the right to publish may take."""
 _LONGEST_LEASE = 900
-"""How long, in seconds, a lease of such a login may last without being renewed."""
+"""Seconds that a lease of such a login may last without being renewed."""
 
 _FUNCTIONS = (
     IS_OWNER,
@@ -61,7 +61,7 @@ BEGIN
     WHERE p.table_id = id AND p.environment = '{production}' AND p.valid_to IS NULL
   );
 END $$""",
-    # Whether a plan, or a run whose id stands in its place, is production's.
+    # Whether a plan, or the id of a run in its place, belongs to production.
     """
 CREATE OR REPLACE FUNCTION vde_plans_production(id text) RETURNS boolean
 LANGUAGE plpgsql STABLE {own} AS $$
@@ -70,7 +70,7 @@ BEGIN
     SELECT FROM vde_plans WHERE plan_id = id AND environment = '{production}'
   );
 END $$""",
-    # Rows about a table: what is filled, noted and waits, and its head.
+    # Rows about a table: filled, noted and pending ranges, and its head.
     """
 CREATE OR REPLACE FUNCTION vde_guard_table() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 DECLARE
@@ -95,7 +95,7 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$""",
-    # The ledger: new tables are live and empty; no name is taken that the catalog has.
+    # The ledger: new tables are live and empty, and take no name that the catalog has.
     """
 CREATE OR REPLACE FUNCTION vde_guard_ledger() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 BEGIN
@@ -130,7 +130,7 @@ BEGIN
   RETURN NEW;
 END $$""",
     # Pointers: those in production's namespaces, of its views wherever they are, and of tables
-    # that it shows; a table's own pointer goes with the janitor alone.
+    # that it shows; only the janitor removes a table's own pointer.
     """
 CREATE OR REPLACE FUNCTION vde_guard_pointer() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 DECLARE
@@ -239,7 +239,7 @@ BEGIN
     vde_has('publish') OR vde_has('apply') AND environment <> '{production}'
   ) FOR UPDATE;
 END $$""",
-    # Only for who may publish: all others' publications would wait for the end of a transaction.
+    # Only for logins that may publish: others could block all publications with one transaction.
     """
 CREATE OR REPLACE FUNCTION vde_hold_tables(names text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
@@ -254,7 +254,7 @@ BEGIN
     END LOOP;
   END IF;
 END $$""",
-    # Records of the outbox: nobody tells of what production does but who may do it.
+    # Records of the outbox: only logins that may change production record changes of it.
     """
 CREATE OR REPLACE FUNCTION vde_guard_news() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 DECLARE
@@ -288,7 +288,7 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$""",
-    # Numbers what is new, for one reader at a time; see `outbox`.
+    # Numbers new records, for one reader at a time; see `outbox`.
     """
 CREATE OR REPLACE FUNCTION vde_number_news() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
@@ -316,7 +316,7 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$""",
-    # Output types of VIEW models: those of a login that may not publish are marked as such.
+    # Output types of VIEW models are marked if a login without the right to publish wrote them.
     """
 CREATE OR REPLACE FUNCTION vde_guard_types() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 BEGIN
@@ -328,7 +328,7 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$""",
-    # Entries begin and end with their environment's next version, and are never changed.
+    # Entries begin and end with their environment's next version, and never change.
     """
 CREATE OR REPLACE FUNCTION vde_guard_entry() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 DECLARE
@@ -350,7 +350,7 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$""",
-    # Ends transactions of lesser logins that hold locks of the state's tables and do not end.
+    # Ends stalled transactions, of logins without ownership, that lock the state's tables.
     """
 CREATE OR REPLACE FUNCTION vde_end_stalled() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER {own} AS $$
@@ -402,10 +402,10 @@ _GUARDED = {
     "vde_tokens": _OF_PRODUCTION,
     "vde_journal": _STATEMENTS_OF_PRODUCTION,
 }
-"""Rows that only who may publish writes, by table, as a condition on the row."""
+"""Rows that need the right to publish, by table, as a condition on the row."""
 _GUARDED_HERE = (
     ("vde_plans", "UPDATE", "publish", "OLD.environment = '{production}'"),
-    # A plan that is stored was not begun.
+    # A plan that was just stored has not started.
     (
         "vde_plans",
         "INSERT",
@@ -413,7 +413,7 @@ _GUARDED_HERE = (
         "(NEW.status, NEW.started_at, NEW.finished_at, NEW.message) IS DISTINCT FROM "
         "('planned', NULL, NULL, NULL)",
     ),
-    # Files that are to be deleted are named by the janitor, and those of others by nobody.
+    # Only the janitor names files to delete; no login names files of another environment.
     (
         "vde_publications",
         "INSERT",
@@ -426,7 +426,7 @@ _GUARDED_HERE = (
         "publish",
         "OLD.environment IN ('', '{production}') OR OLD.status <> 'intended'",
     ),
-    # The next process that may publish moves the pointers of what production has decided.
+    # The next process that may publish moves the pointers that production decided on.
     (
         "vde_publications",
         "UPDATE",
@@ -452,7 +452,7 @@ _GUARDED_HERE = (
     ),
     ("vde_project", "UPDATE", "publish", "true"),
     ("vde_project", "INSERT", "publish", "NEW.number <> 1"),
-    # Nobody writes that he did what he may not do.
+    # No login can log an act that it may not perform.
     (
         "vde_log",
         "INSERT",
@@ -463,7 +463,7 @@ _GUARDED_HERE = (
     ("vde_log", "INSERT", "apply", "NEW.act <> 'sign'"),
     ("vde_log", "INSERT", "own", "NEW.act IN ('roles', 'grant', 'revoke', 'import')"),
 )
-"""(table, what is done, the right that it needs, a condition on the row)."""
+"""(table, operation, right that it needs, condition on the row)."""
 _EVERY = "INSERT OR UPDATE OR DELETE"
 _BY_FUNCTION = {
     "vde_intervals": (_EVERY, "vde_guard_table()"),
@@ -481,7 +481,7 @@ _BY_FUNCTION = {
     "iceberg_tables": (_EVERY, "vde_guard_pointer('table_namespace')"),
     "iceberg_namespace_properties": (_EVERY, "vde_guard_namespace()"),
 }
-"""Guards that look at more than the row, by table: what is done, and the function."""
+"""Guards that check more than the row, by table: operation and function."""
 _LOGGED = ("vde_environments", "vde_environment_versions", "vde_entries")
 _NAMES = {"production": PRODUCTION}
 
@@ -489,7 +489,7 @@ _NAMES = {"production": PRODUCTION}
 def put_guards_of_rights(
     connection: Connection, stalled: int = STALLED_SECONDS, longest: int = LONGEST_SECONDS
 ) -> None:
-    """Put the guards on the tables, in place of older ones.
+    """Create the guards on the tables, replacing older ones.
 
     Args:
         stalled: Seconds that a transaction may be idle while others wait for it.

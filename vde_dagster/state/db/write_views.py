@@ -1,6 +1,6 @@
-"""Write views: on PostgreSQL, logins that do not own the state change it through these views alone.
+"""Write views: PostgreSQL logins that do not own the state change it only through these views.
 
-Logins have SELECT on the tables and nothing else. Next to the tables' schema there is another one,
+Logins have only SELECT on the tables. Next to the tables' schema there is another one,
 `vde_write_<schema>`, with a view of the same name for each table that roles may write. A view reads
 with the caller's rights, and its triggers write with the owner's rights. So the guards on the table
 (`write_guards`) check every row, and PostgreSQL refuses statements that no guard can check:
@@ -20,17 +20,18 @@ from typing import Any
 from sqlalchemy import Column, Connection, MetaData, Table, Text, text
 
 PREFIX = "vde_write_"
-"""Begins the name of the schema with the write views of another schema's tables."""
+"""Prefix of the schema with the write views of another schema."""
 ON_CONFLICT = "vde_on_conflict"
-"""Column of a write view: how an INSERT treats an existing key, see `with_conflict_column`."""
+"""Column of a write view that selects how INSERT treats an existing key; see
+`with_conflict_column`."""
 NOTHING = "-"
 """Value of `ON_CONFLICT` that keeps the existing row."""
 _ROW_ID = "vde_row"
 _SECURITY_INVOKER = 150_000
-"""The first version of PostgreSQL whose views can read with the rights of their reader."""
+"""The first version of PostgreSQL whose views can read with the caller's rights."""
 
 SEARCH_PATH = "vde_search_path"
-"""Key of a connection's information: the search path that begins with the write views."""
+"""Key in `Connection.info`: the search path that begins with the write views."""
 WRITE_SCHEMA_QUERY = f"""
 SELECT quote_ident(v.nspname), current_setting('search_path') FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -42,10 +43,10 @@ WHERE c.oid = to_regclass('vde_log') AND NOT pg_has_role(session_user, c.relowne
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Rights that writing a table takes; None for what only its owner may do.
+    """Rights required for writing a table; None allows only the owner.
 
     Args:
-        columns: The columns that an UPDATE may change; all by default.
+        columns: The columns that UPDATE may change; all by default.
     """
 
     insert: str | None = None
@@ -75,9 +76,9 @@ def write_schema(place: str) -> str:
 
 @cache
 def with_conflict_column(table: Table) -> Table:
-    """Return a table as its write view has it, for an INSERT that may meet an existing key.
+    """Return a table as its write view has it, for an INSERT that may find an existing key.
 
-    The column `ON_CONFLICT` names the columns that take new values, or is `NOTHING`.
+    The column `ON_CONFLICT` lists the columns to update, or is `NOTHING`.
     """
     columns = (Column(column.name, column.type) for column in table.c)
     return Table(table.name, MetaData(), *columns, Column(ON_CONFLICT, Text))
@@ -86,12 +87,12 @@ def with_conflict_column(table: Table) -> Table:
 def view_statements(
     connection: Connection, place: str, roles: Mapping[str, str], writes: Mapping[str, Writes]
 ) -> list[str]:
-    """Return the SQL that replaces the write views of a schema by those of its current tables.
+    """Return the SQL that recreates the write views of a schema for its current tables.
 
     Args:
         place: The schema of the tables.
         roles: Quoted names of the roles, by right.
-        writes: By table, the rights that writing it takes.
+        writes: The rights required for writing, by table.
     """
     own, tables = _quoted(place), _quoted(write_schema(place))
     made = [
@@ -191,7 +192,7 @@ END"""
 
 
 def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
-    """Return the code of an INSERT that may meet an existing key; a row that is the same stays."""
+    """Return the code of an INSERT that may find an existing key; an identical row stays."""
     if not shape.key:
         return "  RAISE EXCEPTION 'the table has no key';"
     table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}

@@ -1,1 +1,1 @@
-"""Environments, their versions, what those pinned, and how they were published."""
+"""Environments, their versions, the pins of these versions, and the record of publications."""

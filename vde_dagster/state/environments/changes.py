@@ -1,4 +1,4 @@
-"""The versions with which a model's rows changed, and how far consumers have taken its changes."""
+"""Versions that changed a model's rows, and the cursors of consumers of these changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, lock_rows
-from vde_dagster.state.db.rows import is_model, made_of, upsert
+from vde_dagster.state.db.rows import is_model, upsert, value_from_row
 
 _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Versions in a row that show a model alike."""
+    """Consecutive versions that show a model at the same state."""
 
     first: int
     end: int | None
@@ -29,9 +29,9 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the entries of a model by version, oldest first, as far back as known.
+    """Return the entries of a model by version, oldest first, as far back as recorded.
 
-    A model without a table changes with what it reads, which is not looked at.
+    A model without a table changes with its parents, which are not examined.
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)
@@ -80,27 +80,27 @@ class ChangeCursor:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursorStore:
-    """Reading and moving cursors."""
+    """Reads and moves cursors."""
 
     database: Database
 
     def version(self, environment: str, model: ModelName, name: str) -> int:
-        """Return the version that a cursor is at; 0 for one that nobody has moved."""
+        """Return the version that a cursor is at; 0 for a cursor that was never moved."""
         query = select(_CURSOR.version).where(*_is(environment, model, name))
         return self.database.value(query) or 0
 
-    def of(self, environment: str, model: ModelName) -> list[ChangeCursor]:
+    def for_model(self, environment: str, model: ModelName) -> list[ChangeCursor]:
         """Return the cursors of a model in an environment, by name."""
         query = select(schema.change_cursors).where(*_is(environment, model)).order_by(_CURSOR.name)
-        return [made_of(ChangeCursor, row, model=model) for row in self.database.rows(query)]
+        return [value_from_row(ChangeCursor, row, model=model) for row in self.database.rows(query)]
 
     def move(
         self, environment: str, model: ModelName, name: str, since: int, until: int, who: str
     ) -> None:
-        """Note that a consumer has the changes from one version to another; twice is once.
+        """Record that a consumer has the changes between two versions; repeating it is harmless.
 
         Raises:
-            ConflictError: The cursor is at neither of them: somebody else moved it.
+            ConflictError: The cursor is at neither version: another consumer moved it.
         """
         here = _is(environment, model, name)
 
@@ -123,7 +123,7 @@ class ChangeCursorStore:
         self.database.run_transaction(work, name="state.cursor_moved")
 
     def forget(self, environment: str, model: ModelName, name: str) -> bool:
-        """Forget a cursor; say whether there was one."""
+        """Delete a cursor; return whether it existed."""
         gone = delete(schema.change_cursors).where(*_is(environment, model, name))
         return self.database.run_transaction(
             lambda conn: conn.execute(gone).rowcount > 0, name="state.cursor_forgotten"
@@ -132,8 +132,8 @@ class ChangeCursorStore:
 
 def _moved(environment: str, model: ModelName, name: str, where: str) -> ConflictError:
     return ConflictError(
-        f"the cursor '{name}' of {model} in '{environment}' {where}: somebody else has moved it",
-        hint="take the changes since then, and let one consumer at a time use a cursor",
+        f"the cursor '{name}' of {model} in '{environment}' {where}: another consumer moved it",
+        hint="take the changes since then, and let only one consumer at a time use a cursor",
     )
 
 

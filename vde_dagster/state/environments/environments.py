@@ -1,4 +1,4 @@
-"""Environments as they are now, and their next versions."""
+"""Current environments, and writing their next versions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act, record
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import is_model, made_of, row_of, upsert
+from vde_dagster.state.db.rows import is_model, row_from_value, upsert, value_from_row
 from vde_dagster.state.environments.versions import (
     ENTRY,
-    entry_of,
+    read_entry,
     read_frozen,
     read_head,
     read_version,
@@ -37,10 +37,10 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """The summary of an environment, made without reading its entries.
+    """The summary of an environment, read without its entries.
 
     Args:
-        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+        frozen: The version that it shows permanently (`prod@41`); None if it can change.
     """
 
     name: str
@@ -57,13 +57,13 @@ class EnvironmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStore:
-    """Reading and writing environments."""
+    """Reads and writes environments."""
 
     database: Database
     tables: TableStore
 
     def get(self, name: str, connection: Connection | None = None) -> Environment | None:
-        """Return the environment as it is published now, or None when there is none."""
+        """Return the current version of an environment, or None if it does not exist."""
         with self.database.reading(connection) as conn:
             head = read_head(conn, name)
             if head is None or not head.live:
@@ -72,7 +72,7 @@ class EnvironmentStore:
         return replace(found, expires_at=head.expires_at) if found else None
 
     def all(self) -> list[Environment]:
-        """Return every environment as it is published now, by name."""
+        """Return the current version of every environment, by name."""
         with self.database.reading() as conn:
             found = [self.get(name, conn) for name in self.names(conn)]
         return [environment for environment in found if environment is not None]
@@ -85,11 +85,11 @@ class EnvironmentStore:
                 require_changeable(name, read_frozen(conn, name, head.version))
 
     def exists(self, name: str) -> bool:
-        """Say whether there is an environment now."""
+        """Return whether an environment exists."""
         return self.current_version(name) is not None
 
     def current_version(self, name: str) -> int | None:
-        """Return the number of an environment's current version, or None when there is none."""
+        """Return the number of an environment's current version, or None if it does not exist."""
         with self.database.reading() as conn:
             head = read_head(conn, name)
         return int(head.version) if head is not None and head.live else None
@@ -108,10 +108,10 @@ class EnvironmentStore:
             )
         )
         row = self.database.row(query)
-        return entry_of(row) if row is not None else None
+        return read_entry(row) if row is not None else None
 
     def names(self, connection: Connection | None = None) -> list[str]:
-        """Return the name of every environment that there is now, in order."""
+        """Return the names of all existing environments, in order."""
         return self.database.column(_NAMES, connection)
 
     def summaries(self) -> list[EnvironmentSummary]:
@@ -141,7 +141,7 @@ class EnvironmentStore:
             .where(_HEAD.live)
             .order_by(_HEAD.environment)
         )
-        return [made_of(EnvironmentSummary, row) for row in self.database.rows(query)]
+        return [value_from_row(EnvironmentSummary, row) for row in self.database.rows(query)]
 
     def write_version(
         self,
@@ -154,16 +154,18 @@ class EnvironmentStore:
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
-        It gets a number, and is published later than all before it, whatever the clock said.
+        The version gets the next number, and a publication time later than all before it, even if
+        the clock went back.
 
         Args:
-            ends: Whether it is dropped; of who, when and why alone the version tells then.
-            act: What the log calls it, where what is written does not say that.
+            ends: Whether the environment is dropped; the version then has only its author, time
+                and reason.
+            act: The act in the log, where the written version does not determine it.
 
         Raises:
-            ConflictError: The environment is at another version (the message says who published),
+            ConflictError: The environment is at another version (the message names its author),
                 or the janitor gave up one of its tables.
-            UsageError: The environment is frozen, and this is not its end; or the machine's clock
+            UsageError: The environment is frozen, and this does not drop it; or the machine's clock
                 is wrong.
         """
         head = read_head(connection, environment.name)
@@ -183,7 +185,7 @@ class EnvironmentStore:
         counts = write_entries(connection, environment, version)
         connection.execute(
             insert(schema.environment_versions).values(
-                row_of(
+                row_from_value(
                     environment,
                     schema.environment_versions,
                     environment=environment.name,
@@ -229,7 +231,7 @@ class EnvironmentStore:
             )
             if changed.rowcount == 0:
                 raise UsageError(
-                    f"there is no environment '{name}'", hint="`vde environments` lists them"
+                    f"the environment '{name}' does not exist", hint="list them: vde environments"
                 )
             until = instant_text(at) if at is not None else "never"
             record(self.database, conn, "expire", name, detail={"at": until})
@@ -241,7 +243,7 @@ class EnvironmentStore:
         self.expire(name, self.database.clock.now())
 
     def expired(self) -> list[str]:
-        """Return the environments whose time is over."""
+        """Return the environments that have expired."""
         over = _HEAD.expires_at <= self.database.clock.now()
         return self.database.column(_NAMES.where(over))
 
@@ -255,7 +257,7 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Let an environment be published after its last version: instants tell versions apart."""
+    """Date an environment after its last version: versions are found by their instants."""
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()
@@ -268,7 +270,7 @@ def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError
     winner = read_version(conn, name, current) if current else None
     if winner is None:
         return ConflictError(
-            f"the environment '{name}' no longer is at version {base}: it was dropped",
+            f"the environment '{name}' is no longer at version {base}: it was dropped",
             hint="plan again",
         )
     plan = f" with plan {winner.plan_id}" if winner.plan_id else ""

@@ -1,8 +1,8 @@
-"""The journal of mirrored views: what each is to be, who writes it, and since when it is behind.
+"""The journal of mirrored views: the target of each, its writer, and since when it is behind.
 
-What a view is to be is written in the publish transaction. It is behind from then on until somebody
-has written it and said so. A write is begun under a lease and says whose it is: a view whose writer
-has not said how it ended may still be written by it, so that it is watched for a while.
+The publish transaction records each view's target. From then on the view is behind, until a writer
+has updated it and recorded that. A write begins under a lease and records its writer: if the writer
+never records how the write ended, it may still happen, so the view is watched for a while.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.db.rows import upsert
 
 WATCHED = timedelta(minutes=10)
-"""How long a view is looked at again whose writer died; a request outlives it by seconds."""
+"""How long a view is watched after its writer died; a request survives its client by seconds."""
 _TABLE = schema.mirrored_views
 _ROW = _TABLE.c
 
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """The target of a mirrored view as JSON, and its hash; None where it is to be gone."""
+    """Target of a mirrored view as JSON, and its hash; None for a view to be deleted."""
 
     ref: TableRef
     environment: str
@@ -43,7 +43,7 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        watched_until: Until when a dead writer may still write it (UTC); None for no such one.
+        watched_until: Until when a dead writer's request may still change it (UTC), or None.
     """
 
     wanted: WantedView
@@ -54,7 +54,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """The lag of an environment's mirror."""
+    """Lag of an environment's mirror."""
 
     views: int
     behind: int
@@ -62,7 +62,7 @@ class MirrorStanding:
     failure: str | None
 
     def __str__(self) -> str:
-        """Say it to people."""
+        """Describe the lag in a few words."""
         if self.since is None:
             return "as published"
         why = f": {self.failure}" if self.failure else ""
@@ -71,7 +71,7 @@ class MirrorStanding:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStore:
-    """Reading and writing the journal."""
+    """Reads and writes the journal."""
 
     database: Database
     leases: LeaseStore
@@ -79,10 +79,10 @@ class MirrorStore:
     def want(
         self, connection: Connection, catalog: str, environment: str, views: Iterable[WantedView]
     ) -> None:
-        """Write down what views are to be, in the publish transaction.
+        """Record the targets of views, in the publish transaction.
 
         Raises:
-            ConflictError: A view is another environment's.
+            ConflictError: A view belongs to another environment.
         """
         known = {one.wanted.ref: one for one in self.views(catalog, connection)}
         now = self.database.clock.now()
@@ -95,7 +95,7 @@ class MirrorStore:
             if before is not None and of_other and before.wanted.hash is not None:
                 raise view_of_another(view.ref, before.wanted.environment)
             if before is not None and before.wanted == view:
-                continue  # The text is compared as well: its hash alone may be anybody's.
+                continue  # The text is compared as well: its hash alone could be forged.
             since = before.behind_since if before is not None else None
             rows.append(
                 {
@@ -119,7 +119,7 @@ class MirrorStore:
         return self._read(None, _ROW.catalog_name == catalog, open_)
 
     def standings(self) -> dict[str, MirrorStanding]:
-        """Say by environment how its views stand; those without mirrored views are left out."""
+        """Return the lag of each environment that has mirrored views."""
         found: dict[str, list[MirroredView]] = {}
         for view in self._read(None):
             found.setdefault(view.wanted.environment, []).append(view)
@@ -134,10 +134,10 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Record the begin of a write of views; return what the known ones are to be.
+        """Record the begin of a write of views; return the targets of those in the journal.
 
         Raises:
-            LeaseLostError: Somebody else writes.
+            LeaseLostError: Another process is the writer now.
         """
 
         def work(conn: Connection) -> list[WantedView]:
@@ -157,7 +157,7 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record how writes of views ended, also where somebody else writes by now."""
+        """Record how writes of views ended, even if another process is the writer by now."""
 
         def work(conn: Connection) -> None:
             for view, failure in done:
@@ -176,10 +176,10 @@ class MirrorStore:
         behind = row.behind_since or now
         values: dict[str, Any]
         if row.writer != writer:
-            # Somebody else writes, or wrote: which of the two came last is not known.
+            # Another process writes, or wrote: which write came last is unknown.
             values = {"behind_since": behind, "watched_until": now + WATCHED}
         elif failure is not None:
-            # It may have happened all the same, so the writer stays.
+            # It may have happened all the same, so the writer stays recorded.
             values = {"behind_since": behind, "failure": failure[:1000]}
         elif row.wanted_hash != done.hash:
             values = {"writer": None, "failure": None}
@@ -199,8 +199,8 @@ class MirrorStore:
     def _row(self, connection: Connection, catalog: str, ref: TableRef) -> Any:
         return connection.execute(select(_TABLE).where(*_at(catalog, ref))).one_or_none()
 
-    def strayed(self, catalog: str, ref: TableRef) -> None:
-        """Record that a view differs from the last write."""
+    def mark_behind(self, catalog: str, ref: TableRef) -> None:
+        """Record that a view's content differs from the last write."""
         known = (*_at(catalog, ref), _ROW.behind_since.is_(None))
         behind = update(_TABLE).where(*known).values(behind_since=self.database.clock.now())
         self.database.run_transaction(lambda conn: conn.execute(behind), name="mirror.strayed")
@@ -230,8 +230,8 @@ def _view(row: Any) -> MirroredView:
 
 
 def view_of_another(ref: TableRef, environment: str) -> ConflictError:
-    """Return the error of a view whose name another environment has taken."""
+    """Return the error for a view whose name another environment uses."""
     return ConflictError(
-        f"the view {ref} is that of another model in the environment '{environment}'",
-        hint="give the model or the environment another name: views of both would have this one",
+        f"the view {ref} belongs to another model in the environment '{environment}'",
+        hint="rename the model or the environment, so that their views get different names",
     )

@@ -1,12 +1,12 @@
 """Pins: the snapshots of an environment's tables when it was published.
 
-A *pin* is the Iceberg snapshot of one table that one publication shows. Pins are kept by
-difference: a row holds from the version that pinned it up to the version that no longer does, so
-that a publication writes as many rows as tables that changed.
+A *pin* is the Iceberg snapshot of one table that one publication shows. Pins are stored as
+differences: a row is valid from the version that pinned it up to the version that replaced it,
+so a publication writes one row for each changed table.
 
-A *head* is what the metadata file of a table says: the snapshot that readers see, and the schema.
-It is noted whenever a publication moves a table, or shows it first, so that which pins differ is
-one query, and no metadata file is read for a table that stays as it is.
+A *head* is the content of a table's current metadata file: the snapshot that readers see, and the
+schema. It is recorded whenever a publication moves a table, or shows it first, so that one query
+finds the pins that differ, and no metadata file is read for an unchanged table.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX, TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import among, chunks, from_micros, made_of, to_micros, upsert
+from vde_dagster.state.db.rows import among, chunks, from_micros, to_micros, upsert, value_from_row
 from vde_dagster.state.environments.versions import valid_at
 from vde_dagster.state.tables.tables import parse_place
 
@@ -77,10 +77,10 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The current snapshot of a table by its metadata file.
+    """The current snapshot of a table, from its metadata file.
 
     Args:
-        growth: What it adds to the one before, where that is known.
+        growth: Rows added and removed since the snapshot before, where that is known.
     """
 
     table_id: str
@@ -96,7 +96,7 @@ class Pin:
     """The snapshot of one table that a version of an environment shows.
 
     Args:
-        filled: What counted as filled, as `dump_filled` writes it; None when not known.
+        filled: The filled ranges, as `dump_filled` writes them; None if unknown.
     """
 
     table_id: str
@@ -107,18 +107,18 @@ class Pin:
     filled: str | None = None
 
     @property
-    def held(self) -> HeldState:
-        """The hold of an entry that goes on showing this."""
+    def state_to_hold(self) -> HeldState:
+        """The state for an entry that keeps showing this snapshot."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
-        """Say whether this is what a head shows."""
+        """Return whether a head shows the same snapshot and schema."""
         return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PinStore:
-    """Reading and writing pins, of one version and of many."""
+    """Reads and writes pins, of one version and of many."""
 
     database: Database
 
@@ -133,14 +133,14 @@ class PinStore:
         )
         return {row[0]: row[1] for row in connection.execute(query, {"of": environment})}
 
-    def held(self, connection: Connection, environment: str) -> set[str]:
-        """Return the ids of the tables that an environment's last version held as they were."""
+    def tables_at_earlier_snapshot(self, connection: Connection, environment: str) -> set[str]:
+        """Return ids of the tables that an environment's last version shows at an older state."""
         return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
-        """Return the names of tables with the branch that readers see; None for `main`."""
+        """Return the names of tables with the branch that readers see; None means `main`."""
         table = schema.tables.c
         found: dict[str, tuple[TableRef, str | None]] = {}
         query = select(table.table_id, table.namespace, table.name)
@@ -150,23 +150,23 @@ class PinStore:
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
-        """Return the recorded metadata files of tables, which need not be the newest."""
+        """Return the recorded heads of tables, which may be older than the catalog's."""
         rows = among(connection, select(schema.heads), _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
-        """Note what metadata files say that are current once the transaction commits."""
+        """Record the heads that are current once the transaction commits."""
         ordered = sorted(heads, key=lambda head: head.table_id)
         rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
 
     def forget(self, connection: Connection, table_ids: Iterable[str]) -> None:
-        """Forget what metadata files said of tables that the catalog no longer has."""
+        """Delete the heads of tables that the catalog no longer has."""
         for part in chunks(sorted(table_ids)):
             connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
     def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
-        """Return the heads of tables that others have moved since an environment pinned them."""
+        """Return the heads of tables that moved since an environment pinned them."""
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
@@ -178,7 +178,7 @@ class PinStore:
         shown: Mapping[str, Head],
         gone: Iterable[str],
     ) -> None:
-        """Pin what a version shows, in the transaction that writes its entries."""
+        """Pin the tables of a version, in the transaction that writes its entries."""
         query, of = select(schema.pins).where(OPEN), {"of": environment}
         rows = among(connection, query, _PIN.table_id, shown, of)
         pinned = {row.table_id: _pin(row) for row in rows}
@@ -195,7 +195,7 @@ class PinStore:
             new = []
             for table_id, head in opened.items():
                 before, growth = pinned.get(table_id), head.growth
-                # What it adds is known where it follows the pin before.
+                # Growth is known only if the head directly follows the pinned snapshot.
                 if before is None or growth is None or growth.before != before.snapshot_id:
                     growth = Growth(None, None, None)
                 added = {"rows_added": growth.added, "rows_removed": growth.removed}
@@ -206,15 +206,15 @@ class PinStore:
     def at(self, environment: str, version: int) -> dict[str, Pin]:
         """Return the pins of a version of an environment, by table id.
 
-        Versions that were published before there were pins have none.
+        Versions from before pins were introduced have none.
         """
         query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
 
     def changes(self, environment: str, first: int, last: int) -> list[PinChange]:
-        """Return which tables' data versions of an environment changed, from one to another.
+        """Return the changes of tables' data between two versions of an environment.
 
-        A pin of the same snapshot under another schema is no change of data.
+        The same snapshot under another schema is not a change of data.
         """
         earlier, once = schema.pins.alias("earlier"), schema.pins.alias("once")
         known = exists().where(
@@ -257,8 +257,8 @@ class PinStore:
             if row.since is None or row.before != row.iceberg_snapshot_id
         ]
 
-    def begun(self, environment: str, version: int) -> set[str]:
-        """Return the tables of which a version has other rows, or others that count as filled."""
+    def changed_tables(self, environment: str, version: int) -> set[str]:
+        """Return the tables whose rows, or filled ranges, changed with a version."""
         query = select(_PIN.table_id).where(
             _PIN.environment == environment, _PIN.valid_from == version
         )
@@ -267,7 +267,7 @@ class PinStore:
     def models(
         self, environment: str, table_ids: Collection[str]
     ) -> list[tuple[str, int, int | None, ModelName]]:
-        """Return (table, first version, first version without it, model) of what showed tables."""
+        """Return (table, first version, first version without it, model) for shown tables."""
         entry = schema.entries.c
         name = (entry.model_namespace, entry.model_name)
         query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
@@ -282,7 +282,7 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return by Iceberg snapshot (environment, first, last version) of those that pin it."""
+        """Return by Iceberg snapshot (environment, first, last version) of the pins on it."""
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
             select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
@@ -312,7 +312,7 @@ class PinStore:
             .group_by(_VERSION.environment)
             .subquery()
         )
-        # A pin without an end is that of the current version; of others a version has to be kept.
+        # A pin without an end is the current version's; other pins count while a version is kept.
         of_kept = exists().where(
             _VERSION.environment == _PIN.environment,
             _VERSION.version >= _PIN.valid_from,
@@ -345,7 +345,7 @@ def _head(row: Any) -> Head:
 
 def _pin(row: Any) -> Pin:
     said = {"snapshot_id": row.iceberg_snapshot_id, "rows": row.row_count, "since": row.valid_from}
-    return made_of(Pin, row, **said)
+    return value_from_row(Pin, row, **said)
 
 
 def _row(head: Head) -> dict[str, Any]:
@@ -363,7 +363,7 @@ _END = schema.environment_versions.alias("the_end")
 _BEFORE_END = exists().where(
     _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
 )
-"""Versions of before an environment was dropped keep nothing, though there be one of that name."""
+"""Versions before an environment was dropped keep nothing, even if its name is used again."""
 _KEPT = (
     schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
     .join(schema.environments, _ENVIRONMENT.environment == _PIN.environment)
@@ -374,17 +374,17 @@ _KEPT = (
         & (_PIN.valid_to.is_(None) | (_VERSION.version < _PIN.valid_to)),
     )
 )
-"""Pins with the versions that they hold for."""
+"""Pins with the versions in which they are valid."""
 _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_END
 
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """A table that a version pins otherwise than the version before.
+    """A table whose pin differs from the previous version's.
 
     Args:
         is_new: Whether the version before did not show the table.
-        is_back: Whether one before that did, as after a rollback.
+        is_back: Whether an older version did, as after a rollback.
     """
 
     version: int
@@ -407,7 +407,7 @@ _POSTGRES = """
     SELECT string_agg(start_at || '-' || end_at, ',' ORDER BY start_at) FROM vde_intervals i
     WHERE i.table_id = p.table_id
 """
-# Compared where they are: of a thousand tables few have other ranges than before.
+# Compared in the database: of a thousand tables few have other ranges than before.
 _DIFFERING = """
     SELECT table_id, valid_from, now FROM (
       SELECT p.table_id, p.valid_from, p.filled, COALESCE(({now}), '') AS now
@@ -425,7 +425,7 @@ _SAY = (
 
 
 def dump_filled(filled: IntervalSet) -> str:
-    """Write ranges as the state has them: microseconds since 1970 (UTC), `1-2,4-9`."""
+    """Write ranges in the stored form: microseconds since 1970 (UTC), `1-2,4-9`."""
     return ",".join(f"{to_micros(one.start)}-{to_micros(one.end)}" for one in filled)
 
 
@@ -441,21 +441,21 @@ def pin_filled(
     connection: Connection,
     environment: str,
     version: int,
-    said: Mapping[str, IntervalSet],
+    after: Mapping[str, IntervalSet],
 ) -> None:
     """Write the filled ranges of a version's tables, in its publication's transaction.
 
     Args:
-        said: By table id, what is filled once the catalog has followed; it may come later.
+        after: Filled ranges by table id, where the catalog has yet to follow the publication.
     """
     on_sqlite = connection.dialect.name == "sqlite"
     found: Iterable[Any] = connection.execute(
         _ON_SQLITE if on_sqlite else _ON_POSTGRES, {"of": environment}
     ).all()
-    differing = {one: (since, now) for one, since, now in found if one not in said}
+    differing = {one: (since, now) for one, since, now in found if one not in after}
     of = {"of": environment}
-    for table_id, before, since in among(connection, _FILLED, _PIN.table_id, said, of):
-        now = dump_filled(said[table_id])
+    for table_id, before, since in among(connection, _FILLED, _PIN.table_id, after, of):
+        now = dump_filled(after[table_id])
         if now != before:
             differing[table_id] = (since, now)
     _reopen(
@@ -469,7 +469,7 @@ def pin_filled(
 def _reopen(
     connection: Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
-    """Go on with pins of the same rows: what the earlier versions say of them stays."""
+    """Start new pins of the same rows; the filled ranges of earlier versions stay as they are."""
     kept: list[dict[str, Any]] = []
     query, of = select(schema.pins).where(OPEN), {"of": environment}
     for row in among(connection, query, _PIN.table_id, table_ids, of):
@@ -482,7 +482,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Let just these ranges of a table count as filled, and nothing wait for being so."""
+    """Make exactly these ranges of a table count as filled, and remove its pending ones."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

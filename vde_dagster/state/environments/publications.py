@@ -1,11 +1,11 @@
 """Publications: announced before they write files, decided exactly once.
 
-The row of a publication goes `intended` → `committed` (in the publish transaction itself) or
-`intended` → `aborted`. Where the catalog takes no part in that transaction it is `decided` until
-every pointer has followed, and `committed` then. The first step and the abort are an update of the
-same row that demands `intended`, so whoever has lost a commit's answer decides it by trying to
-abort: the database lets that wait for a commit under way, and then either the abort or the commit
-has happened, never both and never later.
+The row of a publication moves from `intended` to `committed` (in the publish transaction itself) or
+to `aborted`. If the catalog is outside that transaction, the row is `decided` until every pointer
+has followed, and `committed` then. The first step and the abort are updates of the same row that
+require `intended`, so a process that lost a commit's response decides the publication by trying to
+abort it: the database lets that wait for a commit under way, and then either the abort or the
+commit has happened, never both and never later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import pack, unpack
 from vde_dagster.state.db.database import Database, lock_rows
-from vde_dagster.state.db.rows import made_of
+from vde_dagster.state.db.rows import value_from_row
 from vde_dagster.state.environments.pins import dump_filled, load_filled
 
 _ROW = schema.publications.c
@@ -34,7 +34,7 @@ PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unus
 
 @dataclass(frozen=True, slots=True)
 class ReturnedTo:
-    """The snapshot that a table goes back to.
+    """Target snapshot of a table's rollback.
 
     Args:
         expected: The Iceberg snapshot that its readers see until then; None for no rows.
@@ -50,13 +50,13 @@ class PublishedFile:
     """A metadata file of a publication.
 
     Args:
-        ref: Whose pointer; None for data files, and in records of older code.
-        branch: The branch that a table's `main` moves to; of one that goes back the branch that
-            moves in place of `main`.
+        ref: The table or view of the pointer; None for data files, and in records of older code.
+        branch: The branch to which a table's `main` moves; for a rollback, the branch that moves
+            in place of `main`.
         table_id: The table whose ranges are filled once it has moved.
-        returned: Where a table goes back to; None for one that goes on.
-        into: The branch that moves in place of `main`, of a table that goes on.
-        snapshot_id: The Iceberg snapshot that it moves to.
+        returned: The target of a rollback; None if the table moves forward.
+        into: The branch that moves in place of `main`, if the table moves forward.
+        snapshot_id: The target Iceberg snapshot.
     """
 
     location: str
@@ -73,10 +73,10 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """A publication as it is known to the state store.
+    """The state store's record of a publication.
 
     Args:
-        status: Whether it happened; `unused` marks files noted for deletion, no publication.
+        status: The outcome; `unused` marks a list of files to delete rather than a publication.
     """
 
     id: str
@@ -92,7 +92,7 @@ class PublicationRecord:
 
 @dataclass(frozen=True, slots=True)
 class PublicationStore:
-    """Announcing and deciding publications."""
+    """Announces and decides publications."""
 
     database: Database
 
@@ -133,14 +133,14 @@ class PublicationStore:
         status = "committed" if settled else "decided"
         if not self._decide(connection, publication_id, status, version):
             raise ConflictError(
-                f"the publication {publication_id} was given up by a recovery meanwhile",
+                f"the publication {publication_id} was aborted by a recovery meanwhile",
                 hint="apply the plan again",
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Find out whether a publication happened, and make sure that the answer stays true.
+        """Return whether a publication happened, and make that final.
 
-        One that has not happened is aborted, so that it cannot happen later.
+        If it has not happened it is aborted, so that it cannot happen later.
         """
 
         def work(conn: Connection) -> PublicationStatus:
@@ -151,22 +151,22 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the publications that are decided and whose pointers may not all have moved."""
+        """Return the decided publications whose pointers may not all have moved."""
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
-        """Say whether a publication's pointers still have to move; nobody else moves them now."""
+        """Return whether pointers of a publication still have to move, and lock its row."""
         query = select(_ROW.status).where(_ROW.publication_id == publication_id)
         rows = lock_rows(connection, query, "vde_hold_publication", publication_id)
         return bool(rows.scalar() == "decided")
 
     def finish(self, connection: Connection, publication_id: str) -> None:
-        """Record that every pointer of a decided publication has moved; twice is harmless."""
+        """Record that every pointer of a decided publication has moved; repeating is harmless."""
         decided = (_ROW.publication_id == publication_id, _ROW.status == "decided")
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Note, in the transaction that ends their use, files to delete after the grace time."""
+        """Record files to delete after the grace time, in the transaction that ends their use."""
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
@@ -181,24 +181,26 @@ class PublicationStore:
         )
 
     def get(self, publication_id: str) -> PublicationRecord | None:
-        """Return a publication, or None when it was never announced."""
+        """Return a publication, or None if it was never announced."""
         found = self._read(_ROW.publication_id == publication_id, _ROW.started_at)
         return found[0] if found else None
 
     def uncleaned(self) -> list[PublicationRecord]:
-        """Return the publications whose files the janitor has not seen to, oldest first.
+        """Return the publications whose files the janitor has not processed, oldest first.
 
-        A list of files that cannot be read counts as empty.
+        An unreadable list of files counts as empty.
         """
         query = select(schema.publications).where(_ROW.cleaned_at.is_(None))
         rows = self.database.rows(query.order_by(_ROW.started_at))
         return [
-            made_of(PublicationRecord, row, id=row.publication_id, files=_readable_files(row.files))
+            value_from_row(
+                PublicationRecord, row, id=row.publication_id, files=_readable_files(row.files)
+            )
             for row in rows
         ]
 
     def files_to_delete(self) -> list[str]:
-        """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
+        """Return existing files, recorded for deletion, that only expired snapshots contained."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
@@ -206,7 +208,7 @@ class PublicationStore:
         """Return the files of publications that may still happen, and those that they replace.
 
         Args:
-            but: Ids of publications that are left out.
+            but: Ids of publications to leave out.
         """
         query = select(_ROW.publication_id, _ROW.files).where(
             _ROW.status.in_(("intended", "decided"))
@@ -218,7 +220,7 @@ class PublicationStore:
         return found
 
     def mark_cleaned(self, publication_id: str) -> None:
-        """Record that a publication left no file behind that is not in use."""
+        """Record that a publication left no unused file behind."""
         ended = (_ROW.publication_id == publication_id, _ROW.status != "intended")
         cleaned = update(schema.publications).where(*ended)
         cleaned = cleaned.values(cleaned_at=self.database.clock.now())
@@ -244,11 +246,11 @@ class PublicationStore:
 
 def _record(row: Any) -> PublicationRecord:
     files = tuple(_file(values) for values in unpack(row.files))
-    return made_of(PublicationRecord, row, id=row.publication_id, files=files)
+    return value_from_row(PublicationRecord, row, id=row.publication_id, files=files)
 
 
 def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
-    """Read files as the janitor does, which other rows must not stop."""
+    """Read a list of files for the janitor, which a damaged row must not stop."""
     try:
         files = tuple(_file(values) for values in unpack(packed))
     except (ValueError, TypeError, LookupError, EOFError, zlib.error):
@@ -266,7 +268,7 @@ def _file_values(file: PublishedFile) -> list[Any]:
 
 
 def _file(values: list[Any]) -> PublishedFile:
-    """Read a file's values; older code wrote the first three only."""
+    """Read a file's values; older code wrote only the first three."""
     known: Any = PublishedFile(*values)
     back = known.returned
     read: PublishedFile = replace(

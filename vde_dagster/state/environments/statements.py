@@ -1,7 +1,7 @@
-"""Statements of the settings around runs, and those of models that run once views are published.
+"""Statements to run around runs (from the settings), and after views are published (of models).
 
-They are written in the publish transaction, so a process that dies behind it leaves them to
-whoever works on the environment next. A row goes when its statement has run.
+The publish transaction records them, so if a process dies after it, the next process that works on
+the environment runs them. A row is deleted when its statement has run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROWS = schema.journal
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """A statement that has yet to run."""
+    """A statement that has not run yet."""
 
     number: int
     model: ModelName
@@ -33,14 +33,14 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementStore:
-    """Writing down statements, and crossing off those that have run."""
+    """Records statements, and removes those that have run."""
 
     database: Database
 
     def around_runs(
         self, environment: str, connection: Connection | None = None
     ) -> EnvironmentStatements:
-        """Return an environment's statements before and after all else, if any."""
+        """Return an environment's statements before and after a run, if any."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
         found = self.database.value(query, connection)
         return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
@@ -48,7 +48,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Write down what runs before and after all else, in the publish transaction."""
+        """Record the statements before and after a run, in the publish transaction."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -63,9 +63,9 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Write down what is to run once views are published, in the publish transaction.
+        """Record statements to run after views are published, in the publish transaction.
 
-        What an earlier publication left to do for the same models is replaced.
+        They replace the remaining statements of earlier publications for the same models.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)
@@ -81,7 +81,7 @@ class StatementStore:
     def waiting(
         self, environment: str, connection: Connection | None = None
     ) -> list[WaitingStatement]:
-        """Return the statements that have yet to run for an environment, in order."""
+        """Return the statements that have not run yet for an environment, in order."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
             .where(_ROWS.c.step == _once_published(environment))
@@ -94,14 +94,14 @@ class StatementStore:
         return out
 
     def done(self, statement: WaitingStatement) -> None:
-        """Record that a statement has run; twice is harmless."""
+        """Record that a statement has run; repeating it is harmless."""
         self.database.run_transaction(
             lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
             name="state.virtual_update_done",
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
-        """Record why a statement failed; it is run again."""
+        """Record why a statement failed; it will run again."""
         detail = json.dumps([*statement.model, statement.statement, why])
         changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(
@@ -109,7 +109,7 @@ class StatementStore:
         )
 
     def forget(self, connection: Connection, environment: str) -> None:
-        """Forget all of an environment's, in the transaction that ends it."""
+        """Delete an environment's statements, in the transaction that drops it."""
         steps = _once_published(environment), _around(environment)
         self._delete(connection, _ROWS.c.step.in_(steps))
 

@@ -1,4 +1,4 @@
-"""Tokens: who may read an environment over HTTP. Of their secrets only hashes are kept."""
+"""Tokens for reading environments over HTTP; only hashes of their secrets are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import record
-from vde_dagster.state.db.rows import made_of, row_of
+from vde_dagster.state.db.rows import row_from_value, value_from_row
 
 _PREFIX = "vde"
 _TOKEN = schema.tokens.c
@@ -26,7 +26,7 @@ class Token:
     """The record of a token, without its secret.
 
     Args:
-        row_filter: The rows that it reads, in PyIceberg's words; None for all.
+        row_filter: The rows that it may read, as a PyIceberg expression; None for all.
     """
 
     id: str
@@ -38,20 +38,20 @@ class Token:
     revoked_at: datetime | None
 
     def is_valid(self, now: datetime) -> bool:
-        """Say whether it may be used at an instant (UTC)."""
+        """Return whether it may be used at an instant (UTC)."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Reading and writing tokens."""
+    """Creates, finds and revokes tokens."""
 
     database: Database
 
     def create(
         self, environment: str, who: str, expires_at: datetime | None, row_filter: str | None
     ) -> tuple[Token, str]:
-        """Make a token, and the text that its owner sends: it cannot be found out later."""
+        """Create a token; return it with its text, which is not stored and cannot be recovered."""
         secret = secrets.token_urlsafe(32)
         now = self.database.clock.now()
         made = Token(
@@ -61,7 +61,7 @@ class TokenStore:
         def work(conn: Connection) -> None:
             conn.execute(
                 insert(schema.tokens).values(
-                    row_of(made, schema.tokens, token_id=made.id, secret_hash=_hash(secret))
+                    row_from_value(made, schema.tokens, token_id=made.id, secret_hash=_hash(secret))
                 )
             )
             about = {"token": made.id, "rows": row_filter}
@@ -71,7 +71,7 @@ class TokenStore:
         return made, f"{_PREFIX}_{made.id}_{secret}"
 
     def find(self, text: str) -> Token | None:
-        """Return the valid token that a text is, or None when it is none."""
+        """Return the valid token with the given text, or None."""
         prefix, _, rest = text.partition("_")
         token_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or not text.isascii():
@@ -84,16 +84,16 @@ class TokenStore:
         return found if found.is_valid(self.database.clock.now()) else None
 
     def any(self) -> bool:
-        """Say whether a token was ever made, be it revoked or expired since."""
+        """Return whether any token exists, including revoked and expired ones."""
         return self.database.row(select(_TOKEN.token_id).limit(1)) is not None
 
     def all(self) -> list[Token]:
-        """Return every token, the oldest first."""
+        """Return every token, oldest first."""
         query = select(schema.tokens).order_by(_TOKEN.created_at, _TOKEN.token_id)
         return [_token(row) for row in self.database.rows(query)]
 
     def revoke(self, token_id: str) -> None:
-        """Make a token void from now on."""
+        """Make a token invalid from now on."""
         now = self.database.clock.now()
 
         def work(conn: Connection) -> None:
@@ -101,7 +101,7 @@ class TokenStore:
             environment = conn.execute(known).scalar()
             if environment is None:
                 raise UsageError(
-                    f"there is no token '{token_id}'", hint="`vde token list` has their ids"
+                    f"the token '{token_id}' does not exist", hint="list their ids: vde token list"
                 )
             still = (_TOKEN.token_id == token_id) & _TOKEN.revoked_at.is_(None)
             if conn.execute(update(schema.tokens).where(still).values(revoked_at=now)).rowcount:
@@ -116,4 +116,4 @@ def _hash(secret: str) -> str:
 
 
 def _token(row: Row[Any]) -> Token:
-    return made_of(Token, row, id=row.token_id)
+    return value_from_row(Token, row, id=row.token_id)

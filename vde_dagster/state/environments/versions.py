@@ -1,4 +1,4 @@
-"""The versions that an environment ever had, and their entries, stored as differences."""
+"""All versions that an environment ever had, and their entries, stored as differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vde_dagster.planning.environments.environment import Entry, Environment, He
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, lock_rows
-from vde_dagster.state.db.rows import among, is_model, made_of
+from vde_dagster.state.db.rows import among, is_model, value_from_row
 
 _ENTRY = schema.entries.c
 ENTRY = (
@@ -43,8 +43,8 @@ ENTRY = (
 """The columns of an entry."""
 
 
-def entry_of(row: Row[Any]) -> Entry:
-    """Make an entry of a row that has at least the columns of `ENTRY`."""
+def read_entry(row: Row[Any]) -> Entry:
+    """Read an entry from a row that has at least the columns of `ENTRY`."""
     held = None
     if row.held_schema_id is not None:
         held = HeldState(row.held_snapshot_id, row.held_schema_id)
@@ -53,20 +53,20 @@ def entry_of(row: Row[Any]) -> Entry:
 
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
-    """Return the row that says which version of an environment is current, or None."""
+    """Return the row with the number of an environment's current version, or None."""
     query = select(schema.environments).where(schema.environments.c.environment == name)
     return conn.execute(query).one_or_none()
 
 
 def read_frozen(conn: Connection, name: str, version: int) -> str | None:
-    """Return the version that a frozen environment shows, or None when it may change."""
+    """Return the version that a frozen environment shows, or None if it can change."""
     table = schema.environment_versions.c
     query = select(table.frozen).where(table.environment == name, table.version == version)
     return conn.execute(query).scalar()
 
 
 def valid_at(table: Table, environment: str, version: int) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition that a row, of entries or pins, holds for a version."""
+    """Return the condition that a row of entries or pins is valid in a version."""
     until = table.c.valid_to
     return (
         table.c.environment == environment,
@@ -76,14 +76,14 @@ def valid_at(table: Table, environment: str, version: int) -> tuple[ColumnElemen
 
 
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
-    """Return an environment as one of its versions left it, or None when that is unknown."""
+    """Return one version of an environment, or None if it is unknown."""
     table = schema.environment_versions
     row = conn.execute(
         select(table).where(table.c.environment == name, table.c.version == version)
     ).one_or_none()
     if row is None:
         return None
-    return made_of(
+    return value_from_row(
         Environment,
         row,
         name=name,
@@ -96,7 +96,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
     """Close the entries that changed, open the new ones; return added, changed, removed.
 
-    A model that is held at what it was, or no longer, is none that changed.
+    A model that only begins or ends to be held at an earlier state does not count as changed.
     """
     table = schema.entries
     before, since = _read_entries(
@@ -133,7 +133,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 def _read_entries(
     conn: Connection, *where: ColumnElement[bool]
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
-    """Read entries by model, and since which version they are valid."""
+    """Read entries by model, with the version since which they are valid."""
     entry = schema.entries.c
     query = (
         select(*ENTRY, entry.valid_from)
@@ -144,7 +144,7 @@ def _read_entries(
     since: dict[ModelName, int] = {}
     for row in conn.execute(query):
         name = ModelName(row.model_namespace, row.model_name)
-        found[name] = entry_of(row)
+        found[name] = read_entry(row)
         since[name] = row.valid_from
     return found, since
 
@@ -156,7 +156,7 @@ def _close(
     since: Mapping[ModelName, int],
     version: int,
 ) -> None:
-    # By the whole primary key: SQLite would search one by one among all that are open.
+    # By the whole primary key: SQLite would otherwise scan all open entries for each.
     rows = [
         {"ns": name.namespace, "model": name.name, "since": since[name]}
         for name in sorted(names, key=_parts)
@@ -177,7 +177,7 @@ def _close(
 
 
 def _parts(name: ModelName) -> tuple[str, str]:
-    """Sort names by what they are made of: rows are written in the order of the primary key."""
+    """Return a sort key for names, so that rows are written in primary key order."""
     return name.namespace, name.name
 
 
@@ -192,29 +192,29 @@ _OF_LIVE = (
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """Asking which environments show what."""
+    """Finds the environments and tables that are shown."""
 
     database: Database
 
-    def environments_of(self, snapshot_id: str) -> list[str]:
-        """Return the names of the environments whose current version shows a snapshot."""
+    def environments_with_snapshot(self, snapshot_id: str) -> list[str]:
+        """Return the names of the environments whose current version shows a model's snapshot."""
         shown = (_ENTRY.valid_to.is_(None), _ENTRY.snapshot_id == snapshot_id)
         query = _OF_LIVE.where(*shown).distinct().order_by(_ENTRY.environment)
         return self.database.column(query)
 
-    def shown_by(
+    def tables_in(
         self, connection: Connection, environment: str, ids: Iterable[str]
     ) -> frozenset[str]:
-        """Return those of some tables that an environment's current version shows."""
+        """Return the given tables that an environment's current version shows."""
         query = _SHOWN.where(_ENTRY.environment == environment)
         return frozenset(row[0] for row in among(connection, query, _ENTRY.table_id, ids))
 
-    def others(
+    def other_environments(
         self, environment: str, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, set[str]]:
-        """Return by table id which other environments show some tables as they are now.
+        """Return, by table id, the other environments that show the current state of tables.
 
-        Those that hold a table at an earlier state are left out: it may be anywhere.
+        Environments that hold a table at an earlier state are left out: it may be any state.
         """
         found: dict[str, set[str]] = {}
         query = select(_ENTRY.table_id, _ENTRY.environment).where(
@@ -227,7 +227,7 @@ class ShownStore:
         return found
 
     def among(self, ids: Iterable[str]) -> frozenset[str]:
-        """Return those of some tables that the current version of any environment shows."""
+        """Return the given tables that the current version of any environment shows."""
         rows = self.database.among(_SHOWN.distinct(), _ENTRY.table_id, ids)
         return frozenset(row[0] for row in rows)
 
@@ -243,14 +243,14 @@ class ShownStore:
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
         )
         ids: list[str] = self.database.column(query)
-        # What is held is a branch as it was: nobody tries anything on it any more.
-        return [found for found in self.entries_of(ids) if found[1].held is None]
+        # A held entry shows an earlier state of the branch: it previews nothing any more.
+        return [found for found in self.entries_on_tables(ids) if found[1].held is None]
 
-    def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
+    def entries_on_tables(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
         """Return the current entries served by some tables, by environment and model."""
         query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
-        found = [(row.environment, entry_of(row)) for row in rows]
+        found = [(row.environment, read_entry(row)) for row in rows]
         return sorted(found, key=lambda item: (item[0], item[1].name))
 
 
@@ -259,7 +259,7 @@ _WITH_FIRST_VERSION = schema.entries.join(
     (schema.environment_versions.c.environment == schema.entries.c.environment)
     & (schema.environment_versions.c.version == schema.entries.c.valid_from),
 )
-"""What environments show, with the version that showed it first."""
+"""Entries with the version that showed them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,22 +281,22 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionStore:
-    """Reading the history of environments."""
+    """Reads the history of environments."""
 
     database: Database
 
     def at(self, name: str, version: int) -> Environment | None:
-        """Return an environment as one of its publications left it, or None when unknown."""
+        """Return one version of an environment, or None if it is unknown."""
         with self.database.reading() as conn:
             return read_version(conn, name, version)
 
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
-        """Make sure that a version's pins are kept, and go on being so until a transaction ends.
+        """Make sure that a version is kept, and lock it until the transaction ends.
 
-        Who forgets the version has to wait for the transaction, and then finds what that pinned.
+        A cleanup that forgets the version waits for the transaction, and then sees its pins.
 
         Raises:
-            ConflictError: The version is forgotten, or its environment was dropped.
+            ConflictError: The version was forgotten, or its environment was dropped.
         """
         known, head = schema.environment_versions.c, schema.environments.c
         kept = select(known.version).where(known.environment == name, known.version == version)
@@ -306,7 +306,7 @@ class VersionStore:
         if not alive or self.is_before_end(name, version, connection):
             raise ConflictError(
                 f"version {version} of '{name}' is no longer kept",
-                hint=f"see which are: vde history {name}",
+                hint=f"list the kept versions: vde history {name}",
             )
 
     def history(
@@ -320,23 +320,23 @@ class VersionStore:
             .order_by(schema.environment_versions.c.version.desc())
             .limit(limit)
         )
-        return [made_of(EnvironmentVersion, row) for row in self.database.rows(query)]
+        return [value_from_row(EnvironmentVersion, row) for row in self.database.rows(query)]
 
     def number_at(self, name: str, at: datetime) -> int | None:
-        """Return the version that an environment was at, or None when it had none that is kept."""
+        """Return the environment's version at an instant, or None if none is kept."""
         known = schema.environment_versions.c
         own = known.environment == name
-        # What came before the first later one, also where earlier releases let instants go back.
+        # The version before the first later one, as instants of earlier releases may go back.
         later = select(func.min(known.version)).where(own, known.published_at > at)
         before = known.version < func.coalesce(later.scalar_subquery(), known.version + 1)
         found: int | None = self.database.value(select(func.max(known.version)).where(own, before))
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return earlier versions of an environment that may show something else than a version.
+        """Return earlier versions of an environment whose content may differ from a version's.
 
-        An environment that is run every hour has many versions with the very same entries: of
-        such neighbours only the newest is named.
+        An environment that is run every hour has many consecutive versions with identical entries:
+        of these only the newest is returned.
         """
         known = schema.environment_versions.c
         versions = (
@@ -344,8 +344,8 @@ class VersionStore:
             .where(known.environment == name, known.version < version)
             .order_by(known.version.desc())
         )
-        # What a version shows differs from what the one before showed where an entry begins or
-        # ends with it, and only there.
+        # The content of a version differs from that of the one before exactly where an entry
+        # begins or ends with it.
         parts = [
             select(version).where(table.c.environment == name, version.is_not(None))
             for table in ((schema.entries, schema.pins) if data else (schema.entries,))
@@ -364,7 +364,7 @@ class VersionStore:
         return found
 
     def publication(self, name: str, version: int) -> str | None:
-        """Return the id of the publication that made a version, or None when it is unknown."""
+        """Return the id of the publication that made a version, or None if it is unknown."""
         known = schema.environment_versions.c
         query = select(known.publication_id).where(
             known.environment == name, known.version == version, ~known.dropped
@@ -373,13 +373,13 @@ class VersionStore:
         return found
 
     def is_end(self, name: str, version: int) -> bool:
-        """Say whether a version is the one by which an environment was dropped."""
+        """Return whether a version is the one that dropped the environment."""
         known = schema.environment_versions.c
         query = select(known.dropped).where(known.environment == name, known.version == version)
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Say whether an environment was dropped since a version: what that pinned is not kept."""
+        """Return whether an environment was dropped since a version, so its pins are not kept."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
@@ -387,7 +387,7 @@ class VersionStore:
         return self.database.row(query.limit(1), connection) is not None
 
     def changed(self, name: str, version: int) -> set[ModelName]:
-        """Return the models of which a version of an environment shows something new."""
+        """Return the models whose entry changed with a version of an environment."""
         entry = schema.entries.c
         query = select(entry.model_namespace, entry.model_name).where(
             entry.environment == name, entry.valid_from == version
@@ -397,10 +397,10 @@ class VersionStore:
     def entry_changes(
         self, name: str, first: int, last: int
     ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
-        """Return by version the entries that it changed: (what it shows, what was shown before).
+        """Return, by version, the entries that changed: (new entry, previous entry).
 
         Args:
-            first: The first version, and `last` the last one, that are looked at.
+            first: The first version to include; `last` is the last one.
         """
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
@@ -409,7 +409,7 @@ class VersionStore:
         )
         found: dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]] = {}
         for row in self.database.rows(query):
-            one = entry_of(row)
+            one = read_entry(row)
             if first <= row.valid_from <= last:
                 changed = found.setdefault(row.valid_from, {})
                 changed[one.name] = (one, changed.get(one.name, (None, None))[1])
@@ -421,7 +421,7 @@ class VersionStore:
     def first_change(
         self, name: str, version: int, model: ModelName
     ) -> tuple[datetime, str | None] | None:
-        """Return when (UTC), and by which plan, a model first looked otherwise after a version."""
+        """Return when (UTC), and by which plan, a model's entry first changed after a version."""
         known, entry = schema.environment_versions.c, schema.entries.c
         query = (
             select(known.published_at, known.plan_id)
@@ -438,10 +438,10 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return the version to which a plan can be applied; None once that moved on.
+        """Return the version to which a plan can be applied; None if the environment has changed.
 
-        It is the current one, as long as every model is served by the table and snapshot that it
-        had then: runs and backfills publish versions that differ in their tables' rows alone.
+        It is the current version, if every model still has the table and snapshot that it had at
+        the plan's base: runs and backfills publish versions that differ only in tables' rows.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)
@@ -451,10 +451,10 @@ class VersionStore:
             kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
         return current if kept else None
 
-    def shown_since(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return since when (UTC) a version of an environment shows what it does, by model.
+    def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
+        """Return, by model, the time (UTC) since which the entries of a version are shown.
 
-        Models are left out whose version was introduced by a publication that is forgotten.
+        Models whose entry was introduced by a forgotten publication are left out.
         """
         entry, known = schema.entries.c, schema.environment_versions.c
         query = (
@@ -470,7 +470,7 @@ def kept_since(
 ) -> ColumnElement[bool]:
     """Return the condition that no entry of an environment was opened or closed since a version.
 
-    Not true of a version that was forgotten: what was closed since then is forgotten, too.
+    False for a forgotten version: its closed entries are forgotten, too.
     """
     entry, known = schema.entries.c, schema.environment_versions.c
     moved = exists().where(

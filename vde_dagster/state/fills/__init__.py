@@ -1,1 +1,1 @@
-"""What is filled in physical tables, in which commits, and what has to be computed again."""
+"""Filled ranges of physical tables, their commits, and ranges to compute again."""

@@ -1,4 +1,4 @@
-"""What is filled in physical tables: the ranges, and the log of who filled which."""
+"""Filled ranges of physical tables, and the log of all fills."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from vde_dagster.state.db.rows import (
     Instant,
     among,
     chunks,
-    made_of,
     on_ranges,
     ranges_by_key,
-    row_of,
+    row_from_value,
     span,
     to_micros,
+    value_from_row,
 )
 from vde_dagster.state.tables.noted_ranges import settle_ranges
 from vde_dagster.state.tables.tables import LIVE, STATUS, not_live
@@ -47,8 +47,8 @@ _LAST_BEFORE = (
     .where(_EARLIER.c.table_id == bindparam("of"), _EARLIER.c.start_at <= bindparam("of_start"))
     .scalar_subquery()
 )
-# Stored ranges are disjoint: but for the last one that begins before, those that touch begin
-# within. Asked like this, the primary key finds them among any number of others.
+# Stored ranges are disjoint: except for the last one that begins before, those that touch begin
+# within. In this form the primary key finds them among any number of others.
 _TOUCHING = (
     (_RANGE.table_id == bindparam("of"))
     & (_RANGE.start_at >= func.coalesce(_LAST_BEFORE, bindparam("of_start", type_=Instant)))
@@ -59,7 +59,7 @@ _TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
 _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
-"""That a fill was not taken back by a rollback."""
+"""Condition that a fill was not undone by a rollback."""
 _THIS_FILL = (
     (_FILL.table_id == bindparam("of"))
     & (_FILL.start_at == bindparam("of_start"))
@@ -76,13 +76,13 @@ _NO_FACTS = FillFacts()
 
 @dataclass(frozen=True, slots=True)
 class FillRecord:
-    """A range of a table that is filled and audited: it counts, or waits for a publication.
+    """A filled and audited range of a table, which counts or is pending until a publication.
 
     Args:
-        branch: The branch on which it waits; empty where it counts, or nothing was computed.
-        recorded_at: When it was recorded (UTC); far ahead for one that is yet to be.
-        task_seconds: How long the engine's tasks ran, added up; None where nobody knows.
-        bytes_read: The size of the files that they scanned; None where it is not known of all.
+        branch: The branch of a pending fill; empty where it counts, or nothing was computed.
+        recorded_at: When it was recorded (UTC); far ahead if it is not recorded yet.
+        task_seconds: Total run time of the engine's tasks; None if unknown.
+        bytes_read: Size of the files that they scanned; None unless known for all of them.
     """
 
     table_id: str
@@ -100,7 +100,7 @@ class FillRecord:
 
     @property
     def result(self) -> FillResult:
-        """What the engine said of it."""
+        """The engine's result for this fill."""
         return FillResult(
             self.rows,
             self.iceberg_snapshot_id,
@@ -112,11 +112,11 @@ class FillRecord:
 
     @property
     def work(self) -> Work:
-        """What it took."""
-        return Work.of(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
+        """The cost of this fill."""
+        return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return what is to be said when its rows stay: who computed them, and what that cost."""
+        """Return how a later skip of the same rows refers to this fill, with its cost."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -129,8 +129,8 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Return its row of the log, or of what waits, as recorded at an instant (UTC)."""
-        return row_of(
+        """Return its row in the log or among pending fills, as recorded at an instant (UTC)."""
+        return row_from_value(
             self,
             table,
             start_at=self.interval.start,
@@ -142,31 +142,33 @@ class FillRecord:
         )
 
 
-def fill_of(row: Row[Any]) -> FillRecord:
-    """Read a row of the log of fills, or of what waits, with the facts that were selected."""
-    said = row._mapping
-    return made_of(
+def read_fill(row: Row[Any]) -> FillRecord:
+    """Read a row of the log of fills, or of pending fills, with the facts that were selected."""
+    columns = row._mapping
+    return value_from_row(
         FillRecord,
         row,
         interval=Interval(row.start_at, row.end_at),
         rows=row.row_count,
         bytes=row.byte_count,
-        facts=load_facts(said.get("inputs"), said.get("output"), row.skipped, said.get("lacks")),
-        branch=said.get("branch", ""),
+        facts=load_facts(
+            columns.get("inputs"), columns.get("output"), row.skipped, columns.get("lacks")
+        ),
+        branch=columns.get("branch", ""),
     )
 
 
 Progress = Literal["begun", "computed", "broken"]
 
 
-def tell_fill(
+def add_fill_record(
     database: Database,
     connection: Connection,
     kind: Progress | Literal["waiting", "fill"],
     fill: FillRecord,
     **more: Any,
 ) -> None:
-    """Tell of a range of a table, with the branch of the attempt where it has one."""
+    """Write an outbox record about a range of a table, with the branch of the attempt, if any."""
     interval, known = fill.interval, {"branch": fill.branch} if fill.branch else {}
     ends = {"start": to_micros(interval.start), "end": to_micros(interval.end)}
     of = {"table": fill.table_id, "plan": fill.plan_id}
@@ -175,7 +177,7 @@ def tell_fill(
 
 @dataclass(frozen=True, slots=True)
 class FillStore:
-    """Reading and writing what is filled in tables."""
+    """Reads and writes filled ranges of tables."""
 
     database: Database
 
@@ -184,10 +186,10 @@ class FillStore:
     ) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
-        What became outdated after the plan was begun to be applied stays to be filled again.
+        Ranges that became outdated after the plan's apply began remain to be filled again.
 
         Args:
-            waited: Whether that was told before, as something that waits for a publication.
+            waited: Whether an earlier record announced it as pending until a publication.
         """
         table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
@@ -197,7 +199,9 @@ class FillStore:
                 raise not_live(table_id)
             conn.execute(_DELETE_FILL, {**span(table_id, interval), "of_plan": plan_id})
             conn.execute(insert(schema.fills), fill.row(schema.fills, self.database.clock.now()))
-            tell_fill(self.database, conn, "fill", fill, **({"waited": True} if waited else {}))
+            add_fill_record(
+                self.database, conn, "fill", fill, **({"waited": True} if waited else {})
+            )
             settle_ranges(conn, schema.parts, table_id, interval, plan_id)
             late = settle_ranges(conn, schema.outdated, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
@@ -206,15 +210,16 @@ class FillStore:
         self.database.run(connection, work, name="state.record_intervals")
 
     def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
-        """Tell how an attempt to fill a range goes on, of which nothing else is recorded."""
+        """Write an outbox record on an attempt to fill a range, which is stored nowhere else."""
         self.database.run_transaction(
-            lambda conn: tell_fill(self.database, conn, kind, fill, **more), name="state.note_fill"
+            lambda conn: add_fill_record(self.database, conn, kind, fill, **more),
+            name="state.note_fill",
         )
 
     def remove(
         self, table_id: str, interval: Interval, connection: Connection | None = None
     ) -> None:
-        """Record that a range of a table has to be filled again."""
+        """Record that a range of a table must be filled again."""
         self.database.run(
             connection,
             lambda conn: _change_intervals(conn, table_id, interval, add=False),
@@ -224,7 +229,7 @@ class FillStore:
     def early(
         self, filled: Mapping[str, IntervalSet], now: datetime
     ) -> dict[str, tuple[IntervalSet, datetime]]:
-        """Return by table ranges of a clock that was ahead, and the last sane fill (UTC)."""
+        """Return, by table, ranges filled while a clock was ahead, and the last sane fill (UTC)."""
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
         counted = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
@@ -240,9 +245,9 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Record that ranges have to be filled again which a clock that was ahead let be filled.
+        """Mark ranges that were filled early, because a clock ran ahead, as missing.
 
-        Their fills are taken for recorded now, so that they are older than all that follow.
+        Their fills are redated to now, so that they are older than all that follow.
         """
         late = now + STEP
 
@@ -272,7 +277,7 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record that commits of a table were taken back by a rollback, or brought back."""
+        """Record that a rollback undid commits of a table, or restored them."""
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)
@@ -283,9 +288,9 @@ class FillStore:
     def ranges_of_plans(
         self, table_ids: Collection[str], plan_ids: Iterable[str]
     ) -> dict[tuple[str, str | None], IntervalSet]:
-        """Return by (table id, plan id) what plans filled of some tables (UTC)."""
+        """Return, by (table id, plan id), the ranges of tables that plans filled (UTC)."""
         query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
-        if len(table_ids) <= _FEW:  # of which the primary key finds the rows
+        if len(table_ids) <= _FEW:  # The primary key finds the rows of so few.
             query = query.where(_FILL.table_id.in_(table_ids))
         rows = self.database.among(query, _FILL.plan_id, plan_ids)
         return ranges_by_key(((one, plan), start, end) for one, plan, start, end in rows)
@@ -295,8 +300,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        By default what counts: what a rollback took back does not. Of a plan, all. Skips are the
-        only facts, but of one range all are there.
+        By default without fills that a rollback undid; for one plan, all. Facts contain only the
+        skips, except for one range, where they are complete.
         """
         query = (
             select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
@@ -306,16 +311,16 @@ class FillStore:
         )
         if interval is not None:
             query = query.where(_FILL.start_at == interval.start, _FILL.end_at == interval.end)
-        return [fill_of(row) for row in self.database.rows(query)]
+        return [read_fill(row) for row in self.database.rows(query)]
 
     def recent(
         self, table_ids: Iterable[str], most: int, until: datetime | None = None
     ) -> dict[str, list[FillRecord]]:
-        """Return by table the newest fills that count, newest first, with skips as only facts.
+        """Return, by table, the newest fills that count, newest first, with only skips as facts.
 
         Args:
-            most: How many of each table.
-            until: Only what was recorded by then (UTC).
+            most: Maximum number for each table.
+            until: Only fills recorded by then (UTC).
         """
         age = func.row_number().over(
             partition_by=_FILL.table_id,
@@ -330,23 +335,23 @@ class FillStore:
                 aged = counted.where(_FILL.table_id.in_(part)).subquery()
                 query = select(aged).where(aged.c.age <= most).order_by(aged.c.table_id, aged.c.age)
                 for row in conn.execute(query):
-                    found.setdefault(row.table_id, []).append(fill_of(row))
+                    found.setdefault(row.table_id, []).append(read_fill(row))
         return found
 
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
-        """Return what was recorded in a half-open range (UTC), in order, also what was taken back.
+        """Return fills recorded in a half-open range (UTC), in order, including undone ones.
 
-        Of their facts they have what was skipped.
+        Their facts contain only the skips.
         """
         query = (
             select(*_WITHOUT_FACTS)
             .where(_FILL.recorded_at >= since, _FILL.recorded_at < until)
             .order_by(_FILL.recorded_at, _FILL.table_id, _FILL.start_at)
         )
-        return [fill_of(row) for row in self.database.rows(query)]
+        return [read_fill(row) for row in self.database.rows(query)]
 
     def latest(self, table_ids: Iterable[str]) -> dict[str, FillRecord]:
-        """Return the latest fill of tables, by table id; those without one are left out."""
+        """Return the latest fill of each table, by table id; tables without fills are left out."""
         newer = schema.fills.alias("newer")
         newest = (
             select(func.max(newer.c.recorded_at))
@@ -359,10 +364,10 @@ class FillStore:
             .order_by(_FILL.table_id, _FILL.start_at)
         )
         rows = self.database.among(query, _FILL.table_id, table_ids)
-        return {row.table_id: fill_of(row) for row in rows}
+        return {row.table_id: read_fill(row) for row in rows}
 
     def output(self, table_id: str, commit: int) -> Output | None:
-        """Return what the fill of an Iceberg commit wrote, also when it waits on a branch."""
+        """Return the output of the fill of an Iceberg commit, even if it is pending on a branch."""
         for table in (schema.pending, schema.fills):
             query = select(table.c.output).where(
                 table.c.table_id == table_id,
@@ -378,7 +383,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, newest first, with those the plan lets wait."""
+        """Return the fills that overlap a range, newest first, with the plan's pending ones."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:
@@ -391,7 +396,7 @@ class FillStore:
 
 
 def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
-    """Replace the stored ranges that touch the interval by their union or difference."""
+    """Replace the stored ranges that touch an interval by their union or difference with it."""
     touching = span(table_id, interval)
     rows = conn.execute(_TOUCHING_RANGES, touching).all()
     before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)

@@ -1,8 +1,8 @@
-"""Ranges that have to be computed again, since what they were made of is not true any more.
+"""Ranges that must be computed again because their inputs changed.
 
-A restatement's publication writes them, in its own transaction. What somebody records as filled
-later counts only if that work began after the range became outdated: a fill that was under way
-meanwhile may have read the old rows.
+The publication of a restatement writes them, in its own transaction. A fill recorded later counts
+only if its work began after the range became outdated: a fill that was under way at that time may
+have read the old rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rows import on_ranges, ranges_by_key, span
-from vde_dagster.state.environments.versions import ENTRY, entry_of
+from vde_dagster.state.environments.versions import ENTRY, read_entry
 from vde_dagster.state.fills.fills import FillStore
 from vde_dagster.state.plans.plans import OPEN_PLANS
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -43,7 +43,7 @@ _ROW = schema.outdated.c
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finding what a restatement makes outdated, and remembering it."""
+    """Finds and stores the ranges that a restatement makes outdated."""
 
     database: Database
     tables: TableStore
@@ -56,10 +56,10 @@ class OutdatedStore:
         known: Mapping[str, Snapshot],
         connection: Connection | None = None,
     ) -> tuple[Outdated, ...]:
-        """Return what a restatement makes outdated, as everything stands now."""
+        """Return the ranges that a restatement makes outdated, given the current state."""
         with self.database.reading(connection) as conn:
             planned, computing = _planned(conn)
-            shown = _shown(conn)
+            shown = _shown_worlds(conn)
             tables = self._tables(conn, computing)
             worlds = [*shown.values(), *planned]
             changed = changed.with_previews(tables.values())
@@ -78,7 +78,7 @@ class OutdatedStore:
         return outdated(changed, Made(scopes, snapshots, tables, covered, production))
 
     def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
-        """Give up, in a publication's transaction, what it makes outdated."""
+        """Mark the ranges that a publication makes outdated, in its transaction."""
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
@@ -94,12 +94,12 @@ class OutdatedStore:
         intervals: IntervalSet,
         since: datetime | None = None,
     ) -> None:
-        """Remember that ranges of a table have to be computed again."""
+        """Record that ranges of a table must be computed again."""
         since = since or self.database.clock.now()
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Remember ranges to be computed again although nothing of them is wrong, by table."""
+        """Record ranges to compute again, by table, although their rows are valid."""
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():
@@ -108,31 +108,31 @@ class OutdatedStore:
         self.database.run_transaction(work, name="state.remember_outdated")
 
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
-        """Forget what of a table became outdated after an instant (UTC)."""
+        """Delete ranges of a table that became outdated after an instant (UTC)."""
         connection.execute(
             delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
         )
 
-    def of_tables(
+    def ranges_by_table(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, IntervalSet]:
-        """Return what of some tables has to be computed again, by table."""
+        """Return the outdated ranges of tables, by table."""
         query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
         return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
     def after(self, at: datetime) -> set[str]:
-        """Return the tables of which something became outdated at an instant (UTC) or later."""
+        """Return the tables with ranges that became outdated at an instant (UTC) or later."""
         return set(self.database.column(select(_ROW.table_id).where(_ROW.since >= at)))
 
     def since(self, table_id: str) -> datetime | None:
-        """Return since when (UTC) something of a table has to be computed again, or None."""
+        """Return the time (UTC) since which a table has outdated ranges, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)
         return max(self.database.column(query), default=None)
 
     def _tables(
         self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
     ) -> dict[str, PhysicalTable]:
-        """Read every live table; what open plans have computed, or may be, counts as filled."""
+        """Read every live table; ranges that open plans computed, or compute, count as filled."""
         tables = self.tables.live(conn)
         pending = schema.pending.c
         waiting: Iterable[Any] = conn.execute(
@@ -146,7 +146,7 @@ class OutdatedStore:
 
 
 EntryRow = tuple[int, "int | None", Entry]
-"""Since which version, and until which (exclusive), an entry is valid."""
+"""First version, end version (exclusive), and entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +157,11 @@ class World:
     rows: list[EntryRow]
 
     def has(self, changed: Changed) -> bool:
-        """Say whether anything of it is restated."""
+        """Return whether any of its tables is restated."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield what a change reaches, once for each version that shows it otherwise."""
+        """Yield the scope of a change, once for each version that shows it differently."""
         names = reached((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})
@@ -172,7 +172,7 @@ class World:
 
 
 def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, datetime]]]:
-    """Return the targets of open plans, and the ranges of tables that applies may be computing."""
+    """Return the targets of open plans, and table ranges that may be computed by an apply."""
     table = schema.plans.c
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
     worlds, computing = [], []
@@ -189,11 +189,11 @@ def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, d
     return worlds, computing
 
 
-def _shown(conn: Connection) -> dict[str, World]:
-    """Return what environments show and showed, also those that are dropped."""
+def _shown_worlds(conn: Connection) -> dict[str, World]:
+    """Return all versions of environments, including dropped environments."""
     entry, head = schema.entries.c, schema.environments.c
     version = schema.environment_versions.c
-    # What is frozen shows what it shows, whatever is computed again.
+    # A frozen environment keeps its content, even if ranges are computed again.
     changing = (
         select(head.environment)
         .join_from(
@@ -207,5 +207,5 @@ def _shown(conn: Connection) -> dict[str, World]:
     columns = (entry.environment, entry.valid_from, entry.valid_to)
     rows: dict[str, list[EntryRow]] = {}
     for row in conn.execute(select(*columns, *ENTRY)):
-        rows.setdefault(row[0], []).append((row[1], row[2], entry_of(row)))
+        rows.setdefault(row[0], []).append((row[1], row[2], read_entry(row)))
     return {name: World(name if name in live else None, listed) for name, listed in rows.items()}

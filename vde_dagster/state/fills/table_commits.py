@@ -1,6 +1,6 @@
-"""What the state checks and records in the transaction of a table's commit, as values.
+"""Checks and records in the transaction of a table's commit, as values.
 
-Who commits to a table says what the commit is for, and needs no connection to say it.
+The writer of a commit describes its purpose as a value and needs no database connection for that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments.pins import Head
-from vde_dagster.state.fills.fills import FillRecord, FillStore, fill_of, tell_fill
+from vde_dagster.state.fills.fills import FillRecord, FillStore, add_fill_record, read_fill
 from vde_dagster.state.tables.tables import is_shown
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _IN_ORDER = (_ROW.recorded_at, _ROW.table_id, _ROW.start_at)
 
 
 class TableShownError(ConflictError):
-    """A table that nobody could read has been published while it was filled."""
+    """A table without readers was published while it was being filled."""
 
 
-def shown_by_production(subject: str, environment: str) -> ConflictError:
-    """Return the error of an environment that would write what production reads."""
+def production_shows(subject: str, environment: str) -> ConflictError:
+    """Return the error for an environment that would write rows that production reads."""
     return ConflictError(
         f"production has begun to show {subject} since the plan for '{environment}' was made",
         hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
@@ -42,10 +42,10 @@ def shown_by_production(subject: str, environment: str) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """What goes with a table's next metadata.
+    """Purpose of a table's next metadata file.
 
     Args:
-        filled: The range that `main` has from here on; the table may be shown by nobody.
+        filled: The range that `main` has from here on; no environment may show the table.
     """
 
     lease: Lease | None = None
@@ -59,29 +59,29 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Note what is to be recorded, for a catalog that changes before the state does."""
+    """Record the fill in advance, for a catalog that commits before the state does."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease, announced=True)
 
 
 def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Make sure, inside the commit's transaction, that it may happen.
+    """Make sure, inside the commit's transaction, that the commit may happen.
 
     Raises:
-        LeaseLostError: Somebody else works on the table now.
+        LeaseLostError: Another process works on the table now.
         TableShownError: An environment shows the table by now.
     """
     if commit.lease is not None:
         store.leases.check(conn, commit.lease)
     if commit.filled is not None and is_shown(conn, commit.filled.table_id):
         raise TableShownError(
-            f"an environment has begun to show {commit.subject} while it was filled",
-            hint="apply again: what is written is taken over",
+            f"an environment began to show {commit.subject} while it was being filled",
+            hint="apply again: finished ranges are kept",
         )
 
 
 def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
-    """Record, inside the commit's transaction, what it made true; twice is harmless."""
+    """Record the effects of a commit, inside its transaction; repeating it is harmless."""
     if commit.filled is not None:
         store.fills.record(commit.filled, conn)
     if commit.columns is not None:
@@ -96,7 +96,7 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """Reading and writing what waits for a publication."""
+    """Reads and writes fills that wait for a publication."""
 
     database: Database
     fills: FillStore
@@ -105,13 +105,13 @@ class PendingStore:
     def record(
         self, fill: FillRecord, lease: Lease | None = None, *, announced: bool = False
     ) -> None:
-        """Record that a range is written and audited on a branch; twice is harmless.
+        """Record that a range is written and audited on a branch; repeating it is harmless.
 
         Args:
             announced: Whether it waits for a commit that follows at once, not for a publication.
 
         Raises:
-            LeaseLostError: Somebody else works on the table than the lease's owner.
+            LeaseLostError: The lease on the table belongs to another process.
         """
         start, end = fill.interval.start, fill.interval.end
         own = (_ROW.plan_id == fill.plan_id, _ROW.table_id == fill.table_id)
@@ -124,15 +124,15 @@ class PendingStore:
             row = fill.row(schema.pending, self.database.clock.now())
             conn.execute(insert(schema.pending), row)
             if not announced and fill.facts.skipped is None:
-                tell_fill(self.database, conn, "waiting", fill)
+                add_fill_record(self.database, conn, "waiting", fill)
 
         self.database.run_transaction(work, name="state.record_pending")
 
     def forget(self, lease: Lease, plan_id: str, table_id: str) -> None:
-        """Forget what waits on a table's branches for a plan, as long as its lease is held.
+        """Delete a plan's pending fills on a table's branches, while its lease is held.
 
         Raises:
-            LeaseLostError: Somebody else works on the table now.
+            LeaseLostError: Another process works on the table now.
         """
 
         def work(conn: Connection) -> None:
@@ -143,7 +143,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.drop_pending")
 
     def forget_commit(self, connection: Connection, filled: FillRecord) -> None:
-        """Forget that a commit's range waits, whichever plan announced it."""
+        """Delete a commit's pending fill, whichever plan announced it."""
         connection.execute(
             delete(schema.pending).where(
                 _ROW.table_id == filled.table_id,
@@ -152,26 +152,26 @@ class PendingStore:
         )
 
     def all(self) -> dict[str, list[FillRecord]]:
-        """Return what waits on branches, of every plan, by table."""
+        """Return the pending fills on branches, of every plan, by table."""
         query = select(schema.pending).order_by(_ROW.table_id, _ROW.start_at)
         found: dict[str, list[FillRecord]] = {}
         for row in self.database.rows(query):
-            found.setdefault(row.table_id, []).append(fill_of(row))
+            found.setdefault(row.table_id, []).append(read_fill(row))
         return found
 
-    def of_plan(
+    def for_plan(
         self, plan_id: str, connection: Connection | None = None, *, table_id: str | None = None
     ) -> list[FillRecord]:
-        """Return what waits on branches for a plan's publication, in the order it was written."""
+        """Return the fills on branches that wait for a plan's publication, in order of writing."""
         query = select(schema.pending).where(_ROW.plan_id == plan_id).order_by(*_IN_ORDER)
         if table_id is not None:
             query = query.where(_ROW.table_id == table_id)
-        return [fill_of(row) for row in self.database.rows(query, connection)]
+        return [read_fill(row) for row in self.database.rows(query, connection)]
 
     def settle(
         self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
     ) -> None:
-        """Turn what waited into filled intervals, in the publication's transaction.
+        """Turn pending fills into filled intervals, in the publication's transaction.
 
         Args:
             table_ids: The tables that move; None for all. Skipped slots do not wait for that.
@@ -180,7 +180,7 @@ class PendingStore:
         if table_ids is not None:
             own &= _ROW.table_id.in_(list(table_ids)) | _ROW.skipped.is_not(None)
         query = select(schema.pending).where(own).order_by(*_IN_ORDER)
-        for pending in map(fill_of, connection.execute(query).all()):
+        for pending in map(read_fill, connection.execute(query).all()):
             skipped = pending.facts.skipped
             commit = skipped.commit if skipped is not None else pending.iceberg_snapshot_id
             counts = replace(pending, iceberg_snapshot_id=commit)

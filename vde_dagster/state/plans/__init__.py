@@ -1,1 +1,1 @@
-"""Plans, the snapshots of their models, and what audits found."""
+"""Plans, the snapshots of their models, and the results of audits."""

@@ -1,4 +1,4 @@
-"""Results of audits, with samples of the rows that failed."""
+"""Results of audits, with samples of the failing rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, chunks, is_model, made_of
+from vde_dagster.state.db.rows import among, chunks, is_model, value_from_row
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One audit of one range, as it was kept.
+    """The stored result of one audit of one range.
 
     Args:
         table_id: The physical table, or None for a view.
-        environment: The environment that was audited by itself, or None: the plan's.
+        environment: The environment of an audit run, or None for an audit of a plan.
     """
 
     number: int
@@ -44,7 +44,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """An audit run of an environment, whose id stands where a plan's would."""
+    """An audit run of an environment; its id takes the place of a plan's."""
 
     id: str
     environment: str
@@ -53,7 +53,7 @@ class AuditRun:
 
 @dataclass(frozen=True, slots=True)
 class AuditStore:
-    """Reading and writing audit results."""
+    """Reads and writes audit results."""
 
     database: Database
 
@@ -65,7 +65,7 @@ class AuditStore:
         *,
         run: AuditRun | None = None,
     ) -> None:
-        """Keep what an audit found; a repetition for the same plan and range replaces it."""
+        """Store an audit's result; a repetition for the same plan and range replaces it."""
         table = schema.audit_results
         key = {
             "plan_id": task.plan_id,
@@ -95,24 +95,24 @@ class AuditStore:
         self.database.run_transaction(work, name="state.save_audit_result")
 
     def finish(self, run: AuditRun) -> None:
-        """Record the end of audits that ran by themselves."""
+        """Record the end of an audit run."""
         about = {"run": run.id, "environment": run.environment, "version": run.version}
         self.database.run_transaction(
             lambda conn: tell(self.database, conn, "audit", **about), name="state.finish_audits"
         )
 
     def failing(self, table_id: str) -> list[AuditRecord]:
-        """Return the results by which rows that a table's readers see fail, oldest first.
+        """Return the results with failing rows that a table's readers see, oldest first.
 
-        Left out is what was found on a branch that nobody published, and what newer results of
-        the same audit cover.
+        Results on unpublished branches are left out, as are those that newer results of the same
+        audit cover.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:
             return []
         first = min(record.number for record in failed)
         newer = self.results(table_id=table_id, after=first)
-        seen = self._seen(table_id, {record.plan_id for record in (*failed, *newer)})
+        seen = self._visible_plans(table_id, {record.plan_id for record in (*failed, *newer)})
         found: list[AuditRecord] = []
         covered: dict[str, IntervalSet] = {}
         for record in sorted((*failed[:1], *newer), key=lambda one: -one.number):
@@ -127,10 +127,10 @@ class AuditStore:
     def newest(
         self, table_ids: Collection[str], until: datetime | None = None
     ) -> dict[str, list[AuditRecord]]:
-        """Return by table the newest result of each audit of each model, without samples.
+        """Return, by table, the newest result of each audit of each model, without samples.
 
         Args:
-            until: Only what was recorded by then (UTC).
+            until: Only results recorded by then (UTC).
         """
         table = schema.audit_results.c
         newest = select(func.max(table.seq)).group_by(
@@ -148,7 +148,7 @@ class AuditStore:
         return found
 
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
-        """Return by audit of a model's table the plan (or run) that its newest result is of."""
+        """Return, by audit of a model's table, the plan (or run) of its newest result."""
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))
@@ -182,16 +182,16 @@ class AuditStore:
         }
         return {name: found[name] for name in names if name in found}
 
-    def _seen(self, table_id: str, plan_ids: set[str]) -> set[str]:
-        """Return the plans whose rows of a table can be seen: filled, or published."""
+    def _visible_plans(self, table_id: str, plan_ids: set[str]) -> set[str]:
+        """Return the plans whose rows of a table are visible: filled, or published."""
         fills, plans = schema.fills.c, schema.plans.c
-        seen: set[str] = set()
+        visible: set[str] = set()
         with self.database.reading() as conn:
             filled = select(fills.plan_id).where(fills.table_id == table_id).distinct()
-            seen.update(conn.execute(filled).scalars())
+            visible.update(conn.execute(filled).scalars())
             applied = select(plans.plan_id).where(plans.status == "applied")
-            seen |= {row[0] for row in among(conn, applied, plans.plan_id, plan_ids - seen)}
-        return seen
+            visible |= {row[0] for row in among(conn, applied, plans.plan_id, plan_ids - visible)}
+        return visible
 
     def results(
         self,
@@ -203,7 +203,7 @@ class AuditStore:
     ) -> list[AuditRecord]:
         """Return the audit results of a plan, of a table, or of both, oldest first."""
         if plan_id is None and table_id is None:
-            raise UsageError("audit results are asked for by plan, by table, or by both")
+            raise UsageError("audit results need a plan, a table, or both")
         table = schema.audit_results
         query = select(table).order_by(table.c.seq)
         if plan_id is not None:
@@ -218,7 +218,7 @@ class AuditStore:
 
 
 def _record(row: Row[Any], sample: tuple[dict[str, str | None], ...]) -> AuditRecord:
-    return made_of(
+    return value_from_row(
         AuditRecord,
         row,
         number=row.seq,

@@ -1,4 +1,4 @@
-"""Plans, and how far each got."""
+"""Plans and their status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.log import Act
 from vde_dagster.state.db.log import record as log_act
 from vde_dagster.state.db.outbox import tell
-from vde_dagster.state.db.rows import among, made_of, row_of, upsert
+from vde_dagster.state.db.rows import among, row_from_value, upsert, value_from_row
 from vde_dagster.state.environments.versions import kept_since
 from vde_dagster.state.plans.snapshots import SnapshotStore
 
@@ -40,9 +40,9 @@ _ACTS: dict[str, Act] = {
     PlanKind.RUN.value: "run",
 }
 _MOST_WAITING = 30
-"""How many of the latest open plans are looked at for those that wait."""
+"""How many of the latest open plans are searched for those that wait."""
 CLOSED = ("superseded", "rejected")
-"""Plans that were not applied, and cannot be any more."""
+"""Statuses of plans that were not applied, and never can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PlanRecord:
     """The record of a plan, without its content.
 
     Args:
-        message: Why it failed, or who rejected it and why, or None.
+        message: The reason for a failure, or the author and reason of a rejection, or None.
     """
 
     id: str
@@ -66,20 +66,20 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanStore:
-    """Reading and writing plans."""
+    """Reads and writes plans."""
 
     database: Database
     snapshots: SnapshotStore
 
     def save(self, plan: Plan) -> None:
-        """Store a plan and its snapshots; a plan is never changed once stored.
+        """Store a plan and its snapshots; a stored plan never changes.
 
         A definition that an environment shows keeps the id under which it is stored.
 
         Raises:
             StoreError: The state has another plan, or another definition, under one of the ids.
         """
-        row = row_of(
+        row = row_from_value(
             plan,
             schema.plans,
             plan_id=plan.id,
@@ -89,7 +89,7 @@ class PlanStore:
         )
 
         def work(conn: Connection) -> None:
-            # With the plan, so that the janitor never finds one that no plan refers to yet.
+            # With the plan, so that the janitor never finds snapshots that no plan refers to yet.
             own = [snapshot for key, snapshot in plan.snapshots.items() if key == snapshot.id]
             self.snapshots.save(own, conn)
             found = self._content(plan.id, conn)
@@ -98,7 +98,7 @@ class PlanStore:
                 tell(self.database, conn, "plan", plan=plan.id)
             elif found != StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)):
                 raise StoreError(
-                    f"the state has another plan under the id {plan.id}, which nobody can apply",
+                    f"the state has another plan with the id {plan.id}, which cannot be applied",
                     hint=f"find out who wrote it (vde log), and plan again: vde plan "
                     f"{plan.environment}",
                 )
@@ -110,13 +110,13 @@ class PlanStore:
 
         Raises:
             UsageError: No plan has this id.
-            StoreError: Its row, or one of its definitions, has another content than its id's.
+            StoreError: The content of its row, or of a definition, does not match the id.
         """
         with self.database.reading() as conn:
             stored = self._content(plan_id, conn)
             if stored is None:
                 raise UsageError(
-                    f"there is no plan '{plan_id}'", hint="`vde plan ENV` makes one and prints it"
+                    f"the plan '{plan_id}' does not exist", hint="create one: vde plan ENV"
                 )
             snapshots = self.snapshots.load(stored.snapshot_ids, conn)
         lacking = [key for key in stored.snapshot_ids if key not in snapshots]
@@ -128,7 +128,7 @@ class PlanStore:
         return replace(stored.plan, snapshots=snapshots)
 
     def foreign(self) -> Iterator[tuple[str, str]]:
-        """Yield the ids and messages of all rows that cannot be read, or contradict themselves."""
+        """Yield ids and messages of all rows that are unreadable, or inconsistent."""
         for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
             try:
                 _stored(row)
@@ -149,7 +149,7 @@ class PlanStore:
         return [_record(row) for row in self.database.rows(query)]
 
     def between(self, since: datetime, until: datetime) -> list[PlanRecord]:
-        """Return the records of plans that were begun or finished in a half-open range (UTC)."""
+        """Return the records of plans that began or finished in a half-open range (UTC)."""
         table = schema.plans
         began, ended = table.c.created_at, func.coalesce(table.c.finished_at, table.c.created_at)
         query = select(table).where(began < until, ended >= since).order_by(began, table.c.plan_id)
@@ -163,9 +163,9 @@ class PlanStore:
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return per environment the plan whose apply was begun last, if it is not done yet.
+        """Return, per environment, the last plan whose apply began, if it has not finished.
 
-        Runs of what is due are left out: they publish no other versions.
+        Runs of missing intervals are left out: they do not change definitions.
         """
         table = schema.plans
         query = (
@@ -180,10 +180,10 @@ class PlanStore:
         return list(latest.values())
 
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
-        """Return those of the plans that were never published and never can be.
+        """Return the given plans that were never published and never can be.
 
-        They are unknown here, superseded or rejected, or their environment shows something else
-        by now than when they were made; see `current_base`.
+        They are unknown here, superseded or rejected, or their environment's entries have changed
+        since they were created; see `current_base`.
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments
@@ -216,20 +216,20 @@ class PlanStore:
         plans = []
         for plan_id in reversed(found):
             if plan_id not in closed:
-                with suppress(StoreError):  # what it is made of was cleaned up meanwhile
+                with suppress(StoreError):  # its snapshots were cleaned up meanwhile
                     plans.append(self.load(plan_id))
         return plans
 
     def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
-        """Return the status of those plans that exist."""
+        """Return the status of each given plan that exists."""
         table = schema.plans.c
         query = select(table.plan_id, table.status)
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
-        """Return those of the plans that nobody can approve, or has approved.
+        """Return the given plans that can no longer be approved, or already are.
 
-        A plan is closed when it is past, was made to be looked at, or was made of other files.
+        A plan is closed if it is past, was made only for review, or was made from other files.
         A run or restatement that failed stays open until other work begins in its environment.
         """
         asked = set(plan_ids)
@@ -267,8 +267,8 @@ class PlanStore:
         A failed plan may be applied again; one that was applied, superseded or rejected may not.
 
         Args:
-            who: Who does it, for the log.
-            approved: Whether who applies it has read this very plan.
+            who: Author of the change, for the log.
+            approved: Whether the person who applies it has read this very plan.
 
         Raises:
             UsageError: No plan has this id.
@@ -278,7 +278,7 @@ class PlanStore:
         def work(conn: Connection) -> None:
             record = self.record(plan_id, conn)
             if record is None:
-                raise UsageError(f"there is no plan '{plan_id}'", hint="plan again")
+                raise UsageError(f"the plan '{plan_id}' does not exist", hint="plan again")
             if record.status == "rejected":
                 raise _was_rejected(record)
             if record.status not in _ALLOWED.get(status, ()):
@@ -302,11 +302,11 @@ class PlanStore:
         self.database.run(connection, work, name="state.set_plan_status")
 
     def reject(self, plan_id: str, who: str, why: str = "") -> PlanRecord:
-        """Reject a plan, so that nobody can apply it."""
-        said = " ".join(why.split())
+        """Reject a plan, so that it can never be applied."""
+        reason = " ".join(why.split())
 
         def work(conn: Connection) -> PlanRecord:
-            message = f"rejected by {who}: {said}" if said else f"rejected by {who}"
+            message = f"rejected by {who}: {reason}" if reason else f"rejected by {who}"
             self.set_status(plan_id, "rejected", message, conn, who=who)
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
             record = self.record(plan_id, conn)
@@ -319,16 +319,16 @@ class PlanStore:
         """Make sure that a plan was not rejected.
 
         Raises:
-            ConflictError: It was; says by whom, when and why.
+            ConflictError: It was; the message names the author, time and reason.
         """
         record = self.record(plan_id)
         if record is not None and record.status == "rejected":
             raise _was_rejected(record)
 
-    def branch_of(self, environment: str) -> str | None:
-        """Return the branch that an environment was made for, '' for none; None if not known.
+    def git_branch(self, environment: str) -> str | None:
+        """Return the Git branch for which an environment was made, '' for none; None if unknown.
 
-        Nor is it of one that has expired: the name is free for another branch.
+        It is also None for an expired environment, whose name is free for another branch.
         """
         table, head = schema.plans.c, schema.environments.c
         over = head.expires_at <= self.database.clock.now()
@@ -351,8 +351,8 @@ class PlanStore:
             payload = conn.execute(latest).scalar()
         return None if payload is None else load_stored_plan(payload).plan.branch
 
-    def rejected_as(self, plan: Plan) -> str | None:
-        """Return the rejected plan that would have shown the very same models, if there is one."""
+    def find_rejected(self, plan: Plan) -> str | None:
+        """Return the rejected plan with exactly the same models, if there is one."""
         table = schema.plans.c
         query = (
             select(table.plan_id, table.payload)
@@ -372,15 +372,15 @@ def _was_rejected(record: PlanRecord) -> ConflictError:
     when = instant_text(record.finished_at) if record.finished_at else "earlier"
     return ConflictError(
         f"the plan {record.id} was {record.message} ({when})",
-        hint=f"mend what is wrong and plan again: vde plan {record.environment}",
+        hint=f"change the project as the reason requires, then run: vde plan {record.environment}",
     )
 
 
 def _stored(row: Any) -> StoredPlan:
-    """Read a plan's row, whose columns have to be those of its content.
+    """Read a plan's row, and verify that its columns match its content.
 
     Raises:
-        StoreError: One of them is not.
+        StoreError: A column differs from the content.
     """
     stored = load_stored_plan(row.payload)
     plan = stored.plan
@@ -389,11 +389,11 @@ def _stored(row: Any) -> StoredPlan:
         if getattr(row, name) != value:
             raise StoreError(
                 f"the row of plan {row.plan_id} has {name} '{getattr(row, name)}', and its content "
-                f"'{value}': another program than vde wrote it",
+                f"'{value}': a program other than vde wrote it",
                 hint=f"plan again: vde plan {plan.environment}",
             )
     return stored
 
 
 def _record(row: Any) -> PlanRecord:
-    return made_of(PlanRecord, row, id=row.plan_id)
+    return value_from_row(PlanRecord, row, id=row.plan_id)

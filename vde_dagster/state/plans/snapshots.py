@@ -15,9 +15,9 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import (
     ForeignContentError,
     dump_snapshot,
-    is_content_of,
     is_whole,
     load_snapshot,
+    matches_id,
 )
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.rights import has_right
@@ -27,15 +27,15 @@ from vde_dagster.state.db.write_views import writes_by_views
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """Reading and writing snapshots."""
+    """Reads and writes snapshots."""
 
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store those snapshots that are not stored yet, and compare the others with their rows.
+        """Store new snapshots, and compare the others with their rows.
 
         Raises:
-            StoreError: A row has another content than the snapshot of its id. Nothing was stored.
+            StoreError: A row's content differs from the snapshot with its id. Nothing was stored.
         """
         wanted = {snapshot.id: snapshot for snapshot in snapshots}
         known = self._proven(wanted, connection)
@@ -56,7 +56,7 @@ class SnapshotStore:
 
         def work(conn: Connection) -> None:
             upsert(conn, schema.snapshots, rows)
-            # Another program may have been first: its row is proved like any other.
+            # Another program may have stored it first: its row is verified like any other.
             self._proven([snapshot.id for snapshot in absent], conn)
 
         self.database.run(connection, work, name="state.save_snapshots")
@@ -67,13 +67,13 @@ class SnapshotStore:
         connection: Connection | None = None,
         unreadable: set[str] | None = None,
     ) -> dict[str, Snapshot]:
-        """Read snapshots by id in one go, and prove them by their ids; unknown ids are left out.
+        """Read snapshots by id in one query and verify their content; unknown ids are left out.
 
         Args:
-            unreadable: Collects the ids of snapshots that cannot be read, in place of an error.
+            unreadable: Collects the ids of unreadable snapshots, instead of raising an error.
 
         Raises:
-            StoreError: One cannot be read, or its content is not that of its id.
+            StoreError: A snapshot is unreadable, or its content does not match its id.
         """
         wanted = list(dict.fromkeys(ids))
         with self.database.reading(connection) as conn:
@@ -87,18 +87,18 @@ class SnapshotStore:
                     if unreadable is not None:
                         unreadable.add(key)
                         continue
-                    raise self._of_model(key, error) from error
+                    raise self._with_model(key, error) from error
         return found
 
     def _proven(self, ids: Iterable[str], connection: Connection | None) -> set[str]:
-        """Return those of some ids that are stored, once their rows are proved without decoding."""
+        """Return the given ids that are stored, after verifying their rows without decoding."""
         with self.database.reading(connection) as conn:
             found = dict(_payloads(conn, ids))
-        self.load([key for key, data in found.items() if not is_content_of(key, data)], connection)
+        self.load([key for key, data in found.items() if not matches_id(key, data)], connection)
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
-        """Yield the ids, models and messages of all rows that cannot be read or proved."""
+        """Yield ids, models and messages of all rows that are unreadable or fail verification."""
         table = schema.snapshots.c
         query = select(
             table.snapshot_id, table.model_namespace, table.model_name, table.payload
@@ -114,7 +114,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write again those of some snapshots that cannot be read or proved, and return them."""
+        """Write unreadable or invalid ones of the given snapshots again, and return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -131,8 +131,8 @@ class SnapshotStore:
             )
         return again
 
-    def _of_model(self, snapshot_id: str, error: StoreError) -> StoreError:
-        """Return the error about a stored value with the model that it is of, and who shows it."""
+    def _with_model(self, snapshot_id: str, error: StoreError) -> StoreError:
+        """Return an error about a stored value, extended by its model and environments."""
         table, entry = schema.snapshots.c, schema.entries.c
         names = select(table.model_namespace, table.model_name)
         shown = select(entry.environment).where(
@@ -143,11 +143,11 @@ class SnapshotStore:
             environments: list[str] = sorted(set(conn.execute(shown).scalars()))
         what = f"the definition {snapshot_id[:12]} of {namespace}.{name}: {error.message}"
         plans = " and ".join(f"`vde plan {environment}`" for environment in environments)
-        mended = f"{plans} with the project's files mends it" if plans else ""
+        mended = f"run {plans} with the project's files to rewrite it" if plans else ""
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the known view types of many snapshots in one read.
+        """Return the stored view types of many snapshots in one query.
 
         A login that may publish ignores types that lesser logins stored, and analyzes them again.
         """
@@ -160,20 +160,20 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the snapshots whose kept view types name other columns than they have.
+        """Yield the snapshots whose stored view types have other column names than the snapshot.
 
         Args:
-            unreadable: Ids of snapshots that cannot be read, of which nothing is known.
+            unreadable: Ids of unreadable snapshots, to leave out.
         """
         ids = [row[0] for row in self.database.rows(select(schema.view_types.c.snapshot_id))]
         known = self.load(key for key in ids if key not in unreadable)
         for key, types in self.view_types(known).items():
             if not has_columns(known[key], types):
                 found, own = (", ".join(one) for one in _names(known[key], types))
-                yield key, f"the types of {known[key].name} are of {found}, and it has {own}"
+                yield key, f"the types of {known[key].name} are for {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-        """Store what Spark computed as VIEW models' output types, in place of older ones.
+        """Store Spark's output types of VIEW models, replacing older ones.
 
         Args:
             types: (column, Spark SQL type) by snapshot.
@@ -189,7 +189,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Say whether kept types are those of a snapshot's columns, as far as their names tell."""
+    """Return whether stored types match the names of a snapshot's columns."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 
@@ -200,8 +200,8 @@ def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[s
 
 
 def _is_damaged(key: str, data: bytes) -> bool:
-    """Say whether a row's bytes are damaged or another definition's; not what a newer form has."""
-    if is_content_of(key, data):
+    """Return whether a row's bytes are damaged or another definition; False for newer formats."""
+    if matches_id(key, data):
         return False
     try:
         load_snapshot(data, key)

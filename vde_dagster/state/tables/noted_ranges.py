@@ -1,9 +1,9 @@
-"""Ranges of tables noted for being computed again, until somebody who began later has done so.
+"""Ranges of tables to compute again, until work that began later has filled them.
 
-They are what a restatement makes outdated, see `fills.outdated`, and parts of interval units, see
-`Part`, noted before they are filled: so an apply that dies before it records a part has noted it,
-too. Whoever was begun to be applied later and fills a range settles it, a part by whole units of
-its own; one that fills it in part again has noted that as well.
+They are the ranges that a restatement makes outdated, see `fills.outdated`, and parts of interval
+units, see `Part`, recorded before they are filled: so an apply that dies before it records a part
+has noted it, too. A plan whose apply began later settles the ranges that it fills; a part is
+settled only by whole units, since filling it in part again notes it again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.rows import among, on_ranges, span, upsert
 
 NotedRange = tuple[Interval, "str | None"]
-"""A range, and the unit that it is a part of, if it is one."""
+"""A range, and the unit that it is a part of, if any."""
 
 _PART = schema.parts.c
 _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
-"""When a plan was last begun to be applied (UTC)."""
+"""The time (UTC) at which a plan's apply last began."""
 
 
 def note_ranges(
@@ -35,10 +35,10 @@ def note_ranges(
     ranges: Collection[NotedRange],
     since: datetime,
 ) -> None:
-    """Note ranges of a table, in place of those within them.
+    """Record ranges of a table, replacing ranges within them.
 
     Args:
-        since: Whoever is begun to be applied after that (UTC) settles what it fills again.
+        since: Plans whose apply begins after this time (UTC) settle the ranges that they fill.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -51,7 +51,7 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Settle, with the record of a fill, what it computed in time; return what it did not."""
+    """Settle, with the record of a fill, the ranges it computed in time; return the others."""
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:
@@ -66,7 +66,7 @@ def settle_ranges(
             late.append(noted)
             rest = IntervalSet((noted,))
         else:
-            # A table whose ranges all hang together is whole again with its first one.
+            # A table whose ranges all depend on each other is complete with its first range.
             rest = IntervalSet() if noted.end == FAR else IntervalSet((noted,)) - filled
         unit = row._mapping.get("unit")
         kept |= {(one, unit): max(row.since, kept.get((one, unit), row.since)) for one in rest}
@@ -76,7 +76,7 @@ def settle_ranges(
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
-    """Return the parts of units that tables have, by table id."""
+    """Return the partly filled units of tables, by table id."""
     found: dict[str, tuple[Part, ...]] = {}
     query = select(schema.parts).order_by(_PART.start_at)
     for row in among(conn, query, _PART.table_id, table_ids):
@@ -88,7 +88,7 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
 def _put(
     conn: Connection, table: Table, table_id: str, since: Mapping[NotedRange, datetime]
 ) -> None:
-    """Write ranges; somebody else may note the same one at the same time."""
+    """Write ranges; other processes may write the same ones at the same time."""
     rows: list[dict[str, Any]] = [
         {
             "table_id": table_id,

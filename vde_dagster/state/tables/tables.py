@@ -41,7 +41,7 @@ from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rights import has_right
-from vde_dagster.state.db.rows import among, is_model, made_of, ranges_by_key
+from vde_dagster.state.db.rows import among, is_model, ranges_by_key, value_from_row
 from vde_dagster.state.db.write_views import writes_by_views
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
@@ -82,14 +82,14 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
-    """Hash which values a table holds, whatever their columns are called or ordered."""
+    """Hash the values that a table stores, independent of its columns' names and order."""
     return digest("columns", *sorted({column.version for column in columns}))
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash what tells a live table from others of its fill version.
+    """Hash the content that distinguishes live tables of one fill version.
 
-    A table that several definitions filled is like no other one.
+    A table that several definitions filled has a unique hash.
     """
     if table.mixed:
         return digest("mixed", table.id)
@@ -99,20 +99,20 @@ def content_version(table: PhysicalTable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Reading and writing physical tables."""
+    """Reads and writes physical tables."""
 
     database: Database
 
     def mislabeled(self) -> Iterator[tuple[PhysicalTable, str]]:
-        """Yield the live tables whose columns are not those of the hash that finds them."""
+        """Yield the live tables whose columns do not match the stored hash of their columns."""
         with self.database.reading() as conn:
             rows = list(conn.execute(select(schema.tables).where(_TABLE.status == LIVE)))
             for row, table in zip(rows, _read_tables(conn, rows), strict=True):
                 if row.columns_version != content_version(table):
-                    yield table, "its columns are not those of its hash of them"
+                    yield table, "its columns do not match its hash of them"
 
     def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
-        """Register a table, or return the live one that holds the same rows and columns.
+        """Register a table, or return the live one with the same rows and columns.
 
         Raises:
             ConflictError: The table's id was used before, by a table that is no longer live.
@@ -152,7 +152,7 @@ class TableStore:
         return self.database.run(connection, work, name="state.ensure_table")
 
     def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-        """Register tables together; return by id what each is, which may be one that existed."""
+        """Register tables together; return by id the table to use, which may be an existing one."""
         listed = list(tables)
         return self.database.run_transaction(
             lambda conn: {table.id: self.ensure(table, conn) for table in listed},
@@ -170,7 +170,7 @@ class TableStore:
     def load(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, PhysicalTable]:
-        """Read live tables, with their filled intervals, by id; others are left out."""
+        """Read live tables, with their filled intervals, by id; other ids are left out."""
         with self.database.reading(connection) as conn:
             found = _read_tables(conn, among(conn, _LIVE, _TABLE.table_id, ids))
         return {table.id: table for table in found}
@@ -185,8 +185,8 @@ class TableStore:
         with self.database.reading() as conn:
             return _read_tables(conn, among(conn, query, _TABLE.fill_version, fill_versions))
 
-    def of_model(self, name: ModelName) -> list[PhysicalTable]:
-        """Read the live tables of their own that definitions of a model fill, oldest first."""
+    def own_tables(self, name: ModelName) -> list[PhysicalTable]:
+        """Read a model's live tables, without previews, oldest first."""
         snapshot = schema.snapshots.c
         query = (
             _LIVE.join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
@@ -203,7 +203,7 @@ class TableStore:
     def mark_created(
         self, table: PhysicalTable, columns: Iterable[tuple[str, str]]
     ) -> PhysicalTable:
-        """Record that a table exists in the catalog, with the types that it really has."""
+        """Record that a table exists in the catalog, with its actual column types."""
         types = dict(columns)
         typed = tuple(
             column._replace(type=types.get(column.name, column.type)) for column in table.columns
@@ -217,17 +217,17 @@ class TableStore:
     def add_columns(
         self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
     ) -> None:
-        """Record columns that a table got while it had rows."""
+        """Record columns that were added to a table with rows."""
         known = self.get(table_id, connection)
         names = {column.name for column in known.columns}
         new = [column for column in columns if column.name not in names]
         _update(connection, replace(known, columns=(*known.columns, *new)))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Record, with the commit that makes its branch, that a preview exists."""
+        """Record that a preview exists, with the commit that creates its branch."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
-        # What is filled of any unit in part the preview fills itself.
+        # The preview fills partly filled units itself.
         inherited = base.counted_by(IntervalUnit.FIVE_MINUTE).intervals
         preview = replace(table.preview, inherited=inherited)
         created = replace(table, preview=preview, created=True)
@@ -235,7 +235,7 @@ class TableStore:
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
-        """Write down which parts of units tables, by id, are going to be filled with."""
+        """Record the parts of units, by table id, that are about to be filled."""
         listed, since = list(parts), self.database.clock.now()
 
         def work(conn: Connection) -> None:
@@ -246,7 +246,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Record that a preview has ranges of its table's rows no more; nothing of other tables."""
+        """Record that a preview no longer has ranges of its table's rows; ignores other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return
@@ -269,7 +269,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store the hashes of a newer canonicaliser, unless another live table has them; say so."""
+        """Store a newer canonicaliser's hashes, unless a live table has them; return whether so."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
@@ -313,14 +313,14 @@ class TableStore:
 
 def _mislabeled(table: PhysicalTable) -> StoreError:
     return StoreError(
-        f"the row of the table {table.ref} has other columns than its hash of them: another "
-        "program than vde wrote it",
+        f"the row of the table {table.ref} has columns that do not match its hash of them: a "
+        "program other than vde wrote it",
         hint="`vde fsck` lists all such rows; delete them as the owner of the state's tables",
     )
 
 
 def not_live(table_id: str) -> StoreError:
-    """Return the error that says that a table is unknown or was given up to the janitor."""
+    """Return the error for a table that is unknown or was given up to the janitor."""
     return StoreError(
         f"the state store has no live table {table_id}",
         hint="the janitor may have dropped it meanwhile: plan again",
@@ -371,7 +371,7 @@ def _place(table: PhysicalTable) -> str:
 
 
 def parse_place(name: str) -> tuple[str, str | None]:
-    """Split the name under which the ledger has a table: its own, and a preview's branch."""
+    """Split a name in the ledger into the table's name and a preview's branch."""
     own, _, rest = name.rpartition(f"@{PREVIEW_PREFIX}")
     return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
 
@@ -385,7 +385,7 @@ _SHOWING = (
 
 
 def is_shown(connection: Connection, table_id: str) -> bool:
-    """Say whether the current version of any environment shows a table."""
+    """Return whether the current version of any environment shows a table."""
     return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
 
@@ -394,7 +394,7 @@ _KEPT_VERSION = exists().where(
     _VERSION.environment == _ENTRY.environment,
     _VERSION.version >= _ENTRY.valid_from,
     or_(_ENTRY.valid_to.is_(None), _VERSION.version < _ENTRY.valid_to),
-    # Versions of before an environment was dropped keep nothing.
+    # Versions before an environment was dropped keep nothing.
     ~exists().where(
         _END.c.environment == _VERSION.environment,
         _END.c.version >= _VERSION.version,
@@ -416,13 +416,13 @@ _REACHED = (
 
 
 def is_reached(connection: Connection, table_id: str) -> bool:
-    """Say whether a version that is kept shows a table, or fills of it wait for a publication."""
+    """Return whether a kept version shows a table, or pending fills use it."""
     return connection.execute(_REACHED, {"of": table_id}).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
-    """A physical table, or a branch that is a preview, as the ledger has it."""
+    """A physical table, or the branch of a preview, as recorded in the ledger."""
 
     id: str
     ref: TableRef
@@ -435,7 +435,7 @@ class LedgerTable:
 
 @dataclass(frozen=True, slots=True)
 class LedgerStore:
-    """Reading physical tables of any status, and dropping those that were given up."""
+    """Reads physical tables of any status, and drops those that were given up."""
 
     database: Database
     leases: LeaseStore
@@ -453,11 +453,11 @@ class LedgerStore:
         for row in self.database.rows(query, connection):
             name, branch = parse_place(row.name)
             ref = TableRef(row.namespace, name)
-            found.append(made_of(LedgerTable, row, id=row.table_id, ref=ref, branch=branch))
+            found.append(value_from_row(LedgerTable, row, id=row.table_id, ref=ref, branch=branch))
         return found
 
     def places(self, table_ids: Iterable[str]) -> dict[str, TableRef]:
-        """Return the names of tables, without branches that are previews, by their ids."""
+        """Return the names of tables, without the branches of previews, by their ids."""
         query = select(_TABLE.table_id, _TABLE.namespace, _TABLE.name)
         found = {}
         for row in self.database.among(query, _TABLE.table_id, sorted(set(table_ids))):
@@ -481,7 +481,7 @@ class LedgerStore:
         return changed.rowcount == 1
 
     def finish_dropping(self, table_id: str) -> None:
-        """Record that nothing is left of a table; its id and name are never used again."""
+        """Record that a table is completely deleted; its id and name are never used again."""
 
         def work(conn: Connection) -> None:
             of_it = schema.tables.c.table_id == table_id

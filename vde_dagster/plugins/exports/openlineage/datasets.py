@@ -217,7 +217,7 @@ class Shown:
     def _names(self, own: ModelName, table: PhysicalTable) -> Iterable[tuple[str, str]]:
         """Yield the names of a table, production's first: receivers show the first."""
         if table.id not in self._others:
-            entries = self.workspace.store.shown.entries_of([table.id])
+            entries = self.workspace.store.shown.entries_on_tables([table.id])
             self._others[table.id] = [(env, entry.name) for env, entry in entries]
         shown = [*self._others[table.id], (self.views.environment, own)]
         for environment, model in sorted(shown, key=lambda one: (production_first(one[0]), one[1])):

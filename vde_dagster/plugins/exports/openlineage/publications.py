@@ -145,7 +145,7 @@ class Publications:
         if before is not None and table_id in before.tables:
             return False
         name = record.subject["environment"]
-        shown = self.runs.workspace.store.shown.entries_of([table_id])
+        shown = self.runs.workspace.store.shown.entries_on_tables([table_id])
         return all(environment == name for environment, _ in shown)
 
     def _shown(self, environment: Environment) -> Shown:

@@ -117,7 +117,7 @@ class Runs:
 
     def _of_plan(self, plan_id: str) -> list[OutboxRecord]:
         if plan_id not in self._records:
-            found = self.workspace.store.outbox.of_plan(plan_id, self.newest)
+            found = self.workspace.store.outbox.for_plan(plan_id, self.newest)
             self._records[plan_id] = found
         return self._records[plan_id]
 
@@ -361,7 +361,7 @@ class _Fill:
     def recorded(self) -> FillRecord | None:
         """Return the fill as it is recorded, where it is."""
         store, table_id = self.runs.workspace.store, self.record.subject["table"]
-        waiting = store.pending.of_plan(self.plan.id, table_id=table_id)
+        waiting = store.pending.for_plan(self.plan.id, table_id=table_id)
         logged = store.fills.log(table_id, self.plan.id, self.interval)
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 

@@ -1,4 +1,4 @@
-"""The log of acts, which begins here: of what was done before nothing is known."""
+"""The log of acts, which starts empty: earlier acts were not recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Make its table, which the database lets nobody change."""
+    """Make its table, which the database protects from changes."""
     op.create_table(
         "vde_log",
         sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),

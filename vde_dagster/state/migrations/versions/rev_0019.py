@@ -1,4 +1,4 @@
-"""What Spark's tasks took and read for each fill."""
+"""Task time and bytes read by Spark, for each fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plug-ins keep with each version of an environment."""
+"""Values that plug-ins store with each version of an environment."""
 
 from __future__ import annotations
 
