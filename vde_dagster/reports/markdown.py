@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vde_dagster.base.texts import count, and_more
+from vde_dagster.base.texts import and_more, count
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 
 MAX_DIFF_LINES = 200

@@ -8,7 +8,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.base_branch import base_of_check, base_of_deployment
 from vde_dagster.plugins.ci.checking import Checked, check_pull_request
 from vde_dagster.plugins.ci.deploying import Deployed, deploy
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.signatures.keys import make_key
 from vde_dagster_tests.ci.conftest import Team, git
 from vde_dagster_tests.cli.conftest import Vde
@@ -45,13 +45,13 @@ def checked(team: Team, branch: str, relax: tuple[str, str, str] | None) -> Chec
         clone.edit(*relax)
     team.commit(clone, branch)
     with open_fake(clone.root) as workspace:
-        return check_pull_request(workspace, forge_of(workspace), 7)
+        return check_pull_request(workspace, choose_forge(workspace), 7)
 
 
 def deployed(clone: ProjectFolder, number: int = 7) -> Deployed:
     """Deploy what a clone has."""
     with open_fake(clone.root) as workspace:
-        return deploy(workspace, forge_of(workspace), number=number)
+        return deploy(workspace, choose_forge(workspace), number=number)
 
 
 RELAXED = {
@@ -72,7 +72,7 @@ def test_a_pull_request_that_relaxes_its_guard_is_held_to_the_one_there_was(
     done = deployed(main)
     assert done.outcome == "waiting"
     reason = next(one for one in done.reasons if "customers stay as they are" in one)
-    assert "which this is to change" in reason
+    assert "before this change" in reason
     with open_fake(main.root) as workspace:
         current = workspace.store.environments.get("prod")
         assert current is not None
@@ -94,7 +94,7 @@ def test_a_stricter_guard_of_the_pull_request_counts_as_well(team: Team) -> None
     stricter = ("policies.yaml", 'require: "true"', 'require: "false"')
     check = checked(team, "stricter", stricter)
     assert not check.passed
-    assert "which this is to change" not in check.comment
+    assert "before this change" not in check.comment
 
 
 def test_budgets_and_signatures_are_those_of_the_base_branch_too(team: Team) -> None:
@@ -111,7 +111,7 @@ def test_budgets_and_signatures_are_those_of_the_base_branch_too(team: Team) -> 
     clone.edit(*ASCENDING)
     team.commit(clone, "relaxed")
     with open_fake(clone.root) as workspace:
-        check = check_pull_request(workspace, forge_of(workspace), 7)
+        check = check_pull_request(workspace, choose_forge(workspace), 7)
     assert "budget of a plan (as of " in check.comment
     assert "signatures (as of " in check.comment
     done = deployed(team.merge("relaxed"))
@@ -132,7 +132,7 @@ def test_settings_that_guard_are_the_stricter_ones(team: Team) -> None:
         loose.remove(f"models/marts/{name}.sql")
     team.commit(loose, "loose")
     with open_fake(loose.root) as workspace:
-        check = check_pull_request(workspace, forge_of(workspace), 7)
+        check = check_pull_request(workspace, choose_forge(workspace), 7)
         assert workspace.settings.protected == ("test",)
         assert workspace.settings.max_removed == 0.0
     assert not check.passed
@@ -151,7 +151,7 @@ def test_the_base_of_a_check_is_the_branch_that_it_goes_to(team: Team, vde: Vde)
         target = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
         assert base_of_check(workspace, target) == main
         assert base_of_check(workspace, {"GITHUB_BASE_REF": "main"}) == main
-        with pytest.raises(UsageError, match="cannot be found: other"):
+        with pytest.raises(UsageError, match="was not found: other"):
             base_of_check(workspace, {"GITHUB_BASE_REF": "other"})
     merged = team.merge("branch")
     with open_fake(merged.root) as workspace:  # As GitHub checks it out.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from vde_dagster.plugins.ci.checking import check_pull_request
-from vde_dagster.plugins.ci.forges.choose import forge_of
-from vde_dagster.plugins.ci.seen import seen_plan
+from vde_dagster.plugins.ci.forges.choose import choose_forge
+from vde_dagster.plugins.ci.seen import reviewed_plan
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeGitHub
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -23,14 +23,14 @@ def test_a_pull_request_has_an_environment_one_comment_and_a_check_that_clones_s
     commit = team.commit(anna, "doubled")
     with open_fake(anna.root) as workspace:
         production = entries(workspace, "prod")
-        done = check_pull_request(workspace, forge_of(workspace), 7)
+        done = check_pull_request(workspace, choose_forge(workspace), 7)
         assert done.passed
         assert done.environment == "pr_7"
         built = entries(workspace, "pr_7")
         changed = {name for name in built if built[name] != production[name]}
         assert changed == {"marts.customers", "marts.top"}
         assert entries(workspace, "prod") == production
-        seen = seen_plan(workspace, 7)
+        seen = reviewed_plan(workspace, 7)
         assert seen is not None
         assert (seen.plan_id, seen.commit) == (done.plan_id, commit)
         plan = workspace.store.plans.load(done.plan_id)
@@ -52,14 +52,14 @@ def test_a_second_push_changes_the_same_comment(team: Team) -> None:
     anna.edit(*DOUBLED)
     team.commit(anna, "doubled")
     with open_fake(anna.root) as workspace:
-        first = check_pull_request(workspace, forge_of(workspace), 7)
+        first = check_pull_request(workspace, choose_forge(workspace), 7)
     git(bert.root, "fetch", "-q", "origin", "doubled")
     git(bert.root, "checkout", "-q", "doubled")
     bert.edit("models/marts/customers.sql", "amount * 2", "amount * 3")
     team.commit(bert, "doubled")
     with open_fake(bert.root) as workspace:
-        second = check_pull_request(workspace, forge_of(workspace), 7)
-        forge_of(workspace).write_comment(8, "x", "x of another")
+        second = check_pull_request(workspace, choose_forge(workspace), 7)
+        choose_forge(workspace).write_comment(8, "x", "x of another")
     assert first.plan_id != second.plan_id
     git(anna.root, "fetch", "-q", "origin", "+refs/vde/*:refs/vde/*")
     assert git(anna.root, "ls-tree", "--name-only", "refs/vde/comments") == "pr_7.md\npr_8.md"
@@ -74,8 +74,8 @@ def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     anna.edit(*DOUBLED)
     github.heads[7] = team.commit(anna, "doubled")
     with open_fake(anna.root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
-        done = check_pull_request(workspace, forge_of(workspace), 7)
-        assert (done.passed, done.plan_id, seen_plan(workspace, 7)) == (False, "", None)
+        done = check_pull_request(workspace, choose_forge(workspace), 7)
+        assert (done.passed, done.plan_id, reviewed_plan(workspace, 7)) == (False, "", None)
         assert entries(workspace, "pr_7") == {}
     (run,) = github.runs
     (remark,) = run["output"]["annotations"]
@@ -85,7 +85,7 @@ def test_a_failed_audit_is_told_at_its_line_and_nothing_is_seen(
     assert remark["message"] == "1 row failed"
     assert (run["conclusion"], run["head_sha"]) == ("failure", github.heads[7])
     (body,) = github.bodies(7)
-    assert "### What is wrong" in body
+    assert "### Problems" in body
     assert f"`models/marts/customers.sql:{remark['start_line']}`" in body
 
 
@@ -98,7 +98,7 @@ def test_a_mistake_is_told_at_its_line_in_the_repository(team: Team, github: Fak
     anna.edit("transform/models/marts/customers.sql", "sum(amount)", "sum(amuont)")
     github.heads[7] = team.commit(anna, "mistaken")
     with open_fake(anna.root / "transform") as workspace:
-        done = check_pull_request(workspace, forge_of(workspace), 7)
+        done = check_pull_request(workspace, choose_forge(workspace), 7)
     assert not done.passed
     assert github.runs[0]["name"] == "vde transform"
     told = {(one["path"], one["start_line"]) for one in github.runs[0]["output"]["annotations"]}
@@ -118,7 +118,7 @@ def test_projects_of_one_repository_are_told_beside_each_other(team: Team) -> No
     commit = team.commit(anna, "doubled")
     for folder in (anna.root, anna.root / "other", anna.root):
         with open_fake(folder) as workspace:
-            check_pull_request(workspace, forge_of(workspace), 7)
+            check_pull_request(workspace, choose_forge(workspace), 7)
     files = git(team.bare, "ls-tree", "-r", "--name-only", "refs/vde/comments").split()
     assert files == ["other/pr_7.md", "pr_7.md"]
     note = git(team.bare, "notes", "--ref=vde", "show", commit).split("\n\n")
@@ -136,7 +136,7 @@ def test_a_template_of_a_pull_request_runs_no_code_where_it_is_checked(team: Tea
     )
     team.commit(anna, "doubled")
     with open_fake(anna.root) as workspace:
-        done = check_pull_request(workspace, forge_of(workspace), 7)
+        done = check_pull_request(workspace, choose_forge(workspace), 7)
     assert not mark.exists()
     assert not done.passed
     assert "access to attribute" in done.comment

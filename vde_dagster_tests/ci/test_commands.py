@@ -59,7 +59,7 @@ def test_a_deployment_ends_with_0_or_3(team: Team, anna: ProjectFolder, vde: Vde
     assert waits.code == 3, waits.err
     assert waits.json["outcome"] == "waiting"
     assert waits.json["reasons"] == [
-        "nobody saw it: no pull request with a check that passed is known of it"
+        "it was not reviewed: no pull request with a passed check is known for it"
     ]
     told = vde("ci", "deploy")
     assert told.code == 3
@@ -91,7 +91,7 @@ def test_a_statement_that_fails_behind_a_publication_ends_with_1(
         (("check", "--pr", 0), "--pr"),
         (("close", "--pr", -1), "--pr"),
         (("deploy", "--commit", "c0ffee"), "commit c0ffee is to be deployed"),
-        (("run",), "this is no job of GitHub or GitLab"),
+        (("run",), "this is not a job of GitHub or GitLab"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(
@@ -121,7 +121,7 @@ def test_outside_of_a_repository_it_says_so(tmp_path: Path, anna: ProjectFolder,
     for path in ("pyproject.toml", "models", "seeds"):
         (anna.root / path).rename(alone / path)
     done = vde("ci", "check", "--pr", 7, "--project", alone)
-    assert (done.code, "in a clone of the repository" in done.err) == (2, True)
+    assert (done.code, "in a clone of the project's repository" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("what", ["no token", "wrong token", "no such pull request", "server down"])

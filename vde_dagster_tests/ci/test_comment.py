@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from vde_dagster.plugins.ci.checking import Checked, check_pull_request
-from vde_dagster.plugins.ci.comment import check_comment, marker_of, with_status
+from vde_dagster.plugins.ci.comment import check_comment, comment_marker, with_status
 from vde_dagster.plugins.ci.deploying import deploy
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.ci.settings import CiSettings
 from vde_dagster_tests.ci.conftest import Team, git
 from vde_dagster_tests.ci.servers import FakeGitHub
@@ -47,7 +47,7 @@ POLICIES = """
 
 def _checked(folder: ProjectFolder, number: int = 7, engine: FakeSpark | None = None) -> Checked:
     with open_fake(folder.root, engine) as workspace:
-        return check_pull_request(workspace, forge_of(workspace), number)
+        return check_pull_request(workspace, choose_forge(workspace), number)
 
 
 def _branch(team: Team, settings: str = "", **files: str) -> ProjectFolder:
@@ -91,7 +91,7 @@ def test_rules_that_are_against_it_are_told_and_a_refusal_fails_the_check(
     rules = done.comment.partition("### Rules")[2].partition("\n\n<")[0]
     assert "- **ask**: contracts: readers will see other values (marts.customers);" in (rules)
     assert f"- **{level}**: owners: a mart needs an owner (marts.customers)" in rules
-    assert ("### What is wrong" in done.comment) is not passes
+    assert ("### Problems" in done.comment) is not passes
 
 
 def test_a_rule_that_asks_stops_the_deployment_until_its_approver_applies_the_plan(
@@ -103,13 +103,13 @@ def test_a_rule_that_asks_stops_the_deployment_until_its_approver_applies_the_pl
     done = _checked(_branch(team, "[tool.vde.policies]\n", policies_yaml=policies))
     engine = FakeSpark()
     with open_fake(team.merge("doubled").root, engine) as workspace:
-        waits = deploy(workspace, forge_of(workspace))
+        waits = deploy(workspace, choose_forge(workspace))
         assert (waits.outcome, engine.statements) == ("waiting", 0)
         assert [reason.split(":")[0] for reason in waits.reasons] == ["contracts"]
         plan = workspace.store.plans.load(waits.plan_id)
         assert plan.entries == workspace.store.plans.load(done.plan_id).entries
         workspace.apply(plan, who="carla", approved=True)
-        assert deploy(workspace, forge_of(workspace)).outcome == "published"
+        assert deploy(workspace, choose_forge(workspace)).outcome == "published"
 
 
 def test_links_lead_to_the_environment_in_dagster_and_to_its_documentation(team: Team) -> None:
@@ -165,7 +165,7 @@ def test_a_comment_is_short_enough_for_the_forge_and_says_what_it_left_out(
 def test_parts_that_have_no_room_are_counted_and_later_ones_still_told(team: Team) -> None:
     with open_fake(team.folder / "first") as workspace:
         text = check_comment(workspace, 7, "pr_7", "fine", ["x" * 70_000, "short"])
-        assert text.startswith(f"{marker_of(workspace, 7)}\n")
+        assert text.startswith(f"{comment_marker(workspace, 7)}\n")
         assert "short" in text
         assert text.endswith("… 1 part too long for a comment\n")
 
@@ -186,11 +186,11 @@ def test_each_project_of_a_repository_has_a_comment_of_its_own(team: Team) -> No
     team.publish()
     clone = _branch(team)
     with open_fake(clone.root) as workspace:
-        first = marker_of(workspace, 7)
+        first = comment_marker(workspace, 7)
     text = (clone.root / "pyproject.toml").read_text()
     (clone.root / "pyproject.toml").write_text(text.replace('id = "shop"', 'id = "a --> b"'))
     with open_fake(clone.root) as workspace:
-        other = marker_of(workspace, 7)
+        other = comment_marker(workspace, 7)
     assert first == "<!-- vde ci shop 7 -->"
     assert other != first
     assert other.count("-->") == 1

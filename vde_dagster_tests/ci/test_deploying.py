@@ -12,7 +12,7 @@ from vde_dagster.errors import ConflictError, ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import Checked, check_pull_request
 from vde_dagster.plugins.ci.deploying import Deployed, deploy
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.ci.seen import deployed_by
 from vde_dagster_tests.ci.conftest import Team, entries, git
 from vde_dagster_tests.ci.servers import FakeForge
@@ -33,14 +33,14 @@ def _checked(team: Team, number: int, branch: str, *edits: tuple[str, str, str])
         clone.edit(*edit)
     team.commit(clone, branch)
     with open_fake(clone.root) as workspace:
-        return check_pull_request(workspace, forge_of(workspace), number)
+        return check_pull_request(workspace, choose_forge(workspace), number)
 
 
 def _deployed(clone: ProjectFolder, number: int = 0) -> tuple[Deployed, int]:
     """Deploy what a clone has; return the result, and how often the engine was used."""
     engine = FakeSpark()
     with open_fake(clone.root, engine) as workspace:
-        return deploy(workspace, forge_of(workspace), number=number), engine.statements
+        return deploy(workspace, choose_forge(workspace), number=number), engine.statements
 
 
 def _state(team: Team) -> tuple[int, Sequence[str]]:
@@ -80,7 +80,7 @@ def test_the_same_deployment_again_changes_nothing(team: Team) -> None:
     with open_fake(main.root) as workspace:
         workspace.environments.rollback("prod")
         # Somebody meant that: the job of an old commit does not undo it.
-        assert deploy(workspace, forge_of(workspace)) == done
+        assert deploy(workspace, choose_forge(workspace)) == done
         assert not workspace.plan("prod", save=False).is_empty
 
 
@@ -111,17 +111,17 @@ def test_what_two_merges_make_together_waits_for_a_person(team: Team) -> None:
     main = team.merge("ascending")
     done, used = _deployed(main)
     assert (done.outcome, done.pull_requests, used) == ("waiting", (8,), 0)
-    assert done.reasons[0] == "marts.top is computed as nobody saw it"
+    assert done.reasons[0] == "marts.top is computed in a way that was not reviewed"
     assert done.plan_id not in (seen.plan_id, *before[1])
     assert _state(team)[0] == before[0]
     comment = team.comment(8)
     assert f"plan {done.plan_id} waits for an approval" in comment
-    assert "- marts.top is computed as nobody saw it" in comment
+    assert "- marts.top is computed in a way that was not reviewed" in comment
     with open_fake(main.root) as workspace:
         files = workspace.project.files_hash
         (plan,) = workspace.store.plans.waiting(files)
         assert (plan.id, plan.proposal.author) == (done.plan_id, "pull request 8")
-        assert deploy(workspace, forge_of(workspace)) == done
+        assert deploy(workspace, choose_forge(workspace)) == done
         assert [one.id for one in workspace.store.plans.waiting(files)] == [done.plan_id]
         workspace.apply(workspace.store.plans.load(done.plan_id), who="anna", approved=True)
     approved, _ = _deployed(main)
@@ -149,7 +149,7 @@ def test_a_commit_without_a_pull_request_waits(team: Team) -> None:
     team.publish()
     done, used = _deployed(team.push(DOUBLED))
     assert (done.outcome, done.pull_requests, used) == ("waiting", (), 0)
-    assert "nobody saw it" in done.reasons[0]
+    assert "it was not reviewed" in done.reasons[0]
     assert _state(team)[0] == 1
 
 
@@ -162,7 +162,7 @@ def test_a_push_after_the_check_was_not_seen(team: Team) -> None:
     done, used = _deployed(team.merge("doubled"), number=7)
     assert (done.outcome, used) == ("waiting", 0)
     assert done.reasons == (
-        "marts.daily is shown as nobody saw it",
+        "marts.daily is shown in a way that was not reviewed",
         "marts.daily.orders goes",
     )
 
@@ -177,8 +177,8 @@ def test_a_model_that_somebody_changed_meanwhile_is_not_undone_unasked(team: Tea
     done, _ = _deployed(team.merge("doubled"))
     assert done.outcome == "waiting"
     assert done.reasons == (
-        "marts.customers replaces another definition than the one that people saw it replace",
-        "marts.top replaces another definition than the one that people saw it replace",
+        "marts.customers replaces another definition than in the review",
+        "marts.top replaces another definition than in the review",
     )
 
 
@@ -215,7 +215,7 @@ def test_of_two_deployments_at_once_one_publishes_and_the_other_is_told(anywhere
             workspace.plan("prod", save=False)
             begin.wait()
             try:
-                told.append(deploy(workspace, forge_of(workspace)))
+                told.append(deploy(workspace, choose_forge(workspace)))
             except ConflictError as error:
                 told.append(error)
 
@@ -278,13 +278,13 @@ def test_what_became_due_since_the_check_is_computed_and_is_no_reason_to_wait(te
     clone.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
     team.commit(clone, "renamed")
     with open_fake(clone.root, clock=clock) as workspace:
-        assert check_pull_request(workspace, forge_of(workspace), 7).passed
+        assert check_pull_request(workspace, choose_forge(workspace), 7).passed
     clock.advance(days=2)
     with open_fake(team.folder / "first", clock=clock) as workspace:
         workspace.apply(workspace.plans.due("prod"))
     engine = FakeSpark()
     with open_fake(team.merge("renamed").root, engine, clock=clock) as workspace:
-        done = deploy(workspace, forge_of(workspace))
+        done = deploy(workspace, choose_forge(workspace))
         assert done.outcome == "published", done.reasons
         plan = workspace.store.plans.load(done.plan_id)
         (built,) = [model for model in plan.builds if str(model.name) == "marts.daily"]
@@ -302,7 +302,7 @@ def test_a_deployment_that_died_is_gone_on_with(
     with open_fake(main.root) as workspace, monkeypatch.context() as patch:
         patch.setattr(Workspace, "apply", _dies)
         with pytest.raises(KeyboardInterrupt):
-            deploy(workspace, forge_of(workspace))
+            deploy(workspace, choose_forge(workspace))
         assert deployed_by(workspace, git(main.root, "rev-parse", "HEAD")) == seen.plan_id
     done, _ = _deployed(main)
     assert (done.outcome, done.plan_id, done.version) == ("published", seen.plan_id, 2)
@@ -326,7 +326,7 @@ def test_a_deployment_that_fails_is_told_with_the_place_and_changes_nothing(team
     with pytest.raises(ProjectError):
         _deployed(main)
     comment = team.comment(7)
-    assert "## ❌ vde: prod stays as it was, the deployment failed" in comment
+    assert "## ❌ vde: prod is unchanged, the deployment failed" in comment
     assert "`models/marts/vip.sql:1`" in comment
     assert _state(team)[0] == version
     ProjectFolder(main.root).edit("models/marts/vip.sql", "revenue", "sales")
@@ -334,7 +334,7 @@ def test_a_deployment_that_fails_is_told_with_the_place_and_changes_nothing(team
     waits, _ = _deployed(main, number=7)
     assert waits.outcome == "waiting"
     assert waits.reasons == (
-        "marts.vip is shown as nobody saw it",
+        "marts.vip is shown in a way that was not reviewed",
         "marts.customers.revenue is renamed to sales; read by marts.top (revenue, place), "
         "marts.vip (revenue)",
         "marts.vip.revenue is renamed to sales",
@@ -347,7 +347,7 @@ def test_a_removal_that_nobody_saw_waits_and_one_that_people_saw_does_not(team: 
     anna.remove("models/marts/top.sql")
     team.commit(anna, "fewer")
     with open_fake(anna.root) as workspace:
-        check_pull_request(workspace, forge_of(workspace), 7)
+        check_pull_request(workspace, choose_forge(workspace), 7)
     main = team.merge("fewer")
     main.remove("models/marts/daily.sql")
     team.commit(main, "main")
@@ -368,7 +368,7 @@ def test_another_statement_around_all_else_waits(team: Team) -> None:
     path.write_text(f'{path.read_text()}after_all = ["CALL one()"]\n')
     team.commit(clone, "said")
     with open_fake(clone.root) as workspace:
-        check_pull_request(workspace, forge_of(workspace), 7)
+        check_pull_request(workspace, choose_forge(workspace), 7)
     main = team.merge("said")
     path = main.root / "pyproject.toml"
     path.write_text(path.read_text().replace('"CALL one()"', '"CALL one()", "CALL two()"'))
@@ -387,7 +387,7 @@ def test_two_that_would_wait_leave_one_plan_for_people(anywhere: Team) -> None:
 
     def work() -> None:
         with open_fake(main.root) as workspace:
-            told.append(deploy(workspace, forge_of(workspace)))
+            told.append(deploy(workspace, choose_forge(workspace)))
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -411,7 +411,7 @@ def test_the_forge_says_what_a_squashed_commit_merged(team: Team, server: FakeFo
     clone.edit(*DOUBLED)
     server.heads[7] = team.commit(clone, "doubled")
     with open_fake(clone.root) as workspace:
-        check_pull_request(workspace, forge_of(workspace), 7)
+        check_pull_request(workspace, choose_forge(workspace), 7)
     main = team.clone("bert")
     git(main.root, "merge", "-q", "--squash", "origin/doubled")
     git(main.root, "commit", "-q", "-m", "doubled (#7)")
@@ -425,4 +425,4 @@ def test_the_forge_says_what_a_squashed_commit_merged(team: Team, server: FakeFo
 def test_another_commit_than_what_is_checked_out_is_refused(team: Team) -> None:
     team.publish()
     with open_fake(team.folder / "first") as workspace, pytest.raises(UsageError, match="checked"):
-        deploy(workspace, forge_of(workspace), "c0ffee")
+        deploy(workspace, choose_forge(workspace), "c0ffee")

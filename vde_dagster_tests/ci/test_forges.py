@@ -17,8 +17,8 @@ from vde_dagster_tests.ci.servers import TOKEN, FakeForge, FakeGitHub, FakeGitLa
 
 MARK = "<!-- vde ci shop 12 -->"
 KINDS: dict[str, Callable[..., RestForge]] = {
-    "github": GitHub.of_variables,
-    "gitlab": GitLab.of_variables,
+    "github": GitHub.from_variables,
+    "gitlab": GitLab.from_variables,
 }
 
 
@@ -133,7 +133,7 @@ def test_the_token_goes_to_no_other_server(server: FakeForge) -> None:
 
 def test_github_gets_all_annotations_of_a_check_fifty_a_request(github: FakeGitHub) -> None:
     remarks = [Annotation("models/a.sql", line, "audit", "1 row") for line in range(1, 121)]
-    GitHub.of_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
+    GitHub.from_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
     (run,) = github.runs
     assert (run["name"], run["head_sha"], run["status"]) == ("vde", "c0ffee", "completed")
     assert (run["conclusion"], run["output"]["title"]) == ("failure", "pr_12: fails")
@@ -156,7 +156,7 @@ def test_gitlab_gets_a_report_of_the_job_with_all_annotations(
         Annotation("models/a.sql", 3, "audit", "1 row"),
         Annotation("models/a.sql", 3, "late", "by 2 hours", "warning"),
     ]
-    GitLab.of_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
+    GitLab.from_variables().write_check(Check("c0ffee", False, "pr_12: fails", "see", remarks))
     first, second = json.loads((tmp_path / REPORT).read_text())
     assert first.pop("fingerprint") != second["fingerprint"]
     assert first == {
@@ -166,7 +166,7 @@ def test_gitlab_gets_a_report_of_the_job_with_all_annotations(
         "location": {"path": "models/a.sql", "lines": {"begin": 3}},
     }
     assert second["severity"] == "minor"
-    GitLab.of_variables().write_check(Check("c0ffee", True, "pr_12: fine", "see"))
+    GitLab.from_variables().write_check(Check("c0ffee", True, "pr_12: fine", "see"))
     assert json.loads((tmp_path / REPORT).read_text()) == []
     assert gitlab.asked == []
 
@@ -176,13 +176,13 @@ def test_a_job_of_gitlab_is_told_which_token_may_write(
 ) -> None:
     monkeypatch.delenv("GITLAB_TOKEN")
     with pytest.raises(UsageError, match="CI_JOB_TOKEN cannot write notes") as raised:
-        GitLab.of_variables()
+        GitLab.from_variables()
     assert "project access token with the role Reporter" in (raised.value.hint or "")
     assert gitlab.variables["CI_JOB_TOKEN"] not in str(raised.value)
 
 
 def test_no_line_of_a_note_is_a_quick_action(gitlab: FakeGitLab) -> None:
-    forge = GitLab.of_variables()
+    forge = GitLab.from_variables()
     for text in ("/approve", "see\n/merge\n a/b /close"):
         forge.write_comment(12, MARK, f"{MARK}\n{text}")
     assert gitlab.bodies(12) == [f"{MARK}\nsee\n\\/merge\n a/b /close"]

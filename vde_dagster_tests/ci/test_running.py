@@ -13,7 +13,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.deploying import close, deploy
 from vde_dagster.plugins.ci.events import Event, event_of_job
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster_tests.ci.conftest import Team, git
 from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub, FakeGitLab
 from vde_dagster_tests.cli.conftest import Vde
@@ -134,7 +134,7 @@ def test_a_fork_of_gitlab_is_refused_without_the_label() -> None:
         ("pull_request", "[]", "is no event"),
         ("pull_request", json.dumps({**pull("opened"), "pull_request": None}), "is no event"),
         ("push", "{}", "it lacks 'repository'"),
-        ("schedule", "{}", "'schedule' says nothing of what to do"),
+        ("schedule", "{}", "the event 'schedule' has no action"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_refused(
@@ -252,7 +252,7 @@ def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
     )
     (body,) = github.bodies(7)
     assert "closed without a merge" in body
-    assert "environment pr_7 is not there" in vde("ci", "close", "--pr", 7).out
+    assert "environment pr_7 does not exist" in vde("ci", "close", "--pr", 7).out
     assert github.bodies(7) == [body]
     late = vde("ci", "check", "--pr", 7)
     assert (late.code, "pull request 7 is closed: there is nothing to check" in late.err) == (
@@ -260,7 +260,7 @@ def test_an_environment_of_what_was_closed_unmerged_goes_and_is_seen_no_longer(
         True,
     )
     waits = vde("ci", "deploy", "--pr", 7)
-    assert (waits.code, "nobody saw it" in waits.err) == (3, True)
+    assert (waits.code, "it was not reviewed" in waits.err) == (3, True)
 
 
 def test_what_was_built_outlives_its_environment_until_it_is_deployed(team: Team) -> None:
@@ -269,13 +269,13 @@ def test_what_was_built_outlives_its_environment_until_it_is_deployed(team: Team
     anna.edit(*DOUBLED)
     team.commit(anna, "doubled")
     with open_fake(anna.root) as workspace:
-        check_pull_request(workspace, forge_of(workspace), 7)
-        assert close(workspace, forge_of(workspace), 7).dropped
+        check_pull_request(workspace, choose_forge(workspace), 7)
+        assert close(workspace, choose_forge(workspace), 7).dropped
         assert any("pr_7" in one.subject for one in workspace.maintenance.janitor().acted)
         assert not workspace.store.environments.exists("pr_7")
     engine = FakeSpark()
     with open_fake(team.merge("doubled").root, engine) as workspace:
-        assert deploy(workspace, forge_of(workspace)).outcome == "published"
+        assert deploy(workspace, choose_forge(workspace)).outcome == "published"
     assert engine.statements == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.deploying import deploy
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.project.dag import ancestors
 from vde_dagster_tests.ci.conftest import Team
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -79,7 +79,7 @@ def _check(team: Team, request: Request) -> None:
     team.commit(clone, f"pr_{request.number}")
     with open_fake(clone.root) as workspace:
         request.before = _shown(workspace, "prod")
-        assert check_pull_request(workspace, forge_of(workspace), request.number).passed
+        assert check_pull_request(workspace, choose_forge(workspace), request.number).passed
         request.built = _shown(workspace, f"pr_{request.number}")
 
 
@@ -87,7 +87,7 @@ def _deploy(team: Team, main: ProjectFolder, request: Request) -> str:
     engine = FakeSpark()
     with open_fake(main.root, engine) as workspace:
         before = _shown(workspace, "prod")
-        done = deploy(workspace, forge_of(workspace))
+        done = deploy(workspace, choose_forge(workspace))
         after = _shown(workspace, "prod")
         assert (done.pull_requests, engine.statements) == ((request.number,), 0)
         if done.outcome == "waiting":

@@ -93,7 +93,7 @@ def test_github_gets_two_jobs_with_the_least_rights_and_secrets_of_their_own(
     assert "protect vde-production-transform: only main may deploy to it" in protect
     assert "the secrets DB_PASSWORD, S3_KEY, and the repository none of them" in give
     assert "role vde_apply, in vde-production-transform one of vde_publish" in give
-    assert "let the login of state_url be a variable, too" in login
+    assert "make the login of state_url a variable, too" in login
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
@@ -112,7 +112,7 @@ def test_a_login_that_both_jobs_would_have_is_told(
 ) -> None:
     shop.write("pyproject.toml", POSTGRESQL.replace("postgresql://vde:${DB_PASSWORD}@db/vde", url))
     _, left = _written(vde, shop, system)
-    assert any("be a variable, too" in one for one in left) is told
+    assert any("a variable, too" in one for one in left) is told
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_pipeline_that_there_is_stays_as_it_is(vde: Vde, shop: ProjectFolder) 
     own.write_text("lint:\n  script: [make]\n")
     _, left = _written(vde, shop, "gitlab")
     assert own.read_text() == "lint:\n  script: [make]\n"
-    assert any("let it include" in sentence for sentence in left)
+    assert any("to its `include`" in sentence for sentence in left)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_folder_that_would_be_code_in_the_file_is_refused(vde: Vde, tmp_path: 
     git(tmp_path, "init", "-q")
     shop = ProjectFolder(tmp_path / "a ${{ x }} b", {**SHOP, "pyproject.toml": POSTGRESQL})
     done = vde("init", shop.root, "--ci", "github")
-    assert (done.code, "cannot be named in a workflow" in done.err) == (2, True)
+    assert (done.code, "cannot be used in a workflow" in done.err) == (2, True)
 
 
 def test_the_command_of_the_file_does_what_the_job_is_for(

@@ -44,7 +44,7 @@ def said(
             closed.bind(("127.0.0.1", 0))
             port = closed.getsockname()[1]
         monkeypatch.setenv("VDE_SPARK__MASTER", f"spark://127.0.0.1:{port}")
-        yield f"nobody listens at 127.0.0.1:{port}"
+        yield f"127.0.0.1:{port} refuses connections"
 
 
 def stored(folder: ProjectFolder) -> tuple[int, int]:

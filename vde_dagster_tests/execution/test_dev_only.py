@@ -227,7 +227,7 @@ def test_what_somebody_wrote_to_a_shown_table_is_found_and_not_lost(folder: Proj
         other = pointer.location.replace(".metadata.json", "-other.metadata.json")
         Path(pointer.location.removeprefix("file://")).with_name(Path(other).name).write_text("{}")
         workspace.lakehouse.catalog.swap([Swap(ORDERS, TABLE, pointer.location, other)])
-        with pytest.raises(ConflictError, match=r"somebody wrote to raw\.orders"):
+        with pytest.raises(ConflictError, match=r"another program wrote to raw\.orders"):
             workspace.apply(workspace.plan("prod"))
         assert workspace.lakehouse.catalog.pointers([ORDERS])[ORDERS].location == other
         assert "raw.orders" in str(damages(workspace))

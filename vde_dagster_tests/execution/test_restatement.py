@@ -249,7 +249,7 @@ def test_a_second_restatement_of_an_environment_waits_for_the_first(
     first, other_plan = second(workspace), second(workspace)
 
     def other() -> None:
-        with open_fake(workspace.root) as another, pytest.raises(ConflictError, match="worked on"):
+        with open_fake(workspace.root) as another, pytest.raises(ConflictError, match="is in use"):
             another.apply(another.store.plans.load(other_plan.id))
 
     engine.meanwhile[1] = other

@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_with_the_file(project: Path) -> None:
     with pytest.raises(ProjectError, match=r"semantic_manifest\.json.* reads main\.order, which"):
         load_project(project)
     (project / SEMANTIC).write_text("[1")
-    with pytest.raises(ProjectError, match="this is no semantic manifest of dbt's") as raised:
+    with pytest.raises(ProjectError, match="this is not a semantic manifest of dbt") as raised:
         load_project(project)
     assert raised.value.hint == "run `dbt compile`"
 

@@ -25,7 +25,7 @@ BROKEN = [
     ("measure: order_count}\n  filter", "measure: order_cnt}\n  filter", 26, "order_cnt"),
     ("buyer__is_big') }}\"", "buyer__is_small') }}\"", 22, "MetricFlow refuses orders_of_big"),
     ("alias: orders}", "alias: order}", 3, r"the metric '\w+' reads staging.order, which is no"),
-    ("saved_query:", "saved_queries:", 41, "'saved_queries' is nothing that metrics have"),
+    ("saved_query:", "saved_queries:", 41, "'saved_queries' is not a key for metrics"),
     ("name: mean_order", "name: orders", 36, "the metric 'orders' is defined twice, first at"),
     ("{name: order,", "{name: day,", 6, "Invalid name `day`"),
     ("  name: orders\n  node", " name: orders\n  node", 3, "this is not valid YAML"),
@@ -33,7 +33,7 @@ BROKEN = [
         "metric:\n  name: orders\n",
         "metric: orders\nnot:\n",
         36,
-        "a document of metrics has one key",
+        "a document of metrics needs one of the keys",
     ),
 ]
 

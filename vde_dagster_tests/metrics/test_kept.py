@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vde_dagster.plugins.metrics.answers import redefined
-from vde_dagster.plugins.metrics.kept import NAME, layer_of
+from vde_dagster.plugins.metrics.kept import NAME, semantic_layer
 from vde_dagster.plugins.metrics.layer import Question
 from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
@@ -78,8 +78,8 @@ def test_metrics_that_two_environments_define_otherwise_are_named(shop: ProjectF
     shop.edit("metrics/shop.yaml", SUM, SUM.replace("sum", "max"))
     _apply(shop, "dev")
     with open_fake(shop.root) as workspace:
-        sides = layer_of(workspace, "prod"), layer_of(workspace, "dev")
-        same = layer_of(workspace, "prod"), layer_of(workspace, "prod@1")
+        sides = semantic_layer(workspace, "prod"), semantic_layer(workspace, "dev")
+        same = semantic_layer(workspace, "prod"), semantic_layer(workspace, "prod@1")
     question = Question(("revenue", "orders", "mean_order"), by=("is_big",))
     assert redefined(sides, question) == ("revenue", "mean_order")
     assert redefined(same, question) == ()
@@ -99,7 +99,7 @@ def test_what_was_published_before_there_were_metrics_is_asked_with_the_files(
     listed = vde("metrics", "list", "--env", "prod@2", "--project", shop.root, "--json").json
     assert "revenue" in {one["name"] for one in listed["metrics"]}
     gone = vde("metrics", "list", "--project", shop.root)
-    assert (gone.code, "there are no metrics" in gone.err) == (2, True)
+    assert (gone.code, "the project has no metrics" in gone.err) == (2, True)
 
 
 def test_a_metric_that_only_the_files_have_is_refused_with_what_to_do(
@@ -118,7 +118,7 @@ def test_a_metric_that_only_the_files_have_is_refused_with_what_to_do(
     ):
         ended = vde("metrics", *words, "--project", shop.root, "--json")
         assert ended.code == 2, ended.out
-        assert "has no metric 'sold', which the files have" in ended.json["error"]["message"]
+        assert "does not have the metric 'sold' of the files" in ended.json["error"]["message"]
         assert "vde plan" in ended.json["error"]["hint"]
     _apply(shop, "dev")
     assert vde("metrics", "query", "sold", "-e", "dev", "--sql", "--project", shop.root).code == 0

@@ -57,12 +57,12 @@ metric:
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """The semantic layer of a shop whose customers lead to regions."""
     pytest.importorskip("metricflow")
-    from vde_dagster.plugins.metrics.kept import layer_of
+    from vde_dagster.plugins.metrics.kept import semantic_layer
 
     root: Path = tmp_path_factory.mktemp("names") / "shop"
     ProjectFolder(root, {**SHOP, "metrics/shop.yaml": DEFINITIONS})
     with Workspace.open(root) as workspace:
-        yield layer_of(workspace, None)
+        yield semantic_layer(workspace, None)
 
 
 def test_every_name_that_is_listed_can_be_asked_for_and_filtered_by(layer: object) -> None:

@@ -17,14 +17,14 @@ from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 REFUSED = [
     (["revenu"], "there is no metric 'revenu'", "did you mean 'revenue'?"),
-    (["revenue", "--by", "is_bigg"], "'is_bigg', which nothing is called", "mean 'is_big'?"),
-    (["revenue", "--grain", "dya"], "there is no grain 'dya'", "did you mean 'day'?"),
+    (["revenue", "--by", "is_bigg"], "'is_bigg', which does not exist", "mean 'is_big'?"),
+    (["revenue", "--grain", "dya"], "the grain 'dya' does not exist", "did you mean 'day'?"),
     (["revenue", "--where", "is_big and ("], "the condition", "write it in Spark SQL"),
-    (["revenue", "--where", "weight > 1"], "'weight', which nothing is called", "buyer__is_big"),
-    (["revenue", "revenue_per_size"], "is a saved query, which is asked", "ask once for each"),
-    (["revenue_per_size", "--by", "buyer"], "says itself what it is divided by", "revenue"),
+    (["revenue", "--where", "weight > 1"], "'weight', which does not exist", "buyer__is_big"),
+    (["revenue", "revenue_per_size"], "is a saved query, which cannot", "query each alone"),
+    (["revenue_per_size", "--by", "buyer"], "which has its own dimensions", "revenue"),
     # The customers' revenue would be counted once for each of their orders.
-    (["spent", "--by", "order"], "nothing leads there from every metric without counting", "buyer"),
+    (["spent", "--by", "order"], "it cannot be joined to every metric without counting", "buyer"),
 ]
 MORE = """
 ---

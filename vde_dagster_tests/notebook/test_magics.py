@@ -145,11 +145,14 @@ def test_a_cell_that_was_refused_becomes_a_model_once_it_is_mended(
         ("workspace.read('marts.sums')", "marts.sums has no table of its own"),
         ('%%vde prod "\nSELECT 1', "No closing quotation"),
         ("%%vde\nSELECT 1", "the following arguments are required: environment"),
-        ("workspace = 1\n%vde pin", "the variable 'workspace' is no workspace"),
-        ("%%vde prod --into 1st\nSELECT 1", "--into '1st' is no name of a variable"),
-        ("%%vde prod --into class\nSELECT 1", "--into 'class' is no name of a variable"),
-        ("%%vde prod --into=\nSELECT 1", "--into '' is no name of a variable"),
-        ("%%vde prod\nSELECT :nobody", "parameter :nobody is no variable of the notebook"),
+        ("workspace = 1\n%vde pin", "the variable 'workspace' was overwritten"),
+        ("%%vde prod --into 1st\nSELECT 1", "--into '1st' is not a valid name of a variable"),
+        ("%%vde prod --into class\nSELECT 1", "--into 'class' is not a valid name of a variable"),
+        ("%%vde prod --into=\nSELECT 1", "--into '' is not a valid name of a variable"),
+        (
+            "%%vde prod\nSELECT :nobody",
+            "the notebook has no variable for the query's parameter :nobody",
+        ),
     ],
 )
 def test_a_mistake_is_one_message_and_nothing_is_written(
@@ -215,6 +218,6 @@ def test_a_folder_without_a_project_is_told(
     made = InteractiveShell.instance()
     try:
         assert not made.run_cell("%load_ext vde_dagster").success
-        assert "there is no project in" in "".join(capsys.readouterr())
+        assert "nor a folder above it has a project" in "".join(capsys.readouterr())
     finally:
         InteractiveShell.clear_instance()

@@ -126,12 +126,12 @@ def test_variables_of_the_project_count_where_the_cell_of_parameters_names_them(
     [
         ("MODEL (name marts.spenders, kind VIEW)", "1", "a notebook cannot be of kind VIEW"),
         ("MODEL (name marts.spenders, kin FULL)", "1", "unknown property 'kin'"),
-        ("MODEL (name marts.spenders); SELECT 1", "1", "header is all that its first cell has"),
+        ("MODEL (name marts.spenders); SELECT 1", "1", "first cell must contain only the header"),
         ("MODEL (name marts.spenders, depends_on (marts.spenders))", "1", "reads itself"),
-        (HEADER, "workspace.read(name)", "cell 2: which model is read here cannot be told"),
+        (HEADER, "workspace.read(name)", "cell 2: the model read here cannot be determined"),
         (HEADER, "a = (", "cell 2, line 1: syntax error"),
         (HEADER, "%%vde prod\nSELEC 1", "cell 2: "),
-        (HEADER, "nonlocal a", "the cells' code is no Python"),
+        (HEADER, "nonlocal a", "the cells' code is not valid Python"),
     ],
 )
 def test_a_mistake_is_told_with_its_file(
@@ -148,10 +148,10 @@ def test_a_mistake_is_told_with_its_file(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "the notebook is no JSON"),
-        ('{"nbformat": 3}', "no notebook of format 4"),
-        ('{"nbformat": 4, "metadata": {}, "cells": [{}]}', "has not the form of one"),
-        ("[]", "no notebook of format 4"),
+        ("{", "the notebook is not valid JSON"),
+        ('{"nbformat": 3}', "not a notebook of format 4"),
+        ('{"nbformat": 4, "metadata": {}, "cells": [{}]}', "the notebook is not valid: "),
+        ("[]", "not a notebook of format 4"),
     ],
 )
 def test_what_is_no_notebook_is_told(text: str, message: str, shop: ProjectFolder) -> None:

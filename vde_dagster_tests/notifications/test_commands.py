@@ -41,7 +41,7 @@ def test_sending_says_who_got_what_and_fails_where_a_service_is_down(
     server.refuses = True
     called = vde("notify", "send", "--project", shop)
     assert called.code == 1
-    assert "team: 0 messages; 'team' did not take a message" in " ".join(called.out.split())
+    assert "team: 0 messages; 'team' did not accept a message" in " ".join(called.out.split())
     server.refuses = False
     found = vde("notify", "send", "--project", shop, "--json").json["receivers"]
     assert [(one["receiver"], one["sent"]) for one in found] == [("team", 1), ("team/2", 1)]

@@ -94,7 +94,7 @@ def test_targets_in_yaml(tmp_path: Path) -> None:
     }
     assert found["slack_webhook"].url == "${SLACK_HOOK}"
     assert found["slack_api"].url == "slack://${SLACK_TOKEN}/#data"
-    assert all(one.hears_of("dev_anna", settings) for one in found.values())
+    assert all(one.wants_environment("dev_anna", settings) for one in found.values())
     assert settings.config_warnings == (
         "3 keys do nothing here: notification_targets.3 (teams_webhook), "
         "notification_targets.4 (smtp), notification_targets.5 (console)",

@@ -202,10 +202,10 @@ def test_a_receiver_that_is_down_misses_nothing_and_delays_nobody(
         apply(workspace)
         down, team = send(workspace)
         assert (down.sent, team.sent) == (0, 1)
-        assert "'down' did not take a message" in down.problem
+        assert "'down' did not accept a message" in down.problem
         with receiving(port) as again:
             again.refuses = True
-            assert "did not take" in send(workspace)[0].problem
+            assert "did not accept" in send(workspace)[0].problem
             again.refuses = False
             assert [one.sent for one in send(workspace)] == [1, 0]
             assert len(again.got) == len(server.got) == 1
@@ -317,7 +317,10 @@ def test_secrets_are_in_no_message(
 
 def test_without_receivers_it_is_one_message(shop: ProjectFolder) -> None:
     shop.write("pyproject.toml", "[tool.vde]\nname = 'shop'\n")
-    with open_fake(shop.root) as workspace, pytest.raises(UsageError, match="nobody is to be"):
+    with (
+        open_fake(shop.root) as workspace,
+        pytest.raises(UsageError, match="no receivers of notifications"),
+    ):
         send(workspace)
 
 
@@ -326,7 +329,7 @@ def test_an_address_that_no_service_has(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         apply(workspace)
         (done,) = send(workspace)
-    assert "not one that Apprise knows" in done.problem
+    assert "not valid for Apprise" in done.problem
     assert "hush" not in done.problem
 
 

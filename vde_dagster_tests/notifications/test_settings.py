@@ -58,6 +58,8 @@ def test_receivers_have_what_is_set_or_what_is_usual(tmp_path: Path) -> None:
     assert (first.name, second.name, runs.name) == ("all", "all/2", "runs")
     assert "run" not in first.events
     assert {"publication", "rollback", "approval"} <= first.events
-    heard = [one for one in ("prod", "staging_2", "dev_a") if first.hears_of(one, settings)]
+    heard = [
+        one for one in ("prod", "staging_2", "dev_a") if first.wants_environment(one, settings)
+    ]
     assert heard == ["prod", "staging_2"]
-    assert [one for one in ("prod", "dev_a") if runs.hears_of(one, settings)] == ["dev_a"]
+    assert [one for one in ("prod", "dev_a") if runs.wants_environment(one, settings)] == ["dev_a"]

@@ -23,7 +23,7 @@ def check(store: StateStore, lease: Lease) -> None:
 
 def test_only_one_owner_at_a_time(store: StateStore) -> None:
     first = store.leases.acquire("environment/prod", "anna", 60)
-    with pytest.raises(ConflictError, match="being worked on by anna"):
+    with pytest.raises(ConflictError, match="is in use by anna"):
         store.leases.acquire("environment/prod", "ben", 60)
     assert store.leases.acquire("environment/prod", "anna", 60) == first
     store.leases.release(first)
@@ -64,7 +64,7 @@ def test_a_lease_ends_at_once_when_its_owners_process_ends(url: str) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"taken\n"
-        with pytest.raises(ConflictError, match="being worked on by anna"):
+        with pytest.raises(ConflictError, match="is in use by anna"):
             store.leases.acquire("environment/prod", "ben")
         owner.kill()
         os.waitid(os.P_PID, owner.pid, os.WEXITED | os.WNOWAIT)  # It has ended, unseen so far.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.vault.changes import states_of
+from vde_dagster.plugins.vault.changes import make_states
 from vde_dagster.plugins.vault.kinds import Changes
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.serialise import from_plain, to_plain
@@ -36,14 +36,14 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
     kind = kind_of(table.kind)
     assert isinstance(kind, Changes)
     added = {column.name: column.type for column in kind.added_columns}
-    states = states_of(kind, {**table.columns, **added})
+    states = make_states(kind, {**table.columns, **added})
     shown = ", ".join(table.all_shown.columns)
     with empty_duckdb() as database:
         empty = " ,".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in added.items())
         run(database, f"CREATE TABLE t AS SELECT *, {empty} FROM ({table.values([])}) nothing")
         for rows in loads:
             run(database, f"CREATE OR REPLACE TABLE came AS {table.values(rows)}")
-            run(database, f"CREATE OR REPLACE TABLE one AS {states.one('came', 't')}")
+            run(database, f"CREATE OR REPLACE TABLE one AS {states.unique_rows('came', 't')}")
             gaps = "gaps" if kind.deletes else None
             if gaps is not None:
                 run(database, f"CREATE OR REPLACE TABLE gaps AS {states.gaps('one')}")
@@ -78,11 +78,11 @@ def test_states_that_are_left_out_are_counted(more: str, rows: list[Any], number
     kind = kind_of(f"CHANGES (key hk, time ldts, source rsrc{more})")
     assert isinstance(kind, Changes)
     added = {column.name: column.type for column in kind.added_columns}
-    states = states_of(kind, {**COLUMNS, **added})
+    states = make_states(kind, {**COLUMNS, **added})
     given = [(key, one, v, "2024-01-01", source) for key, one, v, source in rows]
     with empty_duckdb() as database:
         run(database, f"CREATE TABLE came AS {Table('t', '', COLUMNS, ()).values(given)}")
-        run(database, f"CREATE TABLE one AS {states.one('came', None)}")
+        run(database, f"CREATE TABLE one AS {states.unique_rows('came', None)}")
         assert run(database, states.discarded("one")) == [(number,)]
 
 

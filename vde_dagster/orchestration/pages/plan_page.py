@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, and_more
+from vde_dagster.base.texts import and_more, count
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.execution.workspace import Workspace

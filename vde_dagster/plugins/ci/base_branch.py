@@ -1,8 +1,8 @@
-"""Rules of the base branch: a pull request is held against them as well, the stricter wins.
+"""Rules of the base branch: a pull request must also meet these, and the stricter rule applies.
 
-Rules, budgets, signatures and settings that guard production are files of the project, so a pull
-request can change them together with what they guard. A check and a deployment therefore read them
-twice: as they are checked out, and as they were on the branch that the pull request goes to.
+Rules, budgets, signatures and settings that protect production are files of the project, so a pull
+request can change them together with the models they protect. A check and a deployment therefore
+read them twice: as checked out, and as on the branch into which the pull request is merged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return what gates have against a plan by the rules of either commit.
+        """Return the gates' objections to a plan by the rules of either commit.
 
         Args:
             workspace: The project as it is checked out.
@@ -57,13 +57,13 @@ class BaseBranch:
         told = {(one.rule, one.message, one.level) for one in known}
         found = objections(self.workspace, proven(workspace, plan))
         more = (one for one in found if (one.rule, one.message, one.level) not in told)
-        mark = f"{{}} (as of {self.commit[:12]}, which this is to change)"
+        mark = f"{{}} (as of {self.commit[:12]}, before this change)"
         return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
 
 
 @contextmanager
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
-    """Read the rules of a commit, and hold the settings of a project to the stricter of both.
+    """Read the rules of a commit, and apply the stricter settings of both commits to a project.
 
     Args:
         commit: Empty for the first commit of a repository.
@@ -82,7 +82,7 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
         except VdeError as error:
             raise UsageError(
                 f"the settings of the base branch ({commit[:12]}) cannot be read: {error.message}",
-                hint="correct them there first",
+                hint="correct them on the base branch first",
             ) from error
         own = workspace.settings
         workspace.__dict__["settings"] = replace(
@@ -100,14 +100,14 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
 
 
 def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str = "") -> str:
-    """Return the newest commit of the branch that a pull request goes to.
+    """Return the newest commit of the branch into which a pull request is merged.
 
     Args:
-        variables: The process's environment: a job of GitHub or GitLab names the branch there.
-        given: A commit or branch to take instead.
+        variables: The process's environment: a job of GitHub or GitLab has the branch's name there.
+        given: A commit or branch to use instead.
 
     Raises:
-        UsageError: The branch is not there, or is not known.
+        UsageError: The branch does not exist, or is unknown.
     """
     git = PlainGit(workspace.root, ci_settings(workspace).remote)
     if given:
@@ -122,7 +122,7 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
     found = git.newest_of_branch(branch)
     if found is None:
         raise UsageError(
-            "the branch that the pull request goes to cannot be found: "
+            "the base branch of the pull request was not found: "
             f"{branch or 'the remote has no default branch'}",
             hint="fetch it, or name it: vde ci check --base origin/main",
         )
@@ -130,9 +130,9 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
 
 
 def base_of_deployment(workspace: Workspace, commit: str) -> str:
-    """Return the commit whose rules count for a deployment: the one that was deployed before.
+    """Return the commit whose rules apply to a deployment: the one deployed before.
 
-    Where none was, it is the first parent; empty for the first commit of a repository.
+    Without one, it is the first parent; empty for the first commit of a repository.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.
@@ -146,14 +146,14 @@ def base_of_deployment(workspace: Workspace, commit: str) -> str:
         return before[0]
     if git.ask("rev-parse", "--is-shallow-repository").strip() == "true":
         raise UsageError(
-            f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules count",
+            f"the clone is shallow: it lacks the commit before {commit[:12]}, whose rules apply",
             hint="fetch more of the history (fetch-depth: 50, GIT_DEPTH: 0)",
         )
     return ""
 
 
 def _write_files(root: Path, commit: str, target: Path) -> None:
-    """Write a project's files as they are in a commit; none where it did not have the folder."""
+    """Write a project's files as of a commit; none if the commit lacks the project's folder."""
     place = place_in_repository(root).rstrip("/")
     top = PlainGit(Path(PlainGit(root).ask("rev-parse", "--show-toplevel").strip()))
     if place and not top.ask("ls-tree", commit, place).strip():

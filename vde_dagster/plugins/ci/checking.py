@@ -1,4 +1,4 @@
-"""The check of a pull request: built in an environment of its own, compared, and told."""
+"""The check of a pull request: built in a separate environment, compared, and reported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
     check_comment,
+    comment_marker,
     findings_markdown,
-    marker_of,
     plan_parts,
 )
 from vde_dagster.plugins.ci.findings import Findings
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The end of a check.
+    """The result of a check.
 
     Args:
-        plan_id: The stored plan for production; empty where it would change nothing, or it failed.
+        plan_id: The stored plan for production; empty if it would change nothing, or failed.
         comment: The text that was written.
     """
 
@@ -54,21 +54,21 @@ def check_pull_request(
     """Build a pull request's environment, and write its comment and its check.
 
     Args:
-        commit: Its newest one; the forge is asked where it is empty.
-        base: The commit or branch whose rules count as well; the base branch where it is empty.
+        commit: Its newest commit; requested from the forge if empty.
+        base: The commit or branch whose rules apply as well; the base branch if empty.
 
     Raises:
-        UsageError: It is merged or closed, or the forge refuses something.
+        UsageError: It is merged or closed, or the forge refuses a request.
         ExecutionError: The forge cannot be reached.
     """
     settings = ci_settings(workspace)
     environment = settings.environment(number)
     pull_request = forge.pull_request(number)
     if pull_request.state in ("merged", "closed"):
-        # Its environment is dropped, and nobody would drop it again.
+        # Its environment was dropped, and a new one would never be dropped.
         raise UsageError(
             f"pull request {number} is {pull_request.state}: there is nothing to check",
-            hint="open it again, or look at production: vde plan prod",
+            hint="open it again, or compare production: vde plan prod",
         )
     commit = commit or pull_request.head
     place = place_in_repository(workspace.root)
@@ -83,7 +83,7 @@ def check_pull_request(
             against = rules.objections(workspace, wanted, known_objections(workspace, wanted))
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
-        # What somebody may still give, as a signature, is no failure of a pull request.
+        # Something that can still be added, such as a signature, does not fail a pull request.
         refused = (one for one in against if one.level == "refuse" and not one.approvers)
         findings.errors += (one.sentence for one in refused)
         done = _build(workspace, environment, findings)
@@ -101,19 +101,19 @@ def check_pull_request(
     wrong = len(findings.errors) + sum(one.level == "failure" for one in findings.annotations)
     title = f"{environment}: {done}" if passed else f"{environment}: {count(wrong, 'failure')}"
     status = f"## {'✅' if passed else '❌'} vde: {title}\n\nof commit {commit[:12]}. "
-    status += _merged(seen) if passed and seen is not None else "Nothing may be merged as it is."
+    status += _merged(seen) if passed and seen is not None else "It must not be merged as it is."
     told = findings_markdown(findings.annotations, findings.errors)
     text = check_comment(workspace, number, environment, status, [*told, *parts])
     check = Check(commit, passed, title, text.partition("\n")[2], findings.annotations, place)
-    forge.write_comment(number, marker_of(workspace, number), text)
+    forge.write_comment(number, comment_marker(workspace, number), text)
     forge.write_check(check)
     return Checked(number, environment, passed, plan_id, check, text)
 
 
 def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
-    """Plan and apply the environment; return what was done in a few words."""
+    """Plan and apply the environment; return a short summary."""
     plan = workspace.plan(environment, at_once=True)
-    result = workspace.apply(plan, on_event=findings.see)
+    result = workspace.apply(plan, on_event=findings.record)
     findings.errors += (
         f"{one.model}: {one.error}" for one in result.failed_statements if one.error
     )
@@ -131,5 +131,5 @@ def _merged(seen: Plan) -> str:
 
 
 def _is_closed(workspace: Workspace) -> bool:
-    """Say whether the state was not opened, as the files have mistakes."""
+    """Return whether the state was not opened because the files have mistakes."""
     return "store" not in workspace.__dict__

@@ -1,4 +1,4 @@
-"""`vde ci check`, `deploy`, `close` and `run`; what is heavy is imported when it runs."""
+"""`vde ci check`, `deploy`, `close` and `run`; heavy modules are imported when a command runs."""
 
 from __future__ import annotations
 
@@ -19,46 +19,47 @@ Number = Annotated[
     int, typer.Option("--pr", metavar="NUMBER", min=1, help="The pull or merge request.")
 ]
 Commit = Annotated[
-    str, typer.Option(metavar="SHA", help="Its newest commit; the forge is asked by default.")
+    str, typer.Option(metavar="SHA", help="Its newest commit; by default read from the forge.")
 ]
 Merged = Annotated[
     int,
-    typer.Option("--pr", metavar="NUMBER", min=0, help="What was merged, in place of asking."),
+    typer.Option("--pr", metavar="NUMBER", min=0, help="The merged one; by default looked up."),
 ]
 CheckedOut = Annotated[
-    str, typer.Option(metavar="SHA", help="The commit that has to be checked out; by default any.")
+    str, typer.Option(metavar="SHA", help="Commit that must be checked out; by default any.")
 ]
 ForkLabel = Annotated[
     str,
     typer.Option(
-        metavar="LABEL", help="Run a fork's code where somebody who read it gives it this label."
+        metavar="LABEL", help="Run a fork's code if a reviewer gave the pull request this label."
     ),
 ]
 
 Base = Annotated[
     str,
     typer.Option(
-        metavar="COMMIT", help="Whose rules count as well; by default the branch it goes to."
+        metavar="COMMIT", help="Commit whose rules also apply; by default the base branch's newest."
     ),
 ]
 
 WAITS = 3
-"""Exit code of a deployment that changed nothing, as its plan waits for an approval."""
+"""Exit code of a deployment that changed nothing because its plan waits for an approval."""
 
 
 @on_project
 def ci_check(
     workspace: Workspace, output: Output, pr: Number, commit: Commit = "", base: Base = ""
 ) -> None:
-    """Build a pull request in an environment of its own, with one comment and a check.
+    """Build a pull request in a separate environment, and write one comment and a check.
 
-    Rules and budgets of the base branch count as well as its own. The exit code is 1 when it
+    Rules and budgets of the base branch apply as well as its own. The exit code is 1 if it
+    failed. Example: vde ci check --pr 123
     failed. Example: vde ci check --pr 123
     """
     from vde_dagster.plugins.ci.checking import check_pull_request
-    from vde_dagster.plugins.ci.forges.choose import forge_of
+    from vde_dagster.plugins.ci.forges.choose import choose_forge
 
-    _show_check(output, check_pull_request(workspace, forge_of(workspace), pr, commit, base))
+    _show_check(output, check_pull_request(workspace, choose_forge(workspace), pr, commit, base))
 
 
 def _show_check(output: Output, done: Checked, **more: Any) -> None:
@@ -90,17 +91,17 @@ def _show_check(output: Output, done: Checked, **more: Any) -> None:
 def ci_deploy(
     workspace: Workspace, output: Output, pr: Merged = 0, commit: CheckedOut = ""
 ) -> None:
-    """Publish a merged commit to production, as people saw it on its pull request.
+    """Publish a merged commit to production, as it was reviewed on its pull request.
 
-    Tables that the check built are used. The exit code is 3 where the plan does something that
-    nobody saw, or a rule asks for an approval: nothing is changed then, and the plan waits.
+    Tables that the check built are reused. The exit code is 3 if the plan does something that was
+    not reviewed, or a rule requires an approval: nothing is changed then, and the plan waits.
 
     Example: vde ci deploy
     """
     from vde_dagster.plugins.ci.deploying import deploy
-    from vde_dagster.plugins.ci.forges.choose import forge_of
+    from vde_dagster.plugins.ci.forges.choose import choose_forge
 
-    _show_deploy(output, deploy(workspace, forge_of(workspace), commit, pr))
+    _show_deploy(output, deploy(workspace, choose_forge(workspace), commit, pr))
 
 
 def _show_deploy(output: Output, done: Deployed, **more: Any) -> None:
@@ -127,18 +128,18 @@ def ci_close(workspace: Workspace, output: Output, pr: Number) -> None:
     Example: vde ci close --pr 123
     """
     from vde_dagster.plugins.ci.deploying import close
-    from vde_dagster.plugins.ci.forges.choose import forge_of
+    from vde_dagster.plugins.ci.forges.choose import choose_forge
 
-    done = close(workspace, forge_of(workspace), pr)
+    done = close(workspace, choose_forge(workspace), pr)
     output.result(done.to_json(), done.sentence)
 
 
 @on_project
 def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> None:
-    """Do what a job of GitHub or GitLab is for: a check, a deployment, or a close.
+    """Run the action for a job of GitHub or GitLab: a check, a deployment, or a close.
 
-    Its variables say what happened. Code of a fork is refused (exit code 2) before any of it is
-    read; otherwise the exit codes are those of the command that is run.
+    The job's variables determine the action. Code of a fork is refused (exit code 2) before any of
+    it is read; otherwise the exit codes are those of the command that runs.
 
     Example: vde ci run
     """
@@ -148,9 +149,9 @@ def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> 
     if event.action == "nothing":
         output.result({"action": "nothing", "reason": event.why}, event.why)
         return
-    from vde_dagster.plugins.ci.forges.choose import forge_of
+    from vde_dagster.plugins.ci.forges.choose import choose_forge
 
-    forge = forge_of(workspace)
+    forge = choose_forge(workspace)
     if event.action == "check":
         from vde_dagster.plugins.ci.checking import check_pull_request
 

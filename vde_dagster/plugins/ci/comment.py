@@ -1,4 +1,4 @@
-"""The comment of a pull request: what happened last, failures, rules, rows, and the plan."""
+"""The comment of a pull request: the latest result, failures, rules, rows, and the plan."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 _MOST_LISTED = 30
 _MOST_OF_MESSAGE = 1_000
 _OF_PLAN = 20_000
-"""Characters that are left to the plan in any case."""
+"""Minimum number of characters reserved for the plan."""
 _BEGIN, _END = "<!-- vde status -->", "<!-- vde status ends -->"
 _STATUS = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
 
 
-def marker_of(workspace: Workspace, number: int) -> str:
-    """Return the first line of a comment; each project of a repository has one of its own."""
+def comment_marker(workspace: Workspace, number: int) -> str:
+    """Return the first line of a comment, unique for each project of a repository."""
     identity = workspace.settings.identity
     name = re.sub(r"[^\w.-]", "_", identity.id or identity.name)
     return f"<!-- vde ci {name} {number} -->"
 
 
 def with_status(workspace: Workspace, number: int, before: str | None, status: str) -> str:
-    """Return a comment with another status at its top; all else stays as it was."""
+    """Return a comment with a new status at its top and the rest unchanged."""
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):
-        return f"{marker_of(workspace, number)}\n{block}\n"
+        return f"{comment_marker(workspace, number)}\n{block}\n"
     return _STATUS.sub(lambda _: block, before, count=1)
 
 
@@ -46,9 +46,8 @@ def check_comment(
     """Write the comment of a check.
 
     Args:
-        status: What happened, as Markdown.
-        parts: Sections below it, the most important first; those for which there is no room are
-            left out.
+        status: The result, as Markdown.
+        parts: Sections below it, the most important first; those that do not fit are left out.
     """
     links = ci_settings(workspace).links(environment, workspace.settings.dagster.prefix)
     status = f"{status}\n\n{links}" if links else status
@@ -68,11 +67,11 @@ def check_comment(
 def plan_parts(
     workspace: Workspace, plan: Plan, cost: str, against: Sequence[Objection], room: int
 ) -> list[str]:
-    """Write what production would get: rules that are against it, cost, and the plan.
+    """Write the changes of production: objections of rules, cost, and the plan.
 
     Args:
-        cost: A sentence; empty where nothing is known.
-        room: Characters that other parts take.
+        cost: A sentence; empty if unknown.
+        room: Number of characters that other parts need.
     """
     parts = []
     if against:
@@ -84,21 +83,21 @@ def plan_parts(
         for model in plan.models
         if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
     ]
-    # It is planned again once all is computed, so that nobody may apply this one by its id.
+    # It is planned again once all is computed, so this plan must not be applied by its id.
     report = replace(plan_report(plan, store.snapshots.load(old) if old else {}), id="")
     most = max(MAX_COMMENT - room - sum(map(len, parts)) - 2_000, _OF_PLAN)
     text = plan_comment(report, most)
-    parts.append(text.partition("\n")[2])  # Its own mark would find it as another comment.
+    parts.append(text.partition("\n")[2])  # Its own marker would make it another comment.
     if cost:
         parts.append(f"It takes {cost}.")
     return parts
 
 
 def findings_markdown(annotations: Sequence[Annotation], errors: Sequence[str]) -> list[str]:
-    """Write what is wrong, with files and lines."""
+    """Write the problems, with files and lines."""
     if not (annotations or errors):
         return []
-    lines = ["### What is wrong", ""]
+    lines = ["### Problems", ""]
     lines += (f"- {_text(error)}" for error in errors[:_MOST_LISTED])
     for one in annotations[:_MOST_LISTED]:
         word = "" if one.level == "failure" else " (warns)"

@@ -1,6 +1,6 @@
-"""The end of pull requests: what people saw is published, all else waits for an approval.
+"""The end of pull requests: reviewed plans are published, all others wait for an approval.
 
-Environments of those that are closed are dropped, merged or not.
+Environments of closed pull requests are dropped, merged or not.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from vde_dagster.execution.plans.gates import objections_to_stored
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Change, Plan, Proposal
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
-from vde_dagster.plugins.ci.comment import findings_markdown, marker_of, with_status
+from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, with_status
 from vde_dagster.plugins.ci.findings import Findings
 from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
-from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, seen_plan
+from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, reviewed_plan
 from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.plugins.ci.unseen import unseen
 from vde_dagster.reports.markdown import literal
@@ -37,13 +37,13 @@ _MOST_REASONS = 30
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What became of a commit.
+    """The result of deploying a commit.
 
     Args:
-        pull_requests: The numbers of those that it brings to production.
-        plan_id: The stored plan for production; empty where there is nothing to change.
-        version: Production's, where it was published and is still known.
-        reasons: Why it waits, in sentences.
+        pull_requests: The numbers of the pull requests that it brings to production.
+        plan_id: The stored plan for production; empty if there is nothing to change.
+        version: Production's version, if it was published and is still known.
+        reasons: The reasons why it waits, in sentences.
         failed: Statements on published views that failed.
     """
 
@@ -58,12 +58,12 @@ class Deployed:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing was changed, as a person has to say so first."""
+        """Whether nothing was changed because an approval is missing."""
         return self.outcome in ("waiting", "rejected")
 
     @property
     def sentence(self) -> str:
-        """What became of it, for people."""
+        """The result in one sentence."""
         plan = f"plan {self.plan_id}"
         if self.outcome == "published":
             at = f" as version {self.version}" if self.version else ""
@@ -89,10 +89,10 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What became of a pull request that was closed.
+    """The result of closing a pull request.
 
     Args:
-        dropped: Whether its environment was there, and goes now.
+        dropped: Whether its environment existed, and is dropped now.
     """
 
     number: int
@@ -101,8 +101,8 @@ class Closed:
 
     @property
     def sentence(self) -> str:
-        """What became of it, for people."""
-        gone = "was dropped" if self.dropped else "is not there"
+        """The result in one sentence."""
+        gone = "was dropped" if self.dropped else "does not exist"
         return f"pull request {self.number} is closed, environment {self.environment} {gone}"
 
     def to_json(self) -> dict[str, Any]:
@@ -117,10 +117,10 @@ class Closed:
 def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
     """Drop the environment of a pull request that was closed, merged or not.
 
-    What people saw of one that was not merged counts no longer; its comment says so.
+    The review of an unmerged one no longer counts; its comment reports that.
 
     Raises:
-        UsageError: The forge refuses something.
+        UsageError: The forge refuses a request.
         ExecutionError: The forge cannot be reached.
     """
     environment, store = ci_settings(workspace).environment(number), workspace.store
@@ -130,24 +130,24 @@ def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
         workspace.environments.drop(environment)
     if forge.pull_request(number).state == "closed":
         forget_seen(workspace, number)
-        if forge.comment(number, marker_of(workspace, number)) is not None:
+        if forge.comment(number, comment_marker(workspace, number)) is not None:
             status = f"## 🧹 vde: closed without a merge\n\nEnvironment {environment} was dropped."
             _tell(workspace, forge, number, status)
     return Closed(number, environment, dropped)
 
 
 def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> Deployed:
-    """Publish a commit of the main branch, which is checked out, as people saw it.
+    """Publish a commit of the main branch, which is checked out, as it was reviewed.
 
-    What was done for the commit before is found and told, and not done again.
+    If the commit was deployed before, that result is reported again and nothing is repeated.
 
     Args:
         commit: Empty for the one that is checked out.
-        number: The pull request that it merged; 0 asks the forge.
+        number: The pull request that it merged; 0 requests it from the forge.
 
     Raises:
-        UsageError: Another commit is checked out, or the forge refuses something.
-        ConflictError: Somebody else is changing production; nothing was changed here.
+        UsageError: Another commit is checked out, or the forge refuses a request.
+        ConflictError: Another process is changing production; nothing was changed here.
         ExecutionError: The apply failed, nothing was published; or the forge cannot be reached.
     """
     commit = _checked_out(workspace, commit)
@@ -155,7 +155,7 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
     try:
         done = _before(workspace, commit, numbers) or _deploy(workspace, commit, numbers)
     except ConflictError:
-        raise  # Whoever was first tells what becomes of it.
+        raise  # The first process reports the result.
     except VdeError as error:
         for one in numbers:
             _tell(workspace, forge, one, _failed(commit, error))
@@ -169,17 +169,17 @@ def _checked_out(workspace: Workspace, commit: str) -> str:
     head = PlainGit(workspace.root).head()
     if commit and commit != head:
         raise UsageError(
-            f"commit {commit} is to be deployed, and {head} is checked out",
-            hint="check it out, or leave --commit out",
+            f"commit {commit} is to be deployed, but {head} is checked out",
+            hint="check it out, or omit --commit",
         )
     return head
 
 
 def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
-    """Return the pull requests of a commit, and of those before it that were not deployed.
+    """Return the pull requests of a commit, and of earlier commits that were not deployed.
 
-    CI systems leave out deployments that newer ones overtake. Where none before was deployed from
-    here, it is the commit alone.
+    CI systems skip deployments that newer ones overtake. If no earlier commit was deployed from
+    here, only the commit itself counts.
     """
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):
@@ -200,7 +200,7 @@ def _is_done(workspace: Workspace, plan_id: str | None) -> bool:
 
 
 def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed | None:
-    """Return what an earlier deployment of a commit came to; None where one is to be made."""
+    """Return the result of an earlier deployment of a commit, or None if it must run."""
     plan_id = deployed_by(workspace, commit)
     if plan_id is None:
         return None
@@ -219,8 +219,8 @@ def _before(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
     plan = store.plans.load(plan_id)
     reasons: Sequence[str] = ()
     if plan.proposal is not None:
-        # It may have been signed since, or people may have looked again.
-        reasons = _reasons(workspace, commit, plan, _seen(workspace, numbers))
+        # It may have been signed or reviewed since.
+        reasons = _reasons(workspace, commit, plan, _reviewed(workspace, numbers))
     if reasons:
         return _waiting(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
@@ -232,28 +232,28 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
     if fresh.is_empty:
         failed = workspace.apply(fresh).failed_statements
         if keep_deploy(workspace, commit, "", before):
-            return _of_others(workspace, commit, numbers)
+            return _result_of_other(workspace, commit, numbers)
         return Deployed(commit, "unchanged", numbers, failed=failed)
-    seen = _seen(workspace, numbers)
+    seen = _reviewed(workspace, numbers)
     plan = _same(workspace, fresh, seen) or fresh
     reasons = _reasons(workspace, commit, plan, seen)
     if reasons:
         proposal = Proposal(workspace.project.files_hash, _author(numbers))
-        # Under an id of its own: a plan that was stored before is never changed.
+        # With a new id: a stored plan never changes.
         plan = replace(plan, id=fresh.id, proposal=proposal)
     store = workspace.store
     store.plans.save(plan)
     if keep_deploy(workspace, commit, plan.id, before) != plan.id:
         if plan.id == fresh.id:
             store.plans.set_status(plan.id, "superseded", "another deployment was first")
-        return _of_others(workspace, commit, numbers)
+        return _result_of_other(workspace, commit, numbers)
     if reasons:
         return _waiting(commit, numbers, plan, reasons)
     return _apply(workspace, commit, numbers, plan)
 
 
-def _of_others(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
-    """Return what another process made of the same commit meanwhile."""
+def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Deployed:
+    """Return the result of another process that deployed the same commit meanwhile."""
     done = _before(workspace, commit, numbers)
     if done is None:
         raise ConflictError(
@@ -270,7 +270,7 @@ def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Pl
     try:
         done = workspace.apply(plan, who=_author(numbers))
     except ConflictError:
-        # Whoever was first may have published this very commit.
+        # The other process may have published this very commit.
         if _is_done(workspace, plan_id := deployed_by(workspace, commit)) and plan_id:
             return _published(workspace, commit, numbers, plan_id)
         raise
@@ -293,9 +293,9 @@ def _waiting(commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequenc
     return Deployed(commit, "waiting", numbers, plan.id, reasons=tuple(reasons))
 
 
-def _seen(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
-    """Return the plans that people saw, as far as they are kept; None where they saw none."""
-    found = [one for number in numbers if (one := seen_plan(workspace, number)) is not None]
+def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
+    """Return the reviewed plans, as far as they are kept; None if there was no review."""
+    found = [one for number in numbers if (one := reviewed_plan(workspace, number)) is not None]
     plans = []
     for one in found:
         with suppress(UsageError, StoreError):
@@ -306,9 +306,9 @@ def _seen(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
 def _reasons(
     workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
-    """Return the reasons for which a plan has to wait; none where it may be applied."""
+    """Return the reasons why a plan has to wait; empty if it may be applied."""
     if seen is None:
-        reasons = ["nobody saw it: no pull request with a check that passed is known of it"]
+        reasons = ["it was not reviewed: no pull request with a passed check is known for it"]
     else:
         ids = {
             model.previous_snapshot_id
@@ -323,10 +323,10 @@ def _reasons(
 
 
 def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return the stored plan that people saw, if it does what a plan of the files does now.
+    """Return the reviewed plan, if it has the same effect as a new plan of the files.
 
-    Then its signatures count, and intervals that fell due since are left to the next run. The plan
-    may be anybody's row of the state, so that its work has to be work of the fresh plan, too.
+    Then its signatures count, and intervals that became due since are left to the next run. Any
+    login may have written the plan's row, so its work must be part of the new plan's.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
@@ -342,7 +342,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
 
 
 def _does_no_more(plan: Plan, fresh: Plan) -> bool:
-    """Say whether a plan shows what another one shows, and computes nothing that it does not."""
+    """Return whether a plan shows the same as another one, and computes nothing more."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
         return False
@@ -357,8 +357,8 @@ def _does_no_more(plan: Plan, fresh: Plan) -> bool:
 
 
 def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
-    """Put what became of a pull request at the top of its comment, and leave the rest."""
-    marker = marker_of(workspace, number)
+    """Write a pull request's result at the top of its comment, and keep the rest."""
+    marker = comment_marker(workspace, number)
     before = forge.comment(number, marker)
     text = with_status(workspace, number, before, status)
     if text != before:
@@ -368,8 +368,8 @@ def _tell(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
 def _failed(commit: str, error: VdeError) -> str:
     findings = Findings("")
     findings.fail(error)
-    lines = [f"## ❌ vde: {PRODUCTION} stays as it was, the deployment failed", ""]
-    lines += [f"of commit {commit[:12]}. Mend it, and run the job again.", ""]
+    lines = [f"## ❌ vde: {PRODUCTION} is unchanged, the deployment failed", ""]
+    lines += [f"of commit {commit[:12]}. Fix the cause, and run the job again.", ""]
     found = findings_markdown(findings.annotations, findings.errors)
     return "\n".join([*lines, *(one.partition("\n\n")[2] for one in found)])
 

@@ -1,6 +1,6 @@
-"""What a CI system's job is for, by its own variables: a check, a deployment, or a close.
+"""The action for a CI system's job, by its own variables: a check, a deployment, or a close.
 
-Nothing of the project is read for it: its files are code of whoever wrote the pull request.
+The project's files are not read for it: they are code of the pull request's author.
 https://docs.github.com/en/webhooks/webhook-events-and-payloads,
 https://docs.gitlab.com/ci/variables/predefined_variables/
 """
@@ -20,14 +20,14 @@ Action = Literal["check", "deploy", "close", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened in a repository, and what is to be done of it.
+    """An event in a repository, and the action for it.
 
     Args:
-        number: The pull or merge request's; 0 for a deployment.
-        commit: The one that it is about; empty where only the forge knows it.
-        why: What happened, for people.
-        fork: Whose code it is, where that is another repository than the job's.
-        labels: Of the pull request; those that the event itself gives it, where code may follow.
+        number: The number of the pull or merge request; 0 for a deployment.
+        commit: The commit of the event; empty if only the forge can tell.
+        why: The event in a few words, for messages.
+        fork: The repository of the code, if it is not the job's own.
+        labels: Labels of the pull request; only those from the event itself, if code may follow.
     """
 
     action: Action
@@ -39,50 +39,50 @@ class Event:
 
 
 def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
-    """Return what a job is for.
+    """Return the event of a job.
 
     Args:
         variables: The process's environment.
-        fork_label: The label by which somebody who has read a fork's code lets it run.
+        fork_label: The label with which a reviewer allows a fork's code to run.
 
     Raises:
-        UsageError: They are no job's of GitHub or GitLab, or of an event that says nothing of
-            what to do; or the code is a fork's, and nobody said that it may run.
+        UsageError: The variables are not those of a job of GitHub or GitLab, the event has no
+            action, or the code comes from a fork without the label.
     """
     if variables.get("GITHUB_EVENT_NAME"):
-        event = _of_github(variables)
+        event = _github_event(variables)
     elif variables.get("GITLAB_CI"):
-        event = _of_gitlab(variables)
+        event = _gitlab_event(variables)
     else:
         raise UsageError(
-            "this is no job of GitHub or GitLab: neither GITHUB_EVENT_NAME nor GITLAB_CI is set",
-            hint="say what to do: vde ci check --pr N, vde ci deploy or vde ci close --pr N",
+            "this is not a job of GitHub or GitLab: neither GITHUB_EVENT_NAME nor GITLAB_CI is set",
+            hint="run an action directly: vde ci check --pr N, vde ci deploy, vde ci close --pr N",
         )
     if event.fork and (not fork_label or fork_label not in event.labels):
         raise UsageError(
             f"pull request {event.number} comes from a fork ({event.fork}): its models and macros "
-            "are code, and would run with what this job may do",
-            hint="read it, then let a job with --fork-label run it, see docs/ci.md"
+            "are code, and would run with this job's rights",
+            hint="review it, then let a job with --fork-label run it, see docs/ci.md"
             if not fork_label
-            else f"read it, then give it the label '{fork_label}'",
+            else f"review it, then give it the label '{fork_label}'",
         )
     return event
 
 
-def _of_github(variables: Mapping[str, str]) -> Event:
+def _github_event(variables: Mapping[str, str]) -> Event:
     name = variables["GITHUB_EVENT_NAME"]
     if name not in ("pull_request", "pull_request_target", "push"):
         raise UsageError(
-            f"an event '{name}' says nothing of what to do",
-            hint="run it on pull_request and push, or say it: vde ci check, deploy or close",
+            f"the event '{name}' has no action",
+            hint="run it on pull_request and push, or run: vde ci check, deploy or close",
         )
     payload = _payload(variables.get("GITHUB_EVENT_PATH", ""))
     try:
         return _push(payload) if name == "push" else _pull_request(payload)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"the file of GITHUB_EVENT_PATH is no event '{name}': it lacks {error}",
-            hint="leave both variables as the job has them",
+            f"the file of GITHUB_EVENT_PATH is not an event '{name}': it lacks {error}",
+            hint="leave both variables as the job sets them",
         ) from None
 
 
@@ -92,7 +92,7 @@ def _payload(path: str) -> Any:
     except (OSError, ValueError):
         raise UsageError(
             f"the file of GITHUB_EVENT_PATH cannot be read: '{path}'",
-            hint="leave the variable as the job has it",
+            hint="leave the variable as the job sets it",
         ) from None
 
 
@@ -116,31 +116,31 @@ def _pull_request(payload: Any) -> Event:
         str(pull["head"]["sha"]),
         f"pull request {pull['number']} was {action}",
         "" if own else name,
-        # A label that it had before says nothing of what was pushed since.
+        # An earlier label does not cover commits that were pushed later.
         given,
     )
 
 
-def _of_gitlab(variables: Mapping[str, str]) -> Event:
-    said = variables.get("CI_MERGE_REQUEST_IID", "")
-    if said:
-        if not said.isdecimal():
+def _gitlab_event(variables: Mapping[str, str]) -> Event:
+    number = variables.get("CI_MERGE_REQUEST_IID", "")
+    if number:
+        if not number.isdecimal():
             raise UsageError(
-                f"CI_MERGE_REQUEST_IID is no number: '{said}'",
-                hint="leave the variable as the job has it",
+                f"CI_MERGE_REQUEST_IID is not a number: '{number}'",
+                hint="leave the variable as the job sets it",
             )
         ends = variables.get("CI_ENVIRONMENT_ACTION") == "stop"
         source = variables.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "")
         own = source == variables.get("CI_MERGE_REQUEST_PROJECT_ID")
         path = variables.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH") or "unknown"
         labels = variables.get("CI_MERGE_REQUEST_LABELS", "")
-        # A pipeline of merged results runs for a commit that only it has.
+        # A pipeline of merged results has a commit that exists only there.
         commit = variables.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or variables["CI_COMMIT_SHA"]
         return Event(
             "close" if ends else "check",
-            int(said),
+            int(number),
             commit,
-            f"merge request {said} {'ended' if ends else 'changed'}",
+            f"merge request {number} {'ended' if ends else 'changed'}",
             "" if own else path,
             tuple(labels.split(",")) if labels else (),
         )

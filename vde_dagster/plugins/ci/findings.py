@@ -19,11 +19,11 @@ Level = Literal["failure", "warning"]
 
 @dataclass
 class Findings:
-    """What is wrong, each once, in the order in which it was found.
+    """Problems, each once, in the order in which they were found.
 
     Args:
         prefix: The project's folder in the repository, empty or with `/` at its end.
-        errors: What is wrong and has no line.
+        errors: Problems without a line.
     """
 
     prefix: str
@@ -37,11 +37,11 @@ class Findings:
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong that stops a pull request."""
+        """Whether a problem fails the pull request."""
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
-    def see(self, event: Event) -> None:
-        """Take what went wrong while a plan is applied."""
+    def record(self, event: Event) -> None:
+        """Record a failure while a plan is applied."""
         if isinstance(event, UnitTestFinished) and not event.result.passed:
             test = event.result.test
             title = f"unit test {test.name} of {test.model}"
@@ -57,7 +57,7 @@ class Findings:
             )
 
     def fail(self, error: VdeError) -> None:
-        """Take an error that ended the work."""
+        """Record an error that ended the work."""
         if isinstance(error, ProjectError):
             for one in error.mistakes:
                 self._mistake(one)

@@ -1,4 +1,4 @@
-"""Differences of a pull request's rows from production's, of changed models that have a key."""
+"""Differences between a pull request's rows and production's, for changed models with a key."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class RowDifferences:
-    """What was compared.
+    """The result of comparing rows.
 
     Args:
-        compared: By model.
+        compared: Comparisons by model.
         keyless: Changed models without a key.
-        failed: Why others could not be compared.
+        failed: Reasons why models could not be compared.
     """
 
     compared: dict[ModelName, Comparison]
@@ -45,10 +45,10 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare models that a plan for production changes, as an environment shows them by now.
+    """Compare models that a plan for production changes, as an environment shows them now.
 
     Args:
-        samples: Rows of each kind to keep.
+        samples: Maximum number of rows of each kind.
     """
     shown = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
@@ -88,7 +88,7 @@ def _may_differ(
 
 
 def _unique_key(model: Model) -> tuple[str, ...]:
-    """Return the key by which rows are merged; versions of a row share theirs, which is none."""
+    """Return the key for merging rows; a key shared by versions of a row does not count."""
     from vde_dagster.project.kinds import IncrementalByUniqueKey
 
     kind = model.kind
@@ -101,13 +101,13 @@ def rows_markdown(found: RowDifferences) -> list[str]:
     """Write differences: a table of counts, and folded samples by model."""
     if not (found.compared or found.keyless or found.failed):
         return []
-    parts = ["### Rows beside production's"]
+    parts = ["### Rows compared with production's"]
     if found.compared:
         headers = ("model", "key", "rows", "added", "removed", "changed", "columns that changed")
         parts.append(plain_table(headers, [_counts(*one) for one in found.compared.items()]))
     if found.keyless:
         parts.append(
-            f"Not compared, as they have no key (`grain` in the header): {listed(found.keyless)}."
+            f"Not compared, as they lack a key (`grain` in the header): {listed(found.keyless)}."
         )
     parts += (f"- not compared: {literal(why)}" for why in found.failed)
     return [*parts, *(part for one in found.compared.items() for part in _samples(*one))]
@@ -116,7 +116,7 @@ def rows_markdown(found: RowDifferences) -> list[str]:
 def _counts(name: ModelName, one: Comparison) -> list[str]:
     rows = one.rows
     changed = [f"{column} ({number:,})" for column, number in one.columns.items() if number]
-    # Production is the comparison's target: what that has more is gone here.
+    # Production is the comparison's target: its additional rows were removed here.
     changed += [f"+{column}" for column in one.schema.removed]
     changed += [f"-{column}" for column in one.schema.added]
     changed += [f"{column}: {was} → {is_}" for column, (is_, was) in one.schema.changed.items()]
@@ -136,7 +136,7 @@ def _counts(name: ModelName, one: Comparison) -> list[str]:
 def _samples(name: ModelName, one: Comparison) -> Iterator[str]:
     for kind, sample in one.samples.items():
         title = f"{count(len(sample.rows), 'row')} of {name} {_TITLES[kind]}"
-        # Of what changed, the columns say so: `amount (source)` is the pull request's.
+        # For changed rows the column names tell: `amount (source)` is the pull request's.
         headers = [
             literal(c.replace(" (source)", " (now)").replace(" (target)", " (production)"))
             for c in sample.columns

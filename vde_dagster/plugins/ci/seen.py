@@ -1,6 +1,6 @@
-"""Plans for production that people saw on pull requests, and those that commits were deployed by.
+"""Plans for production that were reviewed on pull requests, and plans that deployed commits.
 
-They are kept in the state's database, and never read back from a comment, which others may edit.
+They are stored in the state's database, and never read back from comments, which others may edit.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest check of a pull request that passed.
+    """The newest passed check of a pull request.
 
     Args:
-        plan_id: The stored plan for production; empty where it would change nothing.
-        commit: What was checked.
-        at: When (UTC).
+        plan_id: The stored plan for production; empty if it would change nothing.
+        commit: The checked commit.
+        at: The time of the check (UTC).
     """
 
     plan_id: str
@@ -55,7 +55,7 @@ class Seen:
 
 
 def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
-    """Keep the plan that people see from now on."""
+    """Store the plan that the pull request shows from now on."""
     database, now = workspace.store.database, workspace.store.database.clock.now()
     key = {"project": _project(workspace), "number": number}
     row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
@@ -66,7 +66,7 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
 
 
 def forget_seen(workspace: Workspace, number: int) -> None:
-    """Forget the plan of a pull request whose newest commit did not pass, or that was withdrawn."""
+    """Delete the plan of a pull request whose newest commit failed, or that was withdrawn."""
     key = {"project": _project(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(
@@ -74,26 +74,26 @@ def forget_seen(workspace: Workspace, number: int) -> None:
     )
 
 
-def seen_plan(workspace: Workspace, number: int) -> Seen | None:
-    """Return what people saw, or None."""
+def reviewed_plan(workspace: Workspace, number: int) -> Seen | None:
+    """Return the plan that a pull request shows, or None."""
     row = _row(workspace, checks, number=number)
     return None if row is None else Seen(row.plan_id, row.commit_id, row.at)
 
 
-def seen_of(workspace: Workspace, commits: Sequence[str]) -> int | None:
-    """Return the pull request whose newest check was of one of some commits, or None."""
+def checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
+    """Return the pull request whose newest check was of one of the given commits, or None."""
     found = (_row(workspace, checks, commit_id=commit) for commit in commits)
     return next((int(row.number) for row in found if row is not None), None)
 
 
 def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
-    """Keep the stored plan by which a commit is deployed, or waits; empty for none.
+    """Store the plan that deploys a commit, or waits; empty for none.
 
     Args:
-        before: What was kept of it so far, see `deployed_by`.
+        before: The plan stored for it so far, see `deployed_by`.
 
     Returns:
-        The plan that is kept: another one where somebody else was first.
+        The stored plan: another one if a concurrent process was first.
     """
     database, now = workspace.store.database, workspace.store.database.clock.now()
     key = {"project": _project(workspace), "commit_id": commit}
@@ -110,7 +110,7 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
 
 
 def deployed_by(workspace: Workspace, commit: str) -> str | None:
-    """Return the plan of a commit's deploy, empty if it changed nothing; None if there was none."""
+    """Return the plan of a commit's deployment, empty if it changed nothing, or None."""
     row = _row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 

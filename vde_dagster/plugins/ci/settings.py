@@ -1,4 +1,4 @@
-"""The table `[tool.vde.ci]`: where pull requests are told, and what their comments have."""
+"""The table `[tool.vde.ci]`: the host of pull requests, and the content of their comments."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class CiSettings(PluginSettings):
     """Pull requests of a project.
 
     Args:
-        forge: `github`, `gitlab` or `git`; by default what the job's variables say, else `git`.
-        login: The user that the token is of, where a token may not ask for that.
-        remote: The remote of Git that comments and checks are pushed to, with `git`.
-        prefix: What stands before a pull request's number in its environment's name.
-        samples: Rows of each kind that a comment shows of a model; 0 shows none.
-        dagster_url: Where people open Dagster, for links.
-        docs_url: Where an environment's documentation is; `{environment}` becomes its name.
+        forge: `github`, `gitlab` or `git`; by default the one of the job's variables, else `git`.
+        login: The token's user, for a token that may not request it.
+        remote: The Git remote for comments and checks, with `git`.
+        prefix: Prefix of a pull request's number in its environment's name.
+        samples: Rows of each kind that a comment shows per model; 0 shows none.
+        dagster_url: The URL of Dagster, for links.
+        docs_url: URL of an environment's documentation; `{environment}` becomes its name.
     """
 
     forge: str = ""
@@ -39,28 +39,28 @@ class CiSettings(PluginSettings):
     docs_url: str = ""
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say what is no forge, no name, no number of rows or no URL."""
+        """Yield mistakes in the settings: unknown forge, invalid name, number or URL."""
         if self.forge and self.forge not in FORGES:
             yield "forge", "is not known", f"write one of {', '.join(FORGES)}"
         if not self.prefix or not self.prefix.replace("_", "a").isalnum():
-            yield "prefix", "begins no environment's name", "write letters, digits and _: pr_"
+            yield "prefix", "is not valid in a name", "use letters, digits and _: pr_"
         if self.samples < 0:
             yield "samples", "is negative", "write 0 for none"
         if not self.remote or self.remote.startswith("-"):
-            yield "remote", "is no remote of Git", "write origin"
+            yield "remote", "is not a Git remote", "write origin"
         for key in ("dagster_url", "docs_url"):
             if (url := getattr(self, key)) and not url.startswith(("http://", "https://")):
-                yield key, "is no URL", "write https://…"
+                yield key, "is not a URL", "write https://…"
 
     def environment(self, number: int) -> str:
-        """Name the environment of a pull request."""
+        """Return the name of a pull request's environment."""
         return environment_name(f"{self.prefix}{number}")
 
     def links(self, environment: str, prefix: str | None) -> str:
         """Write links to an environment in Dagster and to its documentation, as Markdown.
 
         Args:
-            prefix: That of the project's assets.
+            prefix: The prefix of the project's assets.
         """
         found = []
         if self.dagster_url:
@@ -74,5 +74,5 @@ class CiSettings(PluginSettings):
 
 
 def ci_settings(workspace: Workspace) -> CiSettings:
-    """Return the project's, or those of a project that says nothing."""
+    """Return the project's settings, or the defaults."""
     return CiSettings(**workspace.settings.plugins.get("ci", {}))

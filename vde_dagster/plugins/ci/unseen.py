@@ -1,4 +1,4 @@
-"""What a plan for production does that nobody saw in a pull request."""
+"""Effects of a plan for production that were not reviewed in a pull request."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -> list[str]:
-    """Say in sentences what a plan changes, computes, breaks or removes that no other one does.
+    """Describe in sentences what a plan changes, computes, breaks or removes beyond other plans.
 
-    What became due since in tables that people saw, or that production shows anyway, is none of it:
-    whoever looked later would have seen the same table.
+    Intervals that became due since, in tables that were reviewed or that production shows anyway,
+    do not count: a later review would have shown the same table.
 
     Args:
-        seen: Plans for the same environment that people saw.
+        seen: Reviewed plans for the same environment.
         replaced: Snapshots that any of the plans replaces, by id.
     """
     return list(dict.fromkeys(_differences(plan, seen, replaced)))
@@ -56,7 +56,7 @@ def _differences(
                 yield f"before_all and after_all run another statement: {text}"
     for name in plan.other_kept:
         if all(other.kept.get(name) != plan.kept.get(name) for other in seen):
-            yield f"other definitions of {name} are kept than anybody saw"
+            yield f"the definitions kept of {name} differ from the reviewed ones"
 
 
 def _difference(
@@ -65,29 +65,30 @@ def _difference(
     told: Sequence[tuple[Plan, PlannedModel]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
-    """Yield what is new of a model that is added or becomes another."""
+    """Yield the new effects on a model that is added or changed."""
     name = model.name
     same = [
         (other, one)
         for other, one in told
-        if one.change is not Change.REMOVED and _shown(other, one) == _shown(plan, model)
+        if one.change is not Change.REMOVED
+        and _visible_state(other, one) == _visible_state(plan, model)
     ]
     if not same:
-        yield f"{name} is {'computed as' if model.builds else 'shown as'} nobody saw it"
+        yield f"{name} is {'computed' if model.builds else 'shown'} in a way that was not reviewed"
         return
     if model.restate and not any(one.restate for _, one in same):
         yield f"{name} is computed again"
     if model.in_place is not None and all(one.in_place != model.in_place for _, one in same):
         yield f"the table of {name} changes in place: {'; '.join(model.in_place.sentences())}"
     before = _version(replaced, model.previous_snapshot_id)
-    # What one pull request replaces may be what another that was merged before it made.
+    # An earlier merged pull request may have created the definition that this one replaces.
     made = {plan_.snapshot_of(one).table_version for plan_, one in told if one.snapshot_id}
     if before not in {*made, *(_version(replaced, one.previous_snapshot_id) for _, one in told)}:
-        yield f"{name} replaces another definition than the one that people saw it replace"
+        yield f"{name} replaces another definition than in the review"
 
 
-def _shown(plan: Plan, model: PlannedModel) -> tuple[str | None, ...]:
-    """Return what decides the rows that readers get: a definition, its columns, and its table."""
+def _visible_state(plan: Plan, model: PlannedModel) -> tuple[str | None, ...]:
+    """Return what determines the rows that readers get: a definition, its columns, and table."""
     snapshot = plan.snapshot_of(model)
     table_id = model.table.id if model.table else None
     return snapshot.table_version, table_id, *(column.name for column in snapshot.columns)
@@ -99,7 +100,7 @@ def _version(snapshots: Mapping[str, Snapshot], key: str | None) -> str | None:
 
 
 def _covers(seen: ContractBreak, broken: ContractBreak) -> bool:
-    """Say whether people saw a break, with all who read what breaks."""
+    """Return whether a break was reviewed, with all readers that it affects."""
     return (
         (seen.model, seen.column, seen.was, seen.becomes)
         == (broken.model, broken.column, broken.was, broken.becomes)

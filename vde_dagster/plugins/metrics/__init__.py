@@ -1,9 +1,9 @@
 """Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
 
-`definitions` reads `metrics/*.yaml`, `layer` asks MetricFlow for the SQL of a metric and tells
-which columns that reads, `kept` has those that an environment keeps,
-`answers` runs it on environments and compares what they say. Metrics are
-readers of models beside dashboards and syncs, so that plans and lineage name them.
+`definitions` reads `metrics/*.yaml`, `layer` gets a metric's SQL from MetricFlow, `reading` finds
+the columns that it reads, `kept` stores definitions with environments,
+`answers` runs metrics on environments and compares the results. Metrics are
+readers of models, like dashboards and syncs, so that plans and lineage include them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('m
 
 
 def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a file of `metrics/` as readers of models, together with the others of the folder.
+    """Read a file of `metrics/` as readers of models, together with the folder's other files.
 
     Raises:
-        ProjectError: A metric or semantic model of the file is not as MetricFlow takes it.
+        ProjectError: MetricFlow rejects a metric or semantic model of the file.
     """
     from vde_dagster.project.files import metrics_files
     from vde_dagster.project.model import LoadedFile
@@ -43,7 +43,7 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
                           unread=(ABSENT,))  # fmt: skip
     from vde_dagster.plugins.metrics.reading import readers_in
 
-    # What dbt compiled is one file, and beside the product's own.
+    # dbt's compiled manifest is one file, next to the product's own files.
     own = metrics_files(folder.settings) if path.suffix != ".json" else ()
     others = [one for one in own if one != path.as_posix()]
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
@@ -54,7 +54,7 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return an asset for each metric of a project; none where its files have mistakes."""
+    """Return an asset for each metric of a project; none if its files have mistakes."""
     from vde_dagster.project.files import metrics_files
 
     has_dbt = any(settings.root.glob("dbt_project.yml")) or settings.sources
@@ -62,9 +62,9 @@ def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
         return ()
     if find_spec("metricflow") is None:
         return ()
-    from vde_dagster.plugins.metrics.assets import assets_of
+    from vde_dagster.plugins.metrics.assets import make_assets
 
-    return assets_of(catalog, settings)
+    return make_assets(catalog, settings)
 
 
 def _is_outside(one: str, folder: Folder) -> bool:

@@ -1,4 +1,4 @@
-"""Answers to questions about metrics from environments, and what two of them say otherwise."""
+"""Values of metrics in environments, and differences between two environments."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
 SAME = 1e-9
-"""The relative difference up to which fractions are one value: Spark adds them in any order."""
+"""Relative difference below which fractions are equal: Spark adds them in any order."""
 
 
 def answer(
     workspace: Workspace, layer: SemanticLayer, question: Question, environment: str
 ) -> QueryResult:
-    """Ask an environment, or a version of one (`prod@41`).
+    """Compute metrics in an environment, or a version of one (`prod@41`).
 
     Raises:
-        UsageError: MetricFlow refuses the question, or as `Queries.run`.
+        UsageError: MetricFlow rejects the question, or as in `Queries.run`.
     """
     return workspace.queries.run(environment, layer.sql(question))
 
 
 @dataclass(frozen=True, slots=True)
 class DifferentValue:
-    """A value of a metric that two environments do not share; None where one has no such row.
+    """A metric's value that differs between two environments; None for a missing row.
 
     Args:
         by: The values of the dimensions, in the comparison's order.
@@ -43,7 +43,7 @@ class DifferentValue:
 
     @property
     def difference(self) -> Any:
-        """How much more the other says; None where that is not said in numbers."""
+        """The other value minus this one; None unless both are numbers."""
         if not isinstance(self.one, _NUMBERS) or not isinstance(self.other, _NUMBERS):
             return None
         if isinstance(self.one, float) or isinstance(self.other, float):
@@ -53,14 +53,14 @@ class DifferentValue:
 
 @dataclass(frozen=True, slots=True)
 class ComparedMetrics:
-    """What two environments say of metrics.
+    """The comparison of metrics in two environments.
 
     Args:
         by: Names of the dimensions.
         versions: The versions of the environments that were read.
-        same: How many values both share.
-        redefined: Metrics that the two define otherwise; other values of the rest are of other
-            data, or of models that changed.
+        same: Number of equal values.
+        redefined: Metrics with different definitions; different values of other metrics come from
+            different data, or from models that changed.
     """
 
     by: tuple[str, ...]
@@ -77,12 +77,12 @@ def compare(
     one: str,
     other: str,
 ) -> ComparedMetrics:
-    """Compare what two environments, or versions of them, say of metrics, each by its definitions.
+    """Compare metrics in two environments, or versions of them, each by its own definitions.
 
     Raises:
-        UsageError: As `answer`.
+        UsageError: As in `answer`.
     """
-    metrics = layers[0].metrics_of(question.names)
+    metrics = layers[0].metric_names(question.names)
     first, second = (
         answer(workspace, layer, question, environment)
         for layer, environment in zip(layers, (one, other), strict=True)
@@ -98,7 +98,7 @@ def compare(
 
 
 def redefined(layers: tuple[SemanticLayer, SemanticLayer], question: Question) -> tuple[str, ...]:
-    """Return the metrics of a question for which two layers have other SQL over the models."""
+    """Return the metrics of a question whose SQL differs between two layers."""
     one, other = layers
     asked = ((name, replace(question, names=(name,))) for name in question.names)
     return tuple(name for name, alone in asked if one.sql(alone) != other.sql(alone))

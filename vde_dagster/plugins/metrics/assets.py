@@ -1,4 +1,4 @@
-"""Metrics as assets of Dagster, behind the models that they read: their value per publication."""
+"""Metrics as Dagster assets, downstream of the models they read: their value per publication."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator, Sequence
@@ -17,16 +17,16 @@ from vde_dagster.project.model import Exposure
 from vde_dagster.project.settings import Settings
 
 MOST_ROWS = 20
-"""Rows of a saved query that its page shows."""
+"""Number of a saved query's rows on its page."""
 
 
 class MetricsConfig(dg.Config):
-    """Whose metrics are asked for."""
+    """The environment to evaluate."""
 
     environment: str = PRODUCTION
 
 
-def assets_of(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDefinition]:
+def make_assets(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDefinition]:
     """Yield one definition with an asset for each metric and saved query of a project."""
     with Workspace.open(settings.root) as workspace:
         readers = [one for one in workspace.project.exposures if one.what == "metric"]
@@ -37,7 +37,7 @@ def assets_of(catalog: AssetCatalog, settings: Settings) -> Iterator[dg.AssetsDe
 def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefinition:
     names = catalog.names
     all_of = dg.AllPartitionMapping()
-    # A publication, and a rollback, too, is an event of this one.
+    # A publication, and a rollback, too, is an event of this asset.
     published = dg.AssetDep(names.environment_key, partition_mapping=all_of)
     specs = {
         one.name: dg.AssetSpec(
@@ -80,12 +80,12 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
 def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what metrics are, all by one query, and the rows of saved queries."""
+    """Yield the values of metrics, by one query, and the rows of saved queries."""
     from vde_dagster.plugins.metrics.answers import answer
-    from vde_dagster.plugins.metrics.kept import layer_of
+    from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
-    layer = layer_of(workspace, environment)
+    layer = semantic_layer(workspace, environment)
     metrics = tuple(name for name in asked if name in layer.metrics)
     if metrics:
         found = answer(workspace, layer, Question(metrics), environment)
@@ -94,7 +94,7 @@ def _values(
         }
         for name in metrics:
             value = values[name]
-            # Dagster draws numbers.
+            # Dagster plots numbers.
             value = float(value) if isinstance(value, Decimal) else json_value(value)
             yield name, {"value": value, "version": found.version}
     for name in asked:

@@ -1,4 +1,4 @@
-"""`vde metrics list`, `query`, `diff` and `export`; nothing heavy is imported before they run."""
+"""`vde metrics list`, `query`, `diff` and `export`; heavy modules are imported when they run."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Names = Annotated[
 ]
 Metric = Annotated[
     list[str],
-    typer.Option("--metric", "-m", metavar="METRIC", help="The metric; give it again for more."),
+    typer.Option("--metric", "-m", metavar="METRIC", help="The metric; repeatable."),
 ]
 By = Annotated[
     list[str] | None,
-    typer.Option(metavar="DIMENSION", help="Divide by this; give it again for more."),
+    typer.Option(metavar="DIMENSION", help="Group by this dimension; repeatable."),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="SQL", help="Only where dimensions meet this; give it again for more."),
+    typer.Option(metavar="SQL", help="A condition on dimensions; repeatable."),
 ]
 Grain = Annotated[
     str | None,
-    typer.Option(metavar="UNIT", help="Divide the metrics' time by day, week, month, quarter …"),
+    typer.Option(metavar="UNIT", help="Group by the metrics' time: day, week, month, quarter …"),
 ]
 Of = Annotated[
     str,
     typer.Option(
-        "--environment", "--env", "-e", metavar="ENV", help="The environment, or dev@7, prod@TIME."
+        "--environment", "--env", "-e", metavar="ENV", help="An environment, dev@7 or prod@TIME."
     ),
 ]
 OfFiles = Annotated[
@@ -49,24 +49,24 @@ OfFiles = Annotated[
         "--env",
         "-e",
         metavar="ENV",
-        help="Those of dev, or of prod@7.",
+        help="An environment's metrics, such as dev or prod@7; by default the files'.",
     ),
 ]
-Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL, and run nothing.")]
-To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write it to a file.")]
-One = Annotated[str, typer.Argument(metavar="A", help="The environment, or a version of it.")]
-Other = Annotated[str, typer.Argument(metavar="B", help="The one that it is compared with.")]
+Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL without running it.")]
+To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write to a file.")]
+One = Annotated[str, typer.Argument(metavar="A", help="An environment, or a version of it.")]
+Other = Annotated[str, typer.Argument(metavar="B", help="The environment to compare it with.")]
 
 
 @on_project
 def metrics_list(workspace: Workspace, output: Output, environment: OfFiles = None) -> None:
-    """List the project's metrics and saved queries, and what each can be divided by.
+    """List the project's metrics and saved queries, with their dimensions.
 
     Examples: vde metrics list; vde metrics list --env prod@41
     """
-    from vde_dagster.plugins.metrics.kept import layer_of
+    from vde_dagster.plugins.metrics.kept import semantic_layer
 
-    found = list(layer_of(workspace, environment).described())
+    found = list(semantic_layer(workspace, environment).described())
     rows = [(one.name, one.type, ", ".join(one.by), one.description or "") for one in found]
     told = [
         {
@@ -94,16 +94,16 @@ def metrics_query(
     limit: RowLimit = None,
     sql: Sql = False,
 ) -> None:
-    """Ask an environment for metrics, in SQL that MetricFlow writes.
+    """Query metrics in an environment, with SQL that MetricFlow writes.
 
     Examples: vde metrics query revenue --by route --env dev; vde metrics query revenue --grain
     month --where "route = 'JFK-LAX'" --env prod@41
     """
     from vde_dagster.plugins.metrics.answers import answer
-    from vde_dagster.plugins.metrics.kept import layer_of, require_kept
+    from vde_dagster.plugins.metrics.kept import require_kept, semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
-    layer = layer_of(workspace, environment)
+    layer = semantic_layer(workspace, environment)
     require_kept(workspace, layer, names, environment)
     question = Question(tuple(names), tuple(by or ()), tuple(where or ()), grain, limit)
     if sql:
@@ -129,11 +129,11 @@ def metrics_diff(
     Example: vde metrics diff dev prod --metric revenue --by route
     """
     from vde_dagster.plugins.metrics.answers import compare
-    from vde_dagster.plugins.metrics.kept import layer_of, require_kept
+    from vde_dagster.plugins.metrics.kept import require_kept, semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
     question = Question(tuple(metric), tuple(by or ()), tuple(where or ()), grain)
-    layers = (layer_of(workspace, one), layer_of(workspace, other))
+    layers = (semantic_layer(workspace, one), semantic_layer(workspace, other))
     for layer, environment in zip(layers, (one, other), strict=True):
         require_kept(workspace, layer, metric, environment)
     found = compare(workspace, layers, question, one, other)
@@ -163,7 +163,7 @@ def metrics_diff(
     output.result({**value, "same": found.same}, table if rows else f"{same}, all the same in both")
     if found.redefined:
         names = ", ".join(found.redefined)
-        output.note(f"defined otherwise in {other} than in {one}: {names}")
+        output.note(f"defined differently in {other} than in {one}: {names}")
     if rows:
         output.note(f"[dim]{count(len(rows), 'value')} differ, {same} the same in both[/]")
 
@@ -177,12 +177,12 @@ def metrics_export(
     Example: vde metrics export --env prod --to ossie.yaml
     """
     from vde_dagster.execution.published_version import named_environment
-    from vde_dagster.plugins.metrics.kept import layer_of
-    from vde_dagster.plugins.metrics.ossie import ossie_document
+    from vde_dagster.plugins.metrics.kept import semantic_layer
+    from vde_dagster.plugins.metrics.ossie import make_document
 
-    layer, settings = layer_of(workspace, environment), workspace.settings
+    layer, settings = semantic_layer(workspace, environment), workspace.settings
     shown = named_environment(workspace, environment)
-    document = ossie_document(layer, shown, settings.catalog, settings.name)
+    document = make_document(layer, shown, settings.catalog, settings.name)
     text = document.yaml()
     if to is not None:
         try:
@@ -194,4 +194,4 @@ def metrics_export(
     said = f"{count(metrics, 'metric')} of {environment} are in {to}" if to else text.rstrip()
     output.result({**told, **({} if to else {"document": document.value})}, said)
     for one in document.left_out:
-        output.note(f"Ossie has no words for all of {one}")
+        output.note(f"Ossie cannot represent all of {one}")

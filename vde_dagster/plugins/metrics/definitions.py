@@ -1,7 +1,7 @@
 """Metrics and semantic models as files define them: MetricFlow's own YAML, with places.
 
-A file is documents divided by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
-or `project_configuration`, which has the time spines. Whatever names a table names a model.
+A file is documents separated by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
+or `project_configuration`, which has the time spines. Tables are referred to by their models.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HINT = "docs/metrics.md has an example"
 _ELEMENTS = ("entities", "dimensions", "measures")
 
 NO_SPINE = quote("no_time_spine", "is_declared")
-"""Stands for the table of days that some metrics are joined with, where a project has none."""
+"""Placeholder for the time spine that some metrics join, if a project has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Document:
     """One document of a file.
 
     Args:
-        what: A semantic model, a metric, a saved query, or the project's configuration.
-        value: What stands under that key.
+        what: The kind: semantic model, metric, saved query, or the project's configuration.
+        value: The value of that key.
     """
 
     what: str
@@ -75,7 +75,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Its name; empty where it has none."""
+        """Its name; empty if it has none."""
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
@@ -85,11 +85,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """All metrics of a project, as MetricFlow knows them.
+    """All metrics of a project, parsed by MetricFlow.
 
     Args:
-        models: The models that semantic models are of, by the quoted names that SQL has for them,
-            with the first place that names each.
+        models: The models behind semantic models, by the quoted names in SQL, with the first place
+            of each.
         places: Places of metrics and saved queries, by name.
     """
 
@@ -126,7 +126,7 @@ class _Reading:
         self.first = self.first or SourceLocation(path, 1)
         try:
             is_dbts = path.suffix == ".json"
-            for document in _of_dbt(path, text) if is_dbts else _documents(path, text):
+            for document in _dbt_documents(path, text) if is_dbts else _documents(path, text):
                 self._take(document, as_written=not is_dbts)
         except ProjectError as error:
             self.mistakes += error.mistakes
@@ -137,8 +137,8 @@ class _Reading:
         if earlier is not document:
             what = document.what.replace("_", " ")
             named = f"the {what} '{document.name}'" if document.name else f"the {what}"
-            said = f"{named} is defined twice, first at {earlier.place()}"
-            raise document.yaml.error((document.what,), said, "leave one of them")
+            message = f"{named} is defined twice, first at {earlier.place()}"
+            raise document.yaml.error((document.what,), message, "remove one of them")
         validator, parse = _FORMS[document.what]
         found = best_match(validator.iter_errors(document.value)) if as_written else None
         if found is not None:
@@ -161,11 +161,11 @@ class _Reading:
         try:
             self.objects[document.what].append(parse(value))
         except Exception as error:  # Of pydantic's first form, or whatever its validators raise.
-            (at, said) = _first_of(error)
+            (at, said) = _first_problem(error)
             raise _mistake(document, at, said) from None
 
     def _relation(self, document: Document, keys: KeyPath, around: Any) -> dict[str, Any]:
-        """Return the table that something is read from as MetricFlow writes it into SQL."""
+        """Return the table of a semantic model as MetricFlow writes it into SQL."""
         given = dict(around.get("node_relation") or {})
         place = document.place(*keys)
         parts = [given.get(key) for key in ("database", "schema_name", "alias")]
@@ -190,17 +190,17 @@ class _Reading:
         )
         try:
             manifest = PydanticSemanticManifestTransformer.transform(manifest)
-        except Exception as error:  # Of several types, by what is wrong.
+        except Exception as error:  # The type depends on the mistake.
             raise self._unplaced(str(error)) from None
         found = SemanticManifestValidator(max_workers=1).validate_semantic_manifest(manifest)
         if found.errors:
-            # One mistake breaks several rules, and is told as the first of them does.
+            # One mistake may break several rules: only the first one is reported.
             told = {one.location: one for one in reversed([*map(self._issue, found.errors)])}
             raise ProjectError.combine(told.values())
         return Definitions(manifest, self.models, self._places(manifest))
 
     def _places(self, manifest: PydanticSemanticManifest) -> dict[str, SourceLocation]:
-        """Return the places of metrics, be they measures that are metrics, and saved queries."""
+        """Return the places of metrics, including measures that are metrics, and saved queries."""
         found = {
             name: place
             for (what, _), document in self.documents.items()
@@ -214,7 +214,7 @@ class _Reading:
         return {name: found.get(name) or self.first or SourceLocation(Path()) for name in wanted}
 
     def _issue(self, issue: Any) -> ProjectError:
-        """Return what MetricFlow's validation says as a mistake at its place."""
+        """Convert an issue of MetricFlow's validation to a mistake with its place."""
         context, said = issue.context, issue.message
         element = getattr(context, "semantic_model_element", None)
         model = element or getattr(context, "semantic_model", None)
@@ -226,14 +226,14 @@ class _Reading:
             return self._unplaced(said)
         named = dict(_elements(document)).get(element.element_name) if element else None
         place = named or _named_in(document, said) or document.place()
-        return ProjectError(_one_line(said), hint=_HINT, location=place)
+        return ProjectError(_single_line(said), hint=_HINT, location=place)
 
-    def _unplaced(self, said: str) -> ProjectError:
-        """Return a mistake where something that is named in what is said of it stands."""
+    def _unplaced(self, message: str) -> ProjectError:
+        """Return a mistake at the place of a value that its message names."""
         every = self.documents.values()
-        places = (_named_in(one, said, names) for names in (False, True) for one in every)
+        places = (_named_in(one, message, names) for names in (False, True) for one in every)
         place = next((place for place in places if place), self.first)
-        return ProjectError(_one_line(said), hint=_HINT, location=place)
+        return ProjectError(_single_line(message), hint=_HINT, location=place)
 
 
 _SPINE = {
@@ -245,7 +245,7 @@ _DIVIDED = re.compile(r"^---[^\n]*$", re.MULTILINE)
 
 
 def _documents(path: Path, text: str) -> Iterator[Document]:
-    """Yield the documents of a file; their lines are those of the file."""
+    """Yield the documents of a file; their line numbers are the file's."""
     begin = 0
     for end in [*(found.start() for found in _DIVIDED.finditer(text)), len(text)]:
         part = text[begin:end]
@@ -258,21 +258,21 @@ def _documents(path: Path, text: str) -> Iterator[Document]:
             continue
         if not isinstance(yaml.value, dict) or len(yaml.value) != 1:
             raise ProjectError(
-                "a document of metrics has one key: " + ", ".join(_FORMS),
-                hint="divide documents by lines of ---; " + _HINT,
+                "a document of metrics needs one of the keys " + ", ".join(_FORMS),
+                hint="separate documents by lines of ---; " + _HINT,
                 location=SourceLocation(path, min(yaml.lines.values(), default=1)),
             )
         ((what, value),) = yaml.value.items()
         if what not in _FORMS:
             hint = suggest(str(what), _FORMS)
-            raise yaml.error((str(what),), f"'{what}' is nothing that metrics have", hint)
+            raise yaml.error((str(what),), f"'{what}' is not a key for metrics", hint)
         if not isinstance(value, dict):
             raise yaml.error((what,), f"'{what}' is empty", _HINT)
         yield Document(what, value, yaml)
 
 
-def _of_dbt(path: Path, text: str) -> Iterator[Document]:
-    """Yield what dbt's semantic manifest has, whose lines are of no use to anybody."""
+def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
+    """Yield the documents of dbt's semantic manifest, whose line numbers are meaningless."""
     try:
         found = json.loads(text)
         listed = {what: found.get(f"{what}s") or [] for what in ("semantic_model", "metric")}
@@ -280,7 +280,7 @@ def _of_dbt(path: Path, text: str) -> Iterator[Document]:
         listed["project_configuration"] = [_configured(found.get("project_configuration") or {})]
     except (ValueError, AttributeError) as error:
         raise ProjectError(
-            f"this is no semantic manifest of dbt's: {error}",
+            f"this is not a semantic manifest of dbt: {error}",
             hint="run `dbt compile`",
             location=SourceLocation(path),
         ) from None
@@ -290,7 +290,7 @@ def _of_dbt(path: Path, text: str) -> Iterator[Document]:
 
 
 def _configured(written: dict[str, Any]) -> dict[str, Any]:
-    """Return dbt's time spines alone; in its earlier form they are names of tables."""
+    """Return only dbt's time spines; in the legacy form they are names of tables."""
     spines = list(written.get("time_spines") or ())
     for one in () if spines else written.get("time_spine_table_configurations") or ():
         named = [part.strip('`"') for part in one["location"].split(".")]  # As dbt quotes them.
@@ -310,15 +310,15 @@ def _elements(document: Document) -> Iterator[tuple[str, SourceLocation]]:
 
 
 _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
-"""What a message quotes, or what looks like a name of somebody's own."""
+"""A quoted text in a message, or a text that looks like a user-defined name."""
 
 
-def _named_in(document: Document, said: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that is named in what is said; of a name, if that is wanted."""
-    words = {word for found in _WORD.findall(said) for word in found}
+def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
+    """Return the place of a value that a message names; with `names`, also of names."""
+    words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []
-    for keys, value in waiting:  # It grows while it is walked through.
+    for keys, value in waiting:  # The list grows during the loop.
         if isinstance(value, dict):
             waiting += [((*keys, str(key)), one) for key, one in value.items()]
         elif isinstance(value, list):
@@ -333,8 +333,8 @@ def _is_name(keys: KeyPath) -> bool:
     return keys == ("name",) or (keys[0] in _ELEMENTS and keys[2:] == ("name",))
 
 
-def _first_of(error: Exception) -> tuple[KeyPath, str]:
-    """Return where and what is wrong, by what parsing raised."""
+def _first_problem(error: Exception) -> tuple[KeyPath, str]:
+    """Return the place and text of the first problem in a parsing error."""
     told = getattr(error, "errors", None)
     if not callable(told) or not (found := told()):
         return (), str(error)
@@ -350,14 +350,14 @@ def _keys(path: Any) -> KeyPath:
 def _mistake(document: Document, keys: KeyPath, said: str) -> ProjectError:
     what = document.what.replace("_", " ")
     named = f"the {what} '{document.name}'" if document.name else f"the {what}"
-    told = f"{named} cannot be read: {_one_line(said)}"
+    told = f"{named} cannot be read: {_single_line(said)}"
     return document.yaml.error((document.what, *keys), told, _HINT)
 
 
-def _one_line(text: str) -> str:
+def _single_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def unknown_metric(name: str, known: Mapping[str, object]) -> UsageError:
-    """Return the error that says that there is no metric or saved query of a name."""
-    return UsageError(f"there is no metric '{name}'", hint=suggest(name, known, "metrics"))
+    """Return the error for an unknown metric or saved query."""
+    return UsageError(f"the metric '{name}' does not exist", hint=suggest(name, known, "metrics"))

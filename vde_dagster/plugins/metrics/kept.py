@@ -1,8 +1,8 @@
-"""Definitions of metrics as the files have them, and as an environment keeps them.
+"""Definitions of metrics in the files, and those kept with an environment.
 
-An environment keeps the texts of the files of its plan, so `prod@41` answers with what a metric
-meant then. One that keeps none, as it was published before there were any, is asked with those of
-the files.
+An environment keeps the texts of the files of its plan, so `prod@41` evaluates a metric by its
+definition at that version. An environment without kept definitions, published by an older release,
+uses the files'.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from vde_dagster.project.model import Exposure
 
 NAME = "metrics"
-"""Under which environments keep them."""
+"""Name under which environments keep them."""
 
 
 def _kept_text(workspace: Workspace) -> str | None:
-    """Return the files of metrics as one text; None where nobody here can say which there are."""
+    """Return the files of metrics as one text; None if they cannot be determined here."""
     if find_spec("metricflow") is None:
         return None
     texts = {path.as_posix(): text for path, text in _texts(workspace).items()}
     return json.dumps(texts, sort_keys=True) if texts else ""
 
 
-def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLayer:
-    """Return the semantic layer of the files, or that of an environment or a version (`prod@41`).
+def semantic_layer(workspace: Workspace, environment: str | None = None) -> SemanticLayer:
+    """Return the semantic layer of the files, or of an environment or a version (`prod@41`).
 
     Raises:
-        UsageError: There are no metrics or no such environment, or MetricFlow is not installed.
-        ProjectError: A definition has a mistake, or reads a model or a column that is not there.
+        UsageError: Metrics or the environment do not exist, or MetricFlow is not installed.
+        ProjectError: A definition has a mistake, or reads a missing model or column.
     """
-    texts, snapshots = _of_environment(workspace, environment) if environment else ({}, None)
+    texts, snapshots = _kept_definitions(workspace, environment) if environment else ({}, None)
     if not texts:
         texts, snapshots = _texts(workspace), None
     if not texts:
         raise UsageError(
-            f"there are no metrics in {workspace.root / METRICS}",
+            f"the project has no metrics in {workspace.root / METRICS}",
             hint="docs/metrics.md has an example",
         )
     if find_spec("metricflow") is None:
@@ -66,7 +66,7 @@ def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLa
     models = workspace.project.models if snapshots is None else snapshots
     missing = [
         ProjectError(
-            f"a semantic model is of {name}, which is no model",
+            f"a semantic model is based on {name}, which is not a model",
             hint="name a model of the project",
             location=place,
         )
@@ -83,29 +83,29 @@ def layer_of(workspace: Workspace, environment: str | None = None) -> SemanticLa
 def require_kept(
     workspace: Workspace, layer: SemanticLayer, names: Sequence[str], environment: str
 ) -> None:
-    """Make sure that what an environment keeps has metrics that the files have.
+    """Make sure that an environment's definitions include the given metrics of the files.
 
     Raises:
-        UsageError: One is in the files alone; what neither has is told by who is asked for it.
+        UsageError: A metric is only in the files; unknown names are reported when they are used.
     """
     missing = [name for name in names if name not in layer.metrics and name not in layer.saved]
     if not missing:
         return
     try:
-        files = layer_of(workspace)
+        files = semantic_layer(workspace)
     except VdeError:
         return
     for name in missing:
         if name in files.metrics or name in files.saved:
             plan = environment.partition("@")[0]
             raise UsageError(
-                f"'{environment}' has no metric '{name}', which the files have",
+                f"'{environment}' does not have the metric '{name}' of the files",
                 hint=f"publish it there: vde plan {plan}",
             )
 
 
 def _kept_readers(workspace: Workspace, environment: Environment) -> tuple[Exposure, ...] | None:
-    """Return the metrics that an environment keeps, as readers of models; None for no answer."""
+    """Return the metrics that an environment keeps, as readers of models; None if unknown."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
         return None
@@ -114,7 +114,7 @@ def _kept_readers(workspace: Workspace, environment: Environment) -> tuple[Expos
     from vde_dagster.plugins.metrics.reading import readers
 
     texts = {Path(path): said for path, said in json.loads(text).items()}
-    with suppress(VdeError):  # Where the files cannot be read, nor can names be told.
+    with suppress(VdeError):  # If the files cannot be read, names cannot be resolved either.
         return tuple(readers(SemanticLayer(read_definitions(texts, workspace.project.names))))
     return None
 
@@ -122,7 +122,7 @@ def _kept_readers(workspace: Workspace, environment: Environment) -> tuple[Expos
 KEPT = Keeper(_kept_text, _kept_readers, "metric")
 
 
-def _of_environment(
+def _kept_definitions(
     workspace: Workspace, environment: str
 ) -> tuple[dict[Path, str], Mapping[ModelName, Snapshot] | None]:
     from vde_dagster.execution.published_version import named_environment, stored_snapshots
@@ -131,14 +131,14 @@ def _of_environment(
     text = shown.kept.get(NAME)
     if text is None:
         return {}, None
-    texts = {Path(path): said for path, said in json.loads(text).items()}
+    texts = {Path(path): text for path, text in json.loads(text).items()}
     return texts, stored_snapshots(workspace, shown)
 
 
 def _texts(workspace: Workspace) -> dict[Path, str]:
     files = metrics_files(workspace.settings)
     if find_spec("metricflow") is not None:
-        # Where dbt compiled, its file names what it has; of the product's own a reader is enough.
+        # If dbt compiled, its manifest names its metrics; of own files a reader is enough.
         readers = [one for one in workspace.project.exposures if one.what == "metric"]
         paths = {one.location.path for one in readers}
         dbts = sorted(path.as_posix() for path in paths if path.suffix == ".json")

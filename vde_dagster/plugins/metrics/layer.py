@@ -1,7 +1,7 @@
 """The semantic layer: questions about metrics as Spark SQL, which MetricFlow writes.
 
-A dimension is asked for as MetricFlow calls it (`airline__airline_name`) or, where that is clear,
-by its end (`airline_name`). What cannot be joined without counting rows twice, MetricFlow refuses.
+A dimension has MetricFlow's name (`airline__airline_name`) or, if that is unambiguous, its last
+part (`airline_name`). MetricFlow refuses joins that would count rows twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 from vde_dagster.sql.trees import untranslated
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")
-"""Units of time by which `--grain` divides."""
+"""Time units for `--grain`."""
 _TIME = "metric_time"
 _UNITS = frozenset({*GRAINS, "nanosecond", "microsecond", "millisecond", "second", "minute"})
 
@@ -42,14 +42,14 @@ for _name in ("metricflow", "metricflow_semantics", "metricflow_semantic_interfa
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of metrics.
+    """A question about metrics.
 
     Args:
-        names: Metrics, or one saved query, which has dimensions and conditions of its own.
+        names: Metrics, or one saved query, which has its own dimensions and conditions.
         by: Dimensions and entities.
         where: Conditions in Spark SQL over dimensions, or with MetricFlow's `{{ Dimension(…) }}`.
-        grain: The unit of the metrics' own time to divide by, one of `GRAINS`.
-        limit: The most rows.
+        grain: The unit of the metrics' own time to group by, one of `GRAINS`.
+        limit: Maximum number of rows.
     """
 
     names: tuple[str, ...]
@@ -61,11 +61,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMetric:
-    """A metric, or a saved query, for people who look for one.
+    """A metric, or a saved query, for a list.
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: What it can be divided by, as MetricFlow calls it; what a saved query is divided by.
+        by: Its dimensions under MetricFlow's names; for a saved query, the ones that it uses.
     """
 
     name: str
@@ -116,10 +116,10 @@ class SemanticLayer:
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the dimensions and entities that metrics have in common, by the name to ask for.
+        """Return the dimensions and entities that metrics have in common, by name in a question.
 
         An entity of a joined semantic model has its path in its name (`customer__region`). A
-        metric's own entities have the short name alone, without MetricFlow's `order__customer`.
+        metric's own entities have only the short name, without MetricFlow's `order__customer`.
         """
         common = self._lookup.metric_lookup.get_common_group_by_items(
             metric_references=tuple(map(MetricReference, names)),
@@ -139,11 +139,11 @@ class SemanticLayer:
             found[name] = _GroupBy(one.spec.element_name, path, is_entity, grain)
         return found
 
-    def metrics_of(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the metrics that a question's names stand for.
+    def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the metrics for a question's names, which may be a saved query.
 
         Raises:
-            UsageError: There is none of a name, or a saved query stands beside others.
+            UsageError: A name is unknown, or a saved query is combined with others.
         """
         for name in names:
             if name not in self.metrics and name not in self.saved:
@@ -151,17 +151,17 @@ class SemanticLayer:
         asked = [name for name in names if name not in self.metrics]
         if asked and len(names) > 1:
             raise UsageError(
-                f"'{asked[0]}' is a saved query, which is asked for alone", hint="ask once for each"
+                f"'{asked[0]}' is a saved query, which cannot be combined", hint="query each alone"
             )
         return tuple(self.saved[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Write the SQL of a question; tables are called as models are, between back quotes.
+        """Write the SQL of a question; tables have the models' names, between back quotes.
 
         Raises:
-            UsageError: There is no such metric or dimension, or MetricFlow refuses it.
+            UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.
         """
-        metrics = self.metrics_of(question.names)
+        metrics = self.metric_names(question.names)
         by = [self._resolved(one, metrics) for one in question.by]
         if question.grain is not None:
             by.insert(0, self._time(question.grain, metrics))
@@ -169,8 +169,8 @@ class SemanticLayer:
         is_saved = question.names[0] not in self.metrics
         if is_saved and by:
             raise UsageError(
-                f"'{question.names[0]}' is a saved query, which says itself what it is divided by",
-                hint=f"ask for its metrics instead: {', '.join(metrics)}",
+                f"'{question.names[0]}' is a saved query, which has its own dimensions",
+                hint=f"query its metrics instead: {', '.join(metrics)}",
             )
         told = {"saved_query_name": question.names[0]} if is_saved else {"metric_names": metrics}
         try:
@@ -184,13 +184,13 @@ class SemanticLayer:
             statement = self._engine.explain(request).sql_statement
         except (MetricFlowException, ValueError, NotImplementedError, AssertionError) as error:
             raise UsageError(
-                f"MetricFlow refuses {', '.join(question.names)}: {_said(error)}",
-                hint="`vde metrics list` says what each metric can be divided by",
+                f"MetricFlow refuses {', '.join(question.names)}: {_message(error)}",
+                hint="list the dimensions of each metric: vde metrics list",
             ) from error
         sql = _without_comments(statement.sql)
         if NO_SPINE in sql:
             raise UsageError(
-                f"{', '.join(question.names)} needs a table of days, a time spine, and none is "
+                f"{', '.join(question.names)} needs a table of days, a time spine, but none is "
                 "declared",
                 hint="name one under project_configuration: time_spines in metrics/, see "
                 "docs/metrics.md",
@@ -198,7 +198,7 @@ class SemanticLayer:
         return sql
 
     def _order(self, saved: str) -> list[str]:
-        """Return the order of a saved query that has none of its own: what it is divided by."""
+        """Return the order of a saved query without an own one: its dimensions."""
         asked = self.saved[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
@@ -207,16 +207,18 @@ class SemanticLayer:
     def _time(self, grain: str, metrics: Sequence[str]) -> str:
         if grain not in GRAINS:
             hint = suggest(grain, GRAINS, "grains")
-            raise UsageError(f"there is no grain '{grain}'", hint=hint)
+            raise UsageError(f"the grain '{grain}' does not exist", hint=hint)
         if _TIME not in self.group_bys(metrics):
-            raise UsageError(f"{', '.join(metrics)} have no time in common", hint="ask for each")
+            raise UsageError(
+                f"{', '.join(metrics)} have no time in common", hint="query each separately"
+            )
         return f"{_TIME}__{grain}"
 
     def _resolved(self, name: str, metrics: Sequence[str]) -> str:
-        """Return a dimension as MetricFlow calls it.
+        """Return MetricFlow's name of a dimension.
 
         Raises:
-            UsageError: The metrics have none of the name, or several.
+            UsageError: The metrics lack this dimension, or it is ambiguous.
         """
         stem, _, unit = name.lower().rpartition("__")
         stem, unit = (stem, f"__{unit}") if stem and unit in _UNITS else (name.lower(), "")
@@ -232,15 +234,15 @@ class SemanticLayer:
         others = sorted({by for one in self.metrics for by in self.group_bys([one])})
         if stem in others or _ending(others, stem):
             raise UsageError(
-                f"{asked} cannot be divided by '{name}': nothing leads there from every metric "
+                f"{asked} cannot be grouped by '{name}': it cannot be joined to every metric "
                 "without counting rows more than once",
-                hint=f"it can be divided by {listed(known, 20)}",
+                hint=f"possible dimensions: {listed(known, 20)}",
             )
         ends = {one.rpartition("__")[2]: one for one in known}
         near = closest(stem, [*known, *ends])
         raise UsageError(
-            f"{asked} cannot be divided by '{name}', which nothing is called",
-            hint=did_you_mean(name, near) if near else f"it can be divided by {listed(known, 20)}",
+            f"{asked} cannot be grouped by '{name}', which does not exist",
+            hint=did_you_mean(name, near) if near else f"possible dimensions: {listed(known, 20)}",
         )
 
     def _condition(self, text: str, metrics: Sequence[str]) -> str:
@@ -275,7 +277,7 @@ class SemanticLayer:
                 edits.append(Edit(places[0][0], places[-1][1], self._template(whole, metrics)))
             else:
                 edits.append(Edit(*places[0], self._template(parts[0], metrics)))
-        # A comment at the end would hide what MetricFlow writes behind the condition.
+        # A comment at the end would hide the text that MetricFlow adds after the condition.
         return apply_edits(text, edits).strip()
 
     def _template(self, name: str, metrics: Sequence[str]) -> str:
@@ -301,7 +303,7 @@ class _GroupBy:
     """A dimension or an entity.
 
     Args:
-        path: The entities by which MetricFlow reaches it.
+        path: The entities on MetricFlow's path to it.
         grain: The finest unit of a time dimension; None for any other.
     """
 
@@ -312,7 +314,7 @@ class _GroupBy:
 
 
 class _Spark:
-    """Spark's dialect for MetricFlow, which gives no query to anybody from here."""
+    """Spark's dialect for MetricFlow, which runs no query through it."""
 
     sql_engine_type = SqlEngine.DATABRICKS
     sql_plan_renderer = DatabricksSqlPlanRenderer()
@@ -329,7 +331,7 @@ _NOT_LISTED = frozenset(
         GroupByItemProperty.METRIC,
     }
 )
-"""Forms of a group-by that are asked for by `--grain` or a template, or not at all."""
+"""Kinds of group-bys that need `--grain` or a template, or are unsupported."""
 _TEMPLATE = re.compile(r"\{\{\s*(Dimension|TimeDimension|Entity|Metric)\b")
 _TEMPLATE_SIGNS = re.compile(r"\{[{%#]")
 """Texts that would begin a statement or a comment of MetricFlow's template."""
@@ -338,7 +340,7 @@ _PLAIN = re.compile(r"\w+\('(\w+)'(?:, *'(\w+)')?\)")
 
 
 def _without_comments(sql: str) -> str:
-    """Return MetricFlow's SQL without its lines of comments; lines inside of texts stay."""
+    """Remove comment lines from MetricFlow's SQL; lines inside of texts stay."""
     inside = [
         (token.start, token.end)
         for token in untranslated("spark").tokenize(sql)
@@ -350,20 +352,20 @@ def _without_comments(sql: str) -> str:
 
 
 def _plain(written: str) -> str:
-    """Return a saved query's dimension as a question names it."""
+    """Return a saved query's dimension under the name for a question."""
     found = _PLAIN.search(written)
     return "__".join(part for part in found.groups() if part) if found else written
 
 
 def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return what ends with a name, of that what is reached in the fewest steps."""
+    """Return the names with an ending, of these only those with the shortest path."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]
 
 
-def _said(error: Exception) -> str:
-    """Return what MetricFlow says, without where in itself it says so."""
+def _message(error: Exception) -> str:
+    """Return MetricFlow's message without its internal context."""
     found = re.search(r"Message:\s+(.*?)(?:\n\s*\n|\Z)", str(error), re.DOTALL)
-    said = " ".join((found[1] if found else str(error)).split())
-    return said.partition(" Common issues are:")[0][:400]
+    message = " ".join((found[1] if found else str(error)).split())
+    return message.partition(" Common issues are:")[0][:400]

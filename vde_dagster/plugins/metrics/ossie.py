@@ -1,7 +1,7 @@
 """Metrics as Apache Ossie (Open Semantic Interchange), by MetricFlow's own converter.
 
-The converter writes an earlier form of the specification; what changed since is its number and a
-list of dialects that went. Spark's SQL is given as Databricks', as Ossie has no name for it.
+The converter writes an earlier version of the specification; since then only the version number and
+a list of dialects changed. Spark's SQL is labeled as Databricks', as Ossie lacks a name for it.
 
 Source: https://github.com/apache/ossie/blob/main/core-spec/osi-schema.json
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import SemanticLayer
 
 VERSION = "0.2.0.dev0"
-"""The version of the specification that documents are of."""
+"""The specification's version of the documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class OssieDocument:
     """A project's semantic models and metrics over the views of an environment.
 
     Args:
-        value: As JSON has it.
-        left_out: What Ossie has no words for, a sentence each.
+        value: JSON data.
+        left_out: Parts that Ossie cannot represent, a sentence each.
     """
 
     value: dict[str, Any]
@@ -43,14 +43,14 @@ class OssieDocument:
         return yaml.safe_dump(self.value, sort_keys=False, allow_unicode=True, width=100)
 
 
-def ossie_document(
+def make_document(
     layer: SemanticLayer, environment: Environment, catalog: str, name: str
 ) -> OssieDocument:
     """Write the semantic layer as Ossie.
 
     Args:
-        environment: Whose views the datasets are.
-        catalog: The catalog that the views are in.
+        environment: The environment whose views are the datasets.
+        catalog: The catalog of the views.
         name: The project's name.
     """
     converter = MSIToOSIConverter(OSIDialect.DATABRICKS)

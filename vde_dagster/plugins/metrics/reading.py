@@ -1,8 +1,8 @@
-"""Which columns of models a metric reads, by the lineage of the SQL that MetricFlow writes for it.
+"""The columns that a metric reads, by the lineage of MetricFlow's SQL for it.
 
-A metric is asked by its own time, so its measures, its conditions, the joins that these need and
-its time are read, and no dimension by which it may be asked besides; a saved query reads those that
-it names, too.
+A metric's SQL groups by its own time, so it reads its measures, its conditions, the joins that
+these need, and its time, but not its optional dimensions; a saved query also reads the dimensions
+that it names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
         texts: The texts of all files of metrics, by path.
 
     Raises:
-        ProjectError: What is wrong in this file; what is wrong in others is told with those.
+        ProjectError: This file has mistakes; other files' are reported with them.
     """
     found = _definitions(texts, names)
     if isinstance(found, ProjectError):
@@ -66,8 +66,8 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
 def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]:
     """Return the columns that a metric or a saved query reads: (quoted model, column).
 
-    The column is None where SQL is not understood, for instance that of a dbt project of another
-    dialect: then all columns of the model count.
+    The column is None if the SQL cannot be analyzed, for instance in another dialect of a dbt
+    project: then all columns of the model count.
 
     Raises:
         UsageError: MetricFlow refuses to write its SQL.
@@ -106,9 +106,9 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns that are named of each table; of several in one query those that may be.
+    """Return the columns named for each table; in a query with several tables, possible ones.
 
-    MetricFlow names the table of a column where a query has several.
+    MetricFlow qualifies columns if a query has several tables.
     """
     from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope

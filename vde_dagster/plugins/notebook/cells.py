@@ -1,4 +1,4 @@
-"""A notebook's file as values: its cells, their code as Python, and the texts made of both.
+"""A notebook's file as values: its cells, their code as Python, and texts made from both.
 
 Format: https://nbformat.readthedocs.io/en/latest/format_description.html
 """
@@ -16,9 +16,9 @@ from typing import Any
 from vde_dagster.errors import ProjectError, SourceLocation
 
 PARAMETERS = "parameters"
-"""The tag of the cell whose variables a step sets, as papermill has it."""
+"""Tag of the cell whose variables a step sets, the same as in papermill."""
 _SKIPPED = "skip-execution"
-"""The tag of cells that nbclient does not run."""
+"""Tag of cells that nbclient does not run."""
 _HEADER = re.compile(r"\s*MODEL\s*\(", re.IGNORECASE)
 
 
@@ -28,7 +28,7 @@ class Cell:
 
     Args:
         kind: `code`, `markdown` or `raw`.
-        number: Its place among all cells, from 1.
+        number: Its position among all cells, from 1.
     """
 
     kind: str
@@ -57,17 +57,17 @@ class Notebook:
 
     @property
     def header(self) -> str | None:
-        """The `MODEL (…)` header in its first cell; None for one that is no model.
+        """The `MODEL (…)` header in its first cell; None for a notebook that is not a model.
 
         Raises:
-            ProjectError: It stands in a cell of code, which no kernel could run.
+            ProjectError: It is in a code cell, which no kernel could run.
         """
         first = self.cells[0] if self.cells else None
         if first is None or not _HEADER.match(first.source):
             return None
         if first.kind == "code":
             raise ProjectError(
-                "the header MODEL (…) stands in a cell of code",
+                "the header MODEL (…) is in a code cell",
                 hint="make the first cell a raw cell",
                 location=SourceLocation(self.path),
             )
@@ -75,7 +75,7 @@ class Notebook:
 
     @property
     def stored(self) -> str:
-        """The notebook as a file that has what it is made of: no outputs, counts and ids."""
+        """The notebook as a file in normal form: without outputs, counts and ids."""
         cells: list[dict[str, Any]] = [
             {
                 "cell_type": cell.kind,
@@ -90,7 +90,7 @@ class Notebook:
 
     @property
     def text(self) -> str:
-        """The notebook as a text for people, one that line by line tells what was edited."""
+        """The notebook as a text for people, whose lines can be compared."""
         shown = []
         for cell in self.cells:
             lines = cell.source.strip("\n").split("\n")
@@ -104,10 +104,10 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Return the cells that are run with their statements; magics are calls of IPython's.
+        """Return the cells that run with their statements; magics are calls of IPython's.
 
         Raises:
-            ProjectError: A cell is no Python.
+            ProjectError: A cell is not valid Python.
         """
         return [(cell, _parsed(cell, self.path)) for cell in self.cells if cell.is_run]
 
@@ -116,21 +116,21 @@ def read_notebook(path: Path, text: str) -> Notebook:
     """Read a notebook's file.
 
     Raises:
-        ProjectError: It is none, of an old format, or in another language than Python.
+        ProjectError: It is not a notebook, has an old format, or another language than Python.
     """
     try:
         document = json.loads(text)
     except ValueError as error:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", None)
         raise ProjectError(
-            f"the notebook is no JSON: {getattr(error, 'msg', error)}",
+            f"the notebook is not valid JSON: {getattr(error, 'msg', error)}",
             hint="open it in Jupyter and save it again",
             location=SourceLocation(path, line, column),
         ) from None
     place = SourceLocation(path)
     if not isinstance(document, dict) or document.get("nbformat") != 4:
         raise ProjectError(
-            "the file is no notebook of format 4",
+            "the file is not a notebook of format 4",
             hint="open it in Jupyter and save it again, or `jupyter nbconvert --to notebook`",
             location=place,
         )
@@ -141,14 +141,14 @@ def read_notebook(path: Path, text: str) -> Notebook:
         language = _language(kernel)
     except (AttributeError, KeyError, TypeError) as error:
         raise ProjectError(
-            f"the notebook has not the form of one: {error}",
+            f"the notebook is not valid: {error}",
             hint="open it in Jupyter and save it again",
             location=place,
         ) from None
     found = Notebook(path, cells, kernel)
     if language.lower() not in ("python", "python3", "ipython") and found.header is not None:
         raise ProjectError(
-            f"the notebook is in {language}, and a model's is in Python",
+            f"the notebook is in {language}, but a model must be in Python",
             hint="run it outside of the project, or write it in Python",
             location=place,
         )
@@ -181,6 +181,6 @@ def _parsed(cell: Cell, path: Path) -> list[ast.stmt]:
         where = f", line {line}" if line else ""
         raise ProjectError(
             f"cell {cell.number}{where}: syntax error: {getattr(error, 'msg', error)}",
-            hint=f"look at: {(getattr(error, 'text', None) or '').strip()}",
+            hint=f"check: {(getattr(error, 'text', None) or '').strip()}",
             location=SourceLocation(path),
         ) from None

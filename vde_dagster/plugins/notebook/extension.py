@@ -17,28 +17,28 @@ from vde_dagster.plugins.notebook.step_workspace import STEP, StepWorkspace
 from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
 
 _HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
-"""By shell, what handled exceptions before: the classes and the handler."""
+"""The earlier handlers of exceptions by shell: their classes and the handler."""
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Bring magics and the variable `workspace` into a notebook.
+    """Add magics and the variable `workspace` to a notebook.
 
     Args:
-        shell: IPython's.
+        shell: IPython's shell.
 
-    The project is that of the notebook's folder, or of one above it.
+    The project is the one in the notebook's folder, or in one above it.
 
     Raises:
-        UsageError: There is none.
+        UsageError: No project was found.
     """
     if isinstance(shell.user_ns.get("workspace"), StepWorkspace):
-        return  # A notebook that is a step has what it needs from its first cell on.
+        return  # A notebook that is a step is set up by its first cell.
     unload_ipython_extension(shell)
     workspace = NotebookWorkspace.open(_project(Path.cwd()))
     shell.push({"workspace": workspace})
     shell.register_magics(VdeMagics)
     _HANDLERS[shell] = shell.custom_exceptions, shell.CustomTB
-    shell.set_custom_exc((VdeError,), _told)
+    shell.set_custom_exc((VdeError,), _show_error)
     formatters = shell.display_formatter.formatters
     formatters["text/html"].for_type(Plan, lambda plan: plan_as_html(workspace, plan))
     formatters["text/plain"].for_type(
@@ -55,14 +55,14 @@ def begin_step(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Close the workspace, and leave the shell as it was before the extension."""
+    """Close the workspace, and restore the shell as it was before the extension."""
     workspace = shell.user_ns.get("workspace")
     if isinstance(workspace, NotebookWorkspace):
         shell.user_ns.pop("workspace")
         workspace.close()
     if shell not in _HANDLERS:
         return
-    if VdeError in shell.custom_exceptions:  # Else another extension has its own by now.
+    if VdeError in shell.custom_exceptions:  # Otherwise another extension has replaced it.
         shell.custom_exceptions, shell.CustomTB = _HANDLERS[shell]
     del _HANDLERS[shell]
     for form in ("text/html", "text/plain"):
@@ -78,8 +78,8 @@ def _is_own(magic: Any) -> bool:
     return isinstance(getattr(magic, "__self__", None), VdeMagics)
 
 
-def _told(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
-    """Say a mistake as commands do; where it came from is in no file of the notebook's."""
+def _show_error(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
+    """Report a mistake as commands do, without a traceback, which has no line of the notebook."""
     report(error, as_json=False, debug=False)
 
 
@@ -90,6 +90,6 @@ def _project(folder: Path) -> Path:
         if "[tool.vde" in said or (root / "models").is_dir():
             return root
     raise UsageError(
-        f"there is no project in {folder} or above it",
-        hint="start the notebook in a folder of the project; `vde init` makes one",
+        f"neither {folder} nor a folder above it has a project",
+        hint="start the notebook in a folder of the project; create one with `vde init`",
     )

@@ -15,7 +15,7 @@ from vde_dagster.base.texts import printable
 from vde_dagster.errors import UsageError
 from vde_dagster.plugins.notebook.parameters import with_values
 from vde_dagster.plugins.notebook.step_workspace import StepWorkspace
-from vde_dagster.plugins.notebook.workspace import NotebookWorkspace, of_notebook
+from vde_dagster.plugins.notebook.workspace import NotebookWorkspace, require_workspace
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class _Words(ArgumentParser):
-    """Reads the words behind a magic's name; what is wrong with them is one message."""
+    """Parses the words after a magic's name; mistakes become one message."""
 
     def read(self, line: str) -> Namespace:
-        """Read what stands behind the name, quoted as in a shell."""
+        """Parse the words after the name, quoted as in a shell."""
         try:
             return self.parse_args(shlex.split(line))
         except ValueError as error:
@@ -39,7 +39,7 @@ class _Words(ArgumentParser):
 
 @magics_class
 class VdeMagics(Magics):
-    """Magics that ask the notebook's variable `workspace`."""
+    """Magics that use the notebook's variable `workspace`."""
 
     @property
     def _variables(self) -> dict[str, Any]:
@@ -49,15 +49,15 @@ class VdeMagics(Magics):
 
     @property
     def _workspace(self) -> NotebookWorkspace | StepWorkspace:
-        return of_notebook(self._variables.get("workspace"))
+        return require_workspace(self._variables.get("workspace"))
 
     @line_cell_magic
     def vde(self, line: str, cell: str | None = None) -> Rows | None:
-        """Ask an environment, `%%vde dev`, or show and move the notebook's pins, `%vde pin dev@9`.
+        """Query an environment, `%%vde dev`, or show and move the pins of it, `%vde pin dev@9`.
 
-        A cell is one query in Spark SQL, in which model names mean the environment as it was when
-        the notebook first asked it, or as `%vde pin` says. `--into NAME` keeps the rows in a
-        variable, `--limit N` is for less of them. `:name` stands for a variable of the notebook,
+        A cell is one query in Spark SQL; its model names mean the environment as it was when the
+        notebook first queried it, or as set by `%vde pin`. `--into NAME` stores the rows in a
+        variable, `--limit N` limits them. `:name` is replaced by a variable of the notebook,
         written as a literal: a text, number, date, instant, or a list of them.
         """
         if cell is None:
@@ -69,7 +69,7 @@ class VdeMagics(Magics):
         words.add_argument("--limit", type=int)
         said = words.read(line)
         if said.into is not None and not _is_variable(said.into):
-            words.error(f"--into {said.into!r} is no name of a variable")
+            words.error(f"--into {said.into!r} is not a valid name of a variable")
         query = with_values(cell, self._variables)
         rows = self._workspace.ask(said.environment, query, said.limit)
         if said.into is not None:
@@ -88,10 +88,10 @@ class VdeMagics(Magics):
 
     @cell_magic
     def model(self, line: str, cell: str) -> Plan:
-        """Make the cell's query a model: `%%model marts.x --kind FULL`; shows what it would do.
+        """Make the cell's query a model: `%%model marts.x --kind FULL`; shows its plan.
 
-        The file is written once the query is understood. `--replace` writes it anew,
-        `--environment ENV` says for which one is planned (dev).
+        The file is written once the query can be analyzed. `--replace` overwrites it,
+        `--environment ENV` selects the environment of the plan (dev).
         """
         words = _Words("%%model", add_help=False)
         words.add_argument("name")
@@ -101,7 +101,7 @@ class VdeMagics(Magics):
         said = words.read(line)
         workspace = self._workspace
         if isinstance(workspace, StepWorkspace):
-            words.error("a step makes no models; tag the cell `skip-execution`")
+            words.error("a step cannot make models; tag the cell `skip-execution`")
         path, plan = _write_model(
             *(workspace, said.name, said.kind, cell, said.environment), replace=said.replace
         )
@@ -122,16 +122,16 @@ def _write_model(
     *,
     replace: bool = False,
 ) -> tuple[Path, Plan]:
-    """Write `models/schema/name.sql`; return its path in the project, and what would come of it.
+    """Write `models/schema/name.sql`; return its path in the project, and its plan.
 
     Args:
-        kind: As a header has it: `FULL`, `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
-        environment: For which one it is planned; the plan is not stored.
-        replace: Whether a file of the name may be there.
+        kind: As in a header: `FULL`, `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
+        environment: The environment of the plan, which is not stored.
+        replace: Whether an existing file may be overwritten.
 
     Raises:
-        UsageError: The file or the model is there.
-        ProjectError: The model has mistakes, or others have them with it; all files are as before.
+        UsageError: The file or the model exists.
+        ProjectError: The model has mistakes, or causes some in others; all files are restored.
     """
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)
@@ -149,8 +149,8 @@ def _write_model(
         path = there.location.path
     if not replace and (there is not None or (workspace.root / path).exists()):
         raise UsageError(
-            f"{model} is there already, in {path}",
-            hint="give the model another name, or say --replace",
+            f"{model} already exists, in {path}",
+            hint="give the model another name, or pass --replace",
         )
     file = workspace.root / path
     before = file.read_bytes() if file.exists() else None

@@ -1,8 +1,8 @@
 """Notebooks as models: a header in the first cell, and a Python model whose body is the notebook.
 
-The model's code is a module that is written here. It has the cells' code, for the version is read
-from code: outputs, texts and formatting are no part of it, and the project's modules that cells
-import are. Its function lets a kernel run the notebook as it was written.
+The model's code is a generated module with the cells' code, the basis of its version:
+outputs, texts and formatting are not part of it, but the project's modules that cells import are.
+Its function lets a kernel run the original notebook.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> L
         return LoadedFile(path)
     if not all(map(find_spec, ("nbclient", "nbconvert"))):
         raise ProjectError(
-            "the notebook is a model, and what runs notebooks is not installed",
+            "the notebook is a model, but the packages that run notebooks are not installed",
             hint=how_to_install("notebook"),
             location=SourceLocation(path),
         )
@@ -59,7 +59,7 @@ def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> L
     block = blocks[0]
     if len(blocks) > 1 or block.statements or block.on_virtual_update:
         raise source.error(
-            "a notebook's header is all that its first cell has",
+            "a notebook's first cell must contain only the header",
             block.header.start,
             "put statements into pre_statements of the settings, and audits into files",
         )
@@ -118,7 +118,7 @@ def _model(
 
 
 def _kind(header: Header, properties: ModelProperties, context: FileContext) -> Kind:
-    """Return the kind that is written, or FULL, as of Python models."""
+    """Return the kind in the header, or FULL, as for Python models."""
     value = header.properties.get("kind")
     if value is None and "kind" not in context.defaults:
         return Full()
@@ -133,7 +133,7 @@ def _kind(header: Header, properties: ModelProperties, context: FileContext) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Python:
-    """A notebook's code, and the files and environment variables that it was read from."""
+    """A notebook's code, and the files and environment variables that its version depends on."""
 
     source: PythonSource
     uses: tuple[str, ...]
@@ -150,8 +150,8 @@ def _python(
         compile(text, module, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise ProjectError(
-            f"the cells' code is no Python: {error.msg}",
-            hint=f"look at: {(error.text or '').strip()}",
+            f"the cells' code is not valid Python: {error.msg}",
+            hint=f"check: {(error.text or '').strip()}",
             location=SourceLocation(notebook.path),
         ) from None
     files = with_local_imports(folder.root, module, text)
@@ -169,7 +169,7 @@ def module_text(notebook: Notebook, *, has_rows: bool) -> str:
     """Write the module of a notebook: its cells' code, and the function that runs it.
 
     Args:
-        has_rows: Whether the notebook yields rows; else its page is all that it makes.
+        has_rows: Whether the notebook yields rows; otherwise its page is its only result.
     """
     body: list[ast.stmt] = [
         _Inner().visit(statement) for _, code in notebook.code() for statement in code
@@ -187,13 +187,13 @@ def module_text(notebook: Notebook, *, has_rows: bool) -> str:
 
 
 class _Inner(ast.NodeTransformer):
-    """Writes what may stand at a module's top alone as something that says the same."""
+    """Rewrites statements that are only allowed at a module's top level as equivalents."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
         if node.module == "__future__":
             return ast.Expr(ast.Constant(ast.unparse(node)))
         if node.names[0].name == "*" and node.module:
-            return ast.Import([ast.alias(node.module)])  # All of the module counts.
+            return ast.Import([ast.alias(node.module)])  # The whole module counts.
         return node
 
 
@@ -213,7 +213,7 @@ def _reads(notebook: Notebook, context: FileContext, *, told: bool) -> Iterator[
     """Yield the models that cells name: in `workspace.read("…")`, and in SQL.
 
     Args:
-        told: Whether the header says what is read, so that a name may be unknown here.
+        told: Whether the header lists the inputs, so that a name may be unknown here.
     """
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
@@ -225,7 +225,7 @@ def _reads(notebook: Notebook, context: FileContext, *, told: bool) -> Iterator[
                 if told:
                     continue
                 raise ProjectError(
-                    f"cell {cell.number}: which model is read here cannot be told from the code: "
+                    f"cell {cell.number}: the model read here cannot be determined from the code: "
                     f"{ast.unparse(call)[:80]}",
                     hint="write the name as a string, or name all in depends_on (…) of the header",
                     location=SourceLocation(notebook.path),
@@ -251,11 +251,11 @@ def _named(
 
 
 _ASKS = {"read": (0, "model", False), "ask": (1, "sql", True)}
-"""Methods of `workspace`: the place and the name of the argument that names models."""
+"""Methods of `workspace`: the position and the name of the argument that names models."""
 
 
 def _read_by(call: ast.Call) -> tuple[bool, str | None] | None:
-    """Return whether a call asks for rows by a query, and its text or a model's name, if written.
+    """Return whether a call reads rows by a query, and its text or a model's name, if constant.
 
     Returns:
         None for all other calls.

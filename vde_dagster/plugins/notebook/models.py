@@ -1,4 +1,4 @@
-"""The reader of notebooks as files of models; what reads one is imported where there is one."""
+"""The reader of notebooks as model files; its dependencies are imported with the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables of a notebook in its SQL: `:name` stands for a value, written as a literal."""
+"""Variables of a notebook in its SQL: `:name` is replaced by a value, written as a literal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from vde_dagster.sql.scanner import SourceText, Token, tokens_of
 
 
 def with_values(sql: str, variables: Mapping[str, Any]) -> str:
-    """Write the values of variables in the places of `:name`, never inside texts and comments.
+    """Replace `:name` by the values of variables, except inside of texts and comments.
 
     >>> with_values("SELECT ':a', x::INT FROM t WHERE b = :b AND c IN :c", {"b": "x'", "c": [1]})
     "SELECT ':a', x::INT FROM t WHERE b = 'x\\\\'' AND c IN (1)"
 
     Raises:
-        UsageError: There is no such variable, or its value has no literal.
+        UsageError: The variable does not exist, or its value has no literal.
     """
     return _replaced(sql, lambda name: _value(name, variables))
 
 
 def without_parameters(sql: str) -> str:
-    """Write NULL in the places of `:name`, for reading which tables a query names.
+    """Replace `:name` by NULL, to find the tables that a query names.
 
     >>> without_parameters("SELECT a FROM t WHERE b IN :names")
     'SELECT a FROM t WHERE b IN (NULL)'
@@ -53,7 +53,7 @@ def _replaced(sql: str, value: Callable[[str], str]) -> str:
 
 
 def _begins(before: Token | None, colon: Token) -> bool:
-    """Say whether a colon is glued to nothing before it, as in `STRUCT<a:INT>` it is."""
+    """Return whether a colon starts a parameter: nothing precedes it as in `STRUCT<a:INT>`."""
     if before is None or before.end < colon.start:
         return True
     return before.kind == "punct" and before.text not in (")", "]", "}")
@@ -63,15 +63,15 @@ def _value(name: str, variables: Mapping[str, Any]) -> str:
     if name not in variables:
         known = [one for one in variables if not one.startswith("_")]
         raise UsageError(
-            f"the query's parameter :{name} is no variable of the notebook",
+            f"the notebook has no variable for the query's parameter :{name}",
             hint=suggest(name, known, "variables") if known else f"assign {name} in a cell before",
         )
     value = variables[name]
     if isinstance(value, list | tuple | Set):
         if not value:
             raise UsageError(
-                f"the parameter :{name} is an empty list, which SQL cannot write",
-                hint=f"leave the condition out where {name} is empty",
+                f"the parameter :{name} is an empty list, which SQL does not support",
+                hint=f"omit the condition if {name} is empty",
             )
         return f"({', '.join(_literal(name, one) for one in value)})"
     return _literal(name, value)
@@ -100,6 +100,6 @@ def _literal(name: str, value: Any) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     raise UsageError(
-        f"the parameter :{name} is of type {type(value).__name__}, which SQL has no literal for",
-        hint="give a text, number, truth value, date, datetime, bytes, None, or a list of them",
+        f"the parameter :{name} is of type {type(value).__name__}, which has no SQL literal",
+        hint="use a text, number, truth value, date, datetime, bytes, None, or a list of them",
     )

@@ -10,7 +10,7 @@ from vde_dagster.cli.report_view import MOST_REASONS
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 
 SHOWN_ROWS = 50
-"""The rows of a section that are shown at once; the others fold out."""
+"""Number of a section's rows that are visible; the others fold out."""
 
 _STYLES = {
     Mark.NAME: "font-weight:bold",

@@ -1,4 +1,4 @@
-"""What a notebook shows: rows as a table, and plans as their reports."""
+"""Results in a notebook: rows as a table, and plans as their reports."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Rows:
 
     Args:
         arrow: The rows; instants are in UTC.
-        environment: The version that they are of: `dev@7`.
-        read_live: External tables that were read as they are now.
+        environment: Their version: `dev@7`.
+        read_live: External tables, which were read in their current state.
     """
 
     arrow: pa.Table
@@ -67,7 +67,7 @@ class Rows:
         return int(self.arrow.num_rows)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Let every library that knows Arrow take them as they are."""
+        """Let Arrow libraries read them without conversion."""
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
@@ -80,30 +80,30 @@ class Rows:
             for row in rows_of(self.arrow.slice(0, SHOWN_ROWS))
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"{table}<p>{escape(self._told())}</p>"
+        return f"{table}<p>{escape(self._caption())}</p>"
 
     def __repr__(self) -> str:
         printed = StringIO()
         columns = [(field.name, str(field.type)) for field in self.arrow.schema]
-        # In a kernel, Rich would show what is written to any file.
+        # In a kernel, Rich would show text written to any file.
         console = Console(file=printed, width=_WIDTH, color_system=None, force_jupyter=False)
         show_rows(console, columns, rows_of(self.arrow.slice(0, SHOWN_ROWS)))
-        return f"{printed.getvalue().rstrip()}\n{self._told()}"
+        return f"{printed.getvalue().rstrip()}\n{self._caption()}"
 
-    def _told(self) -> str:
-        told = f"{count(len(self), 'row')} of {self.environment}"
+    def _caption(self) -> str:
+        caption = f"{count(len(self), 'row')} of {self.environment}"
         if len(self) > SHOWN_ROWS:
-            told += f", the first {SHOWN_ROWS} are shown"
+            caption += f", the first {SHOWN_ROWS} are shown"
         if self.read_live:
-            told += f"; read as they are now: {', '.join(self.read_live)}"
-        return told
+            caption += f"; read in their current state: {', '.join(self.read_live)}"
+        return caption
 
 
 def as_arrow(rows: Any) -> pa.Table:
-    """Return an Arrow table of rows as the libraries have them that know Arrow.
+    """Convert rows from any library that supports Arrow to an Arrow table.
 
     Raises:
-        UsageError: They are of something else.
+        UsageError: The type is not supported.
     """
     import pandas
     import pyarrow as pa
@@ -112,8 +112,8 @@ def as_arrow(rows: Any) -> pa.Table:
         return pa.Table.from_pandas(rows, preserve_index=False)
     if not hasattr(rows, "__arrow_c_stream__"):
         raise UsageError(
-            f"a {type(rows).__name__} is no table of rows",
-            hint="give rows of workspace.read(…), an Arrow table, or a DataFrame of pandas, "
+            f"a {type(rows).__name__} is not a table of rows",
+            hint="pass rows of workspace.read(…), an Arrow table, or a DataFrame of pandas, "
             "Polars or DuckDB",
         )
     return pa.table(rows)

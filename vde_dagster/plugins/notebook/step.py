@@ -1,8 +1,8 @@
-"""A notebook as a step: a kernel runs it, and asks the model's context for rows.
+"""A notebook as a step: a kernel runs it, and requests rows from the model's context.
 
-The kernel has no project, no state and no Spark. What its variable `workspace` is asked for goes
-through a connection of this machine, secured by a key, to the thread that fills the model's table:
-so a notebook reads its parents exactly as any Python model does, as the plan has them.
+The kernel has no project, no state and no Spark. Requests of its variable `workspace` go through a
+local connection, secured by a key, to the thread that fills the model's table: so a notebook reads
+its parents exactly as any Python model does, at the plan's versions.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from vde_dagster.spark.models.python_models import ModelContext
 
 KEPT_PLANS = 50
-"""The plans whose pages are kept."""
+"""Number of plans whose pages are kept."""
 _LOOK_SECONDS = 0.2
-"""Between two looks at whether the plan was cancelled."""
+"""Seconds between two checks whether the plan was cancelled."""
 _PATIENCE_SECONDS = 5.0
-"""Between the interrupt of a kernel and its end."""
+"""Seconds between the interrupt of a kernel and its end."""
 _INJECTED = "injected-parameters"
-"""The tag of the cell that is put in, as papermill has it."""
+"""Tag of the inserted cell, the same as in papermill."""
 _BEGIN = "from vde_dagster.plugins.notebook.extension import begin_step\nbegin_step(get_ipython())"
 
 
@@ -49,18 +49,18 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
     """Run the notebook among the context's files and return the rows that it yields.
 
     Args:
-        code: The function that has the cells' code; by it the notebook is in the model's version.
+        code: The function with the cells' code, which makes it part of the model's version.
 
     Raises:
-        ExecutionError: A cell failed, or nothing was yielded.
+        ExecutionError: A cell failed, or yielded no rows.
     """
     run = _Run(context)
     run.execute()
     if run.rows is None:
         raise ExecutionError(
-            f"the notebook {run.path} has yielded no rows",
-            hint="call workspace.yields(rows) in a cell; or leave `columns` out of its header, and "
-            "its page is all that it makes",
+            f"the notebook {run.path} yielded no rows",
+            hint="call workspace.yields(rows) in a cell; or remove `columns` from its header, to "
+            "make its page the only result",
         )
     return run.rows
 
@@ -73,7 +73,7 @@ def run_report(context: ModelContext, code: object) -> pa.Table:
     run.execute()
     if run.rows is not None:
         raise ExecutionError(
-            f"the notebook {run.path} yields rows, and its header declares no columns of them",
+            f"the notebook {run.path} yields rows, but its header does not declare their columns",
             hint="write columns (name TYPE, …) into its header",
         )
     return pa.table({"page": [as_html(run.notebook)]})
@@ -92,8 +92,8 @@ class _Run:
     """One run of a notebook.
 
     Args:
-        notebook: With the outputs that there are by now.
-        rows: What was yielded last.
+        notebook: The notebook with its outputs so far.
+        rows: The rows that were yielded last.
     """
 
     context: ModelContext
@@ -105,12 +105,12 @@ class _Run:
     def __post_init__(self) -> None:
         import nbformat
 
-        # Not by its name: a name of a file in code makes the file's content part of the version.
+        # Not by its name: a file's name in code makes the file's content part of the version.
         self.path = next(path for path in self.context.files if path.endswith(".ipynb"))
         self.notebook = nbformat.reads(self.context.files[self.path], as_version=4)
 
     def execute(self) -> None:
-        """Run all cells, and leave the page, also where a cell failed."""
+        """Run all cells, and write the page even if a cell fails."""
         key = secrets.token_bytes(32)
         with TemporaryDirectory(prefix="vde_notebook_") as folder, Listener(authkey=key) as door:
             _write_modules(Path(folder), self.context.files)
@@ -127,7 +127,7 @@ class _Run:
                 daemon=True,
             )
             work.start()
-            # Asked here, Spark's jobs are those of the thread that the plan can cancel.
+            # Called in this thread, whose Spark jobs the plan can cancel.
             while self._answer(door):
                 pass
             work.join()
@@ -157,7 +157,7 @@ class _Run:
         )
         manager = client.create_kernel_manager()
         if os.name == "posix":
-            # Sockets of files that nobody else may open, and not ports.
+            # Socket files that no other user may open, instead of ports.
             manager.transport, manager.connection_file = "ipc", f"{folder}/kernel.json"
         number = -1
         root = str(self.context.root or folder)
@@ -182,7 +182,7 @@ class _Run:
 
     @contextmanager
     def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
-        """Interrupt the kernel when the plan is cancelled; what does not heed that is ended."""
+        """Interrupt the kernel when the plan is cancelled; end it if it does not react."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -207,36 +207,36 @@ class _Run:
         page = self.context.page
         return ExecutionError(
             f"{self.context.model}: {message}",
-            hint=f"the notebook, as far as it ran, is {page}" if page else None,
+            hint=f"the notebook up to the failure is in {page}" if page else None,
             location=SourceLocation(Path(self.path)),
         )
 
     def _answer(self, door: Listener) -> bool:
-        """Answer one request; return False where the notebook has ended."""
+        """Answer one request; return False if the notebook has ended."""
         try:
             connection = door.accept()
         except (AuthenticationError, EOFError, OSError):
-            return True  # Who has not the key.
+            return True  # The client does not have the key.
         with connection:
             try:
                 asked = connection.recv_bytes()
                 if asked == END:
                     return False
-                rows = self._asked(json.loads(asked), connection)
+                rows = self._fetch(json.loads(asked), connection)
             except (EOFError, OSError):
-                return True  # The kernel ended while it asked.
+                return True  # The kernel ended during its request.
             except VdeError as error:
                 _tell(connection, {"error": error.message, "hint": error.hint})
             except Exception as error:
                 from vde_dagster.spark.session.failures import execution_error
 
-                told = execution_error(error, "what the notebook asks for")
+                told = execution_error(error, "the notebook's request")
                 _tell(connection, {"error": told.message, "hint": told.hint})
             else:
                 _tell(connection, {}, rows)
         return True
 
-    def _asked(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
+    def _fetch(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
         if asked["what"] == "read":
             return read(self.context, **asked["given"])
         if asked["what"] == "ask":
@@ -245,13 +245,13 @@ class _Run:
         return None
 
     def _leave_page(self) -> None:
-        """Write the notebook with its outputs; pages of older plans go."""
+        """Write the notebook with its outputs; delete pages of older plans."""
         import nbformat
 
         page = self.context.page
         if page is None:
             return
-        with suppress(OSError):  # What is shown beside the data must never stop the work on them.
+        with suppress(OSError):  # A page must never stop the work on the data.
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(nbformat.writes(self.notebook), encoding="utf-8")
             plans = sorted(page.parent.parent.iterdir(), key=lambda one: one.stat().st_mtime)
@@ -269,7 +269,7 @@ def _tell(connection: Connection, said: Mapping[str, Any], rows: pa.Table | None
 
 
 def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
-    """Lay out the project's modules that cells import, as they were when the plan was made."""
+    """Write the project's modules that cells import, as of the plan's creation."""
     for path, text in files.items():
         if path.endswith(".py"):
             target = folder / path
@@ -278,14 +278,14 @@ def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _parameters(context: ModelContext) -> dict[str, Any]:
-    """Return the variables of a step: the project's that it asks for, and instants as texts."""
+    """Return the variables of a step: the project's, and instants as texts."""
     known = context.keywords
     times = ("start", "end", "execution_time")
     return {**known, "latest": None, **{name: known[name].isoformat() for name in times}}
 
 
 def _with_parameters(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Put a cell that sets the step's variables behind the cell that is tagged for it."""
+    """Insert a cell that sets the step's variables after the cell that is tagged for it."""
     import nbformat
 
     made = []

@@ -1,4 +1,4 @@
-"""Rows that a notebook's step reads by its model's context, and their way to the kernel."""
+"""Rows that a notebook's step reads through its model's context, and their transport."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def read(
     order_by: Sequence[str] = (),
     limit: int | None = None,
 ) -> pa.Table:
-    """Read rows of a model that the step's model reads; arguments as of `Queries.read`.
+    """Read rows of a model that the step's model reads; arguments as in `Queries.read`.
 
     Raises:
-        UsageError: There is no such model or column, or the condition cannot be read.
+        UsageError: The model or column does not exist, or the condition is invalid.
     """
     from pyspark.sql import functions
 
@@ -37,7 +37,7 @@ def read(
     name = ModelName.parse(model)
     if name not in context.reads:
         raise UsageError(
-            f"{context.model} reads {name}, which is not among what its header and cells name",
+            f"{context.model} reads {name}, which neither its header nor its cells name",
             hint=f"add {name} to depends_on (…) of the notebook's header",
         )
     frame: DataFrame = context.table(str(name))
@@ -56,7 +56,7 @@ def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
     """Run a query over the models that the step's model reads, and over nothing else.
 
     Raises:
-        UsageError: The query cannot be read, or names something else.
+        UsageError: The query is invalid, or names something else.
     """
     from vde_dagster.execution.query.query_rules import check_query
     from vde_dagster.project.table_names import TableNames
@@ -70,12 +70,12 @@ def _column(frame: DataFrame, model: ModelName, column: str) -> str:
     named: dict[str, str] = {one.lower(): one for one in frame.columns}
     if column.lower() not in named:
         hint = suggest(column, frame.columns, "columns")
-        raise UsageError(f"{model} has no column '{column}'", hint=hint)
+        raise UsageError(f"{model} does not have the column '{column}'", hint=hint)
     return named[column.lower()]
 
 
 def _order(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
-    """Return keys by which NaN and then NULL come last, as for reads without Spark."""
+    """Return sort keys that put NaN and then NULL last, as for reads without Spark."""
     from pyspark.sql import functions
 
     name = _column(frame, model, text.removeprefix("-"))

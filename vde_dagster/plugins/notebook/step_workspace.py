@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STEP = "VDE_NOTEBOOK_STEP"
-"""The environment variable that tells a kernel whom to ask."""
+"""Environment variable with the connection for a kernel."""
 END = b"end"
 _SHOWN = "this step"
 
 
 class StepWorkspace:
-    """What a notebook may ask as a step: rows of what it reads, and to take those that it yields.
+    """The workspace of a step: reads rows of the notebook's inputs, and takes its results.
 
     Args:
-        said: What the variable of the environment says, as JSON.
+        said: The content of the environment variable, as JSON.
 
     Attributes:
         root: The project's folder.
-        modules: The folder of the project's modules, as they were when the plan was made.
+        modules: The folder of the project's modules, as of the plan's creation.
     """
 
     def __init__(self, said: str) -> None:
@@ -52,13 +52,13 @@ class StepWorkspace:
         order_by: Sequence[str] = (),
         limit: int | None = None,
     ) -> Rows:
-        """Read rows of a model, as the plan has it; see `NotebookWorkspace.read`.
+        """Read rows of a model, at the plan's version; see `NotebookWorkspace.read`.
 
         Args:
-            environment: Any name means the environment that the step is run for.
+            environment: Any name means the environment of the step's plan.
 
         Raises:
-            UsageError: The notebook does not say that it reads it, or a version is asked for.
+            UsageError: The notebook does not declare this input, or requests a version.
         """
         given = {
             "model": model,
@@ -74,11 +74,11 @@ class StepWorkspace:
         return self._rows("ask", environment, {"sql": sql, "limit": limit})
 
     def yields(self, rows: Any) -> None:
-        """Make rows the table of the model: of Arrow, pandas, Polars or whoever knows Arrow."""
+        """Make rows the model's table: from Arrow, pandas, Polars or another Arrow library."""
         self._ask({"what": "yield"}, sent(as_arrow(rows)))
 
     def set_parameters(self, variables: dict[str, Any]) -> None:
-        """Set those of a notebook's variables that the step has a value for, and show them."""
+        """Set the notebook's variables to the step's values, and print them."""
         for name, value in self._parameters.items():
             if name in variables and value is not None:
                 is_time = name in ("start", "end", "execution_time")
@@ -86,22 +86,22 @@ class StepWorkspace:
                 print(f"{name} = {value!r}")
 
     def pin(self, environment: str) -> NoReturn:
-        """Refuse: the plan pins what a step reads."""
+        """Refuse: the plan determines what a step reads."""
         raise UsageError(
-            f"{environment} cannot be pinned in a step, which reads what its plan has",
+            f"{environment} cannot be pinned in a step, which reads its plan's versions",
             hint="tag the cell `skip-execution`",
         )
 
     def pinned(self, environment: str) -> str:
-        """Return what rows are said to be of."""
+        """Return the caption's name for the source of rows."""
         if "@" in environment:
             self.pin(environment)
         return _SHOWN
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a step's workspace has no '{name}': it can read, ask and yields; tag a cell that is "
-            "for people alone `skip-execution`"
+            f"a step's workspace has no '{name}': it supports read, ask and yields; tag a cell "
+            "that is only for people `skip-execution`"
         )
 
     def _rows(self, what: str, environment: str, given: dict[str, Any]) -> Rows:

@@ -1,4 +1,4 @@
-"""A workspace whose reads are repeatable: each environment is pinned when it is first asked."""
+"""A workspace with repeatable reads: each environment is pinned when it is first read."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class NotebookWorkspace(Workspace):
-    """A workspace that keeps the versions at which a notebook reads environments."""
+    """A workspace that stores the versions at which a notebook reads environments."""
 
     @property
     def pins(self) -> dict[str, int]:
-        """The version by environment, of those that were asked."""
+        """Pinned versions by environment."""
         return self.__dict__.setdefault("_pins", {})  # type: ignore[no-any-return]
 
     def pin(self, environment: str) -> str:
-        """Read an environment at a version from now on, and return it: `dev@9`.
+        """Pin an environment to a version from now on, and return it: `dev@9`.
 
         Args:
-            environment: With a version or a time, `dev@9`, `dev@2026-11-01`; without one, the
-                newest is meant.
+            environment: With a version or a time, `dev@9`, `dev@2026-11-01`; otherwise its newest
+                version.
 
         Raises:
-            UsageError: There is no such environment or version.
+            UsageError: The environment or version does not exist.
         """
         found = published_version(self.store, environment)
         found = found or named_environment(self, environment)
@@ -41,7 +41,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return an environment at its pin, which it gets now where it has none."""
+        """Return an environment at its pin, and pin it first if necessary."""
         if "@" in environment:
             return environment
         name = environment_name(environment)
@@ -60,7 +60,7 @@ class NotebookWorkspace(Workspace):
         """Read rows of a model that has a table, without Spark; see `read_rows`.
 
         Raises:
-            UsageError: As `read_rows`.
+            UsageError: As in `read_rows`.
         """
         shown = self.pinned(environment)
         rows = self.queries.read(shown, model, columns, where=where, order_by=order_by, limit=limit)
@@ -70,43 +70,43 @@ class NotebookWorkspace(Workspace):
         """Run a query on an environment with Spark.
 
         Raises:
-            UsageError: As `Queries.run`.
+            UsageError: As in `Queries.run`.
         """
         shown = self.pinned(environment)
         answer = self.queries.run_arrow(shown, sql, limit)
         return Rows(answer.value, shown, answer.read_live)
 
     def yields(self, rows: Any) -> Rows:
-        """Show rows that are the table of the model where the notebook runs as a step.
+        """Show rows that become the model's table when the notebook runs as a step.
 
         Raises:
-            UsageError: They are not of Arrow, pandas, Polars or who else knows Arrow.
+            UsageError: They are not from Arrow, pandas, Polars or another Arrow library.
         """
         return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
 
     def plan(self, environment: str, options: PlanOptions | None = None, **said: Any) -> Plan:
-        """Plan what the files say now for an environment; see `Workspace.plan`."""
+        """Plan the current files for an environment; see `Workspace.plan`."""
         self.reload()
         given = () if options is None else (options,)
         return super().plan(environment, *given, **said)
 
     def apply(self, plan: Plan, **how: Any) -> Any:
-        """Apply a plan, after which its environment is read as this published it."""
+        """Apply a plan, and then read its environment at the published version."""
         done = super().apply(plan, **how)
         if done.environment is not None and plan.environment in self.pins:
             self.pin(plan.environment)
         return done
 
 
-def of_notebook(value: object) -> NotebookWorkspace | StepWorkspace:
-    """Return a notebook's variable `workspace`; as a step it has another one.
+def require_workspace(value: object) -> NotebookWorkspace | StepWorkspace:
+    """Return a notebook's variable `workspace`, after checking its type.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It has another type.
     """
     if not isinstance(value, NotebookWorkspace | StepWorkspace):
         raise UsageError(
-            "the variable 'workspace' is no workspace of the notebook's any more",
-            hint="`%reload_ext vde_dagster` makes one",
+            "the variable 'workspace' was overwritten and is not a notebook workspace any more",
+            hint="create it again: %reload_ext vde_dagster",
         )
     return value

@@ -1,7 +1,7 @@
-"""Notifications: what matters, told to people by Apprise's services; see docs/notifications.md.
+"""Notifications about important events, sent with Apprise; see docs/notifications.md.
 
-`messages` makes one message of one record of the state's outbox, `settings` says who gets which,
-and `deliver` follows the outbox for each receiver, with a place of its own. `sensor` calls it from
+`messages` makes messages from records of the state's outbox, `settings` selects their receivers,
+and `deliver` follows the outbox for each receiver, with a separate position. `sensor` calls it from
 Dagster, `commands` from the command line.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def notify_sensors(settings: Settings) -> Iterable[Any]:
-    """Return the sensor that sends notifications; none of a project that names nobody."""
+    """Return the sensor that sends notifications, if the project configures any."""
     if not settings.plugins.get("notify"):
         return ()
     from vde_dagster.plugins.notifications.sensor import notify_sensor

@@ -1,4 +1,4 @@
-"""`vde notify send` and `vde notify test`; nothing heavy is imported before they run."""
+"""`vde notify send` and `vde notify test`; heavy modules are imported when they run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Target = Annotated[
 
 @on_project
 def notify_send(workspace: Workspace, output: Output) -> None:
-    """Send each receiver what happened since it was told last.
+    """Send each receiver the events since its last message.
 
-    The exit code is 1 where a service took nothing; the next call goes on there. Example:
+    The exit code is 1 if a service accepted nothing; the next call continues there. Example:
     vde notify send
     """
     from vde_dagster.plugins.notifications.deliver import send, sentence
@@ -37,7 +37,7 @@ def notify_send(workspace: Workspace, output: Output) -> None:
 
 @on_project
 def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
-    """Send one receiver a message, to see that it arrives.
+    """Send one receiver a test message.
 
     Example: vde notify test team
     """
@@ -48,9 +48,11 @@ def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
     known = [one for one in found if one.name == target or one.name.startswith(f"{target}/")]
     if not known:
         names = [one.name for one in found]
-        raise UsageError(f"there is no receiver '{target}'", hint=suggest(target, names, "known"))
+        raise UsageError(
+            f"the receiver '{target}' does not exist", hint=suggest(target, names, "known")
+        )
     project = workspace.settings.name
-    body = f"Nothing happened: this is what `vde notify test {target}` sends."
+    body = f"Nothing happened: this is the message of `vde notify test {target}`."
     for one in known:
         notify(one, f"[{project}] a test of notifications", body, "info")
-    output.result({"receiver": target}, f"{target} took the message")
+    output.result({"receiver": target}, f"{target} accepted the message")

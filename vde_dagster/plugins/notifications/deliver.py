@@ -1,8 +1,8 @@
-"""Sending: each receiver follows the outbox with a place of its own, and is sent each message once.
+"""Sending: each receiver follows the outbox with its own position, and gets each message once.
 
-The place moves behind a message as soon as a service took it. So what comes again is the one that
-was being sent when the process was killed, and nothing else. A service that is down keeps its
-receiver's place where it is, and nobody else's.
+The position moves as soon as a service has accepted a message. So only the message that was being
+sent when the process was killed is repeated. A service that is down holds up only its own
+receivers.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.outbox import OutboxRecord
 
 FIRST = timedelta(days=1)
-"""How old what a new receiver is told may be."""
+"""Maximum age of the events for a new receiver."""
 _HOUR = timedelta(hours=1)
 _MOST_TOGETHER = 20
-"""Messages that are named one by one where several are sent as one."""
+"""Maximum number of messages that are listed when several are sent as one."""
 
 
 @dataclass(slots=True)
 class Notified:
-    """What a receiver was sent.
+    """The result for a receiver.
 
     Args:
-        sent: Messages, several in one counted as one.
-        told: Records that they tell of.
-        held: Records that wait, as the receiver had its messages of this hour.
-        forgotten: Records that were gone before anybody came for them.
-        problem: Why it has not all.
+        sent: Messages; several sent as one count as one.
+        told: Records in them.
+        held: Records that wait because the receiver has reached its limit for this hour.
+        forgotten: Records that were deleted before they could be sent.
+        problem: The reason why it did not get all messages.
     """
 
     receiver: str
@@ -58,19 +58,19 @@ class Notified:
 
 
 def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> list[Notified]:
-    """Send every receiver what it was not told yet; those that wait longest come first.
+    """Send every receiver its new messages; the longest waiting receiver comes first.
 
     Args:
-        is_late: Says when to leave receivers to the next call.
+        is_late: Returns True when the remaining receivers should wait for the next call.
 
     Raises:
-        UsageError: There is no receiver, or Apprise is not installed.
+        UsageError: There are no receivers, or Apprise is not installed.
         ConflictError: Another process sends at this moment.
     """
     found = receivers(workspace.settings)
     if not found:
         raise UsageError(
-            "nobody is to be notified",
+            "no receivers of notifications are configured",
             hint="write team = { url = 'slack://…' } below [tool.vde.notify.targets]",
         )
     _apprise()
@@ -106,7 +106,7 @@ class _Delivery:
         return self.done
 
     def _take(self, workspace: Workspace, records: Sequence[OutboxRecord]) -> int | None:
-        """Send what records say; return the number up to which that went, if not to their end."""
+        """Send messages for records; return the last processed number, unless all were."""
         wanted = [one for record in records if (one := self._wanted(record)) is not None]
         if not wanted:
             return None
@@ -124,13 +124,17 @@ class _Delivery:
     def _wanted(self, record: OutboxRecord) -> Message | None:
         if not self.began and record.at < self.now - FIRST:
             return None
-        one = self.messages.of(record)
+        one = self.messages.for_record(record)
         if one is None or not one.is_for(self.receiver):
             return None
-        return one if self.receiver.hears_of(one.environment, self.workspace.settings) else None
+        return (
+            one
+            if self.receiver.wants_environment(one.environment, self.workspace.settings)
+            else None
+        )
 
     def _allowed(self) -> int:
-        """Return how many messages the receiver may have now."""
+        """Return the remaining number of messages for the receiver in this hour."""
         most = int(self.workspace.settings.plugins["notify"]["per_hour"])
         name, since = self.receiver.name, self.now - _HOUR
         told = self.workspace.store.outbox.with_kind("told")
@@ -138,7 +142,7 @@ class _Delivery:
         return most - len(own)
 
     def _send(self, messages: Sequence[Message]) -> None:
-        """Send one message, of one or several records, and remember it."""
+        """Send one message, of one or several records, and record it."""
         project = self.workspace.settings.name
         if len(messages) == 1:
             subject, body = messages[0].subject, messages[0].body(self.receiver)
@@ -169,8 +173,8 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
     """Send a message to a receiver.
 
     Raises:
-        UsageError: Its URL is not one of Apprise's.
-        ExecutionError: The service did not take it.
+        UsageError: Its URL is not valid for Apprise.
+        ExecutionError: The service did not accept it.
     """
     apprise = _apprise()
     address = _filled(receiver.url)
@@ -178,7 +182,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
     service = apprise.Apprise.instantiate(address, asset=asset)
     if service is None:
         raise UsageError(
-            f"the address of '{receiver.name}' is not one that Apprise knows",
+            f"the address of '{receiver.name}' is not valid for Apprise",
             hint="https://appriseit.com/services has the form of each service's URL",
         )
     if "overflow" not in address:  # a text too long for a service is better cut than refused
@@ -198,11 +202,11 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
         }
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
             said = said.replace(secret, "…")
-        raise ExecutionError(f"'{receiver.name}' did not take a message: {said}")
+        raise ExecutionError(f"'{receiver.name}' did not accept a message: {said}")
 
 
 def _filled(value: Any) -> Any:
-    """Return an address with what the environment says in place of `${NAME}`."""
+    """Return an address with `${NAME}` replaced by values of the environment."""
     if isinstance(value, Mapping):
         return {key: _filled(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -211,7 +215,7 @@ def _filled(value: Any) -> Any:
 
 
 def _secrets(address: Address) -> list[str]:
-    """Return what the environment says in an address."""
+    """Return the values of the environment in an address."""
     return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", str(address))]
 
 
@@ -231,18 +235,18 @@ def _apprise() -> Any:
 
 
 def _print(body: str, title: str, *_: Any, **__: Any) -> None:
-    """Take messages to `console://vde`, on stderr."""
+    """Print messages for `console://vde` to stderr."""
     print(f"{title}\n{body}", file=sys.stderr, flush=True)
 
 
 def sentence(done: Notified) -> str:
-    """Say what a receiver was sent."""
+    """Describe the result for a receiver."""
     told = f" of {count(done.told, 'record')}" if done.told != done.sent else ""
     parts = [f"{done.receiver}: {count(done.sent, 'message')}{told}"]
     if done.held:
         parts.append(f"{done.held} wait for the next hour")
     if done.forgotten:
-        parts.append(f"{count(done.forgotten, 'record')} were forgotten before")
+        parts.append(f"{count(done.forgotten, 'record')} were deleted before")
     if done.problem:
         parts.append(done.problem)
     return "; ".join(parts)

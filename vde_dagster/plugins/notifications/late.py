@@ -1,7 +1,7 @@
-"""Promises of freshness: tables whose last fill is longer ago than their models say.
+"""Promises of freshness: tables whose last fill is older than their models promise.
 
-Nobody writes to the outbox that nothing happened. So whoever sends notifications looks, and writes
-a record of the models that have become late since the last one: from there it goes as all else.
+The outbox has no records of events that did not happen. So the process that sends notifications
+checks for late models and writes a record of new ones, which is then sent like all others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MOST_KNOWN = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LateModel:
-    """A model of an environment that does not keep its promise.
+    """A model of an environment that breaks its promise.
 
     Args:
-        since: When its table was filled last, or a run found nothing new (UTC).
-        promised: How long that may be ago.
+        since: The last fill of its table, or the last run without changes (UTC).
+        promised: Maximum age of the table.
     """
 
     name: ModelName
@@ -41,32 +41,32 @@ class LateModel:
     owners: frozenset[str]
 
     def sentence(self) -> str:
-        """Say it for people."""
+        """Describe it in one sentence."""
         last = f"filled last on {instant_text(self.since)}"
         return f"{self.name}: {last}, promised within {_length(self.promised)}"
 
 
 def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record what has become late in the environments that receivers hear of, once each time."""
+    """Record newly late models in environments with receivers, once each time."""
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
     found = []
     for name in names:
-        if not any(one.hears_of(name, settings) for one in receivers):
+        if not any(one.wants_environment(name, settings) for one in receivers):
             continue
         environment = store.environments.get(name)
         if environment is None or environment.frozen is not None:
             continue
         late = late_models(store, environment, store.database.clock.now())
-        told = _told(store, name) if late else {}
-        new = [str(one.name) for one in late if told.get(str(one.name), one.since) <= one.since]
+        recorded = _recorded_late(store, name) if late else {}
+        new = [str(one.name) for one in late if recorded.get(str(one.name), one.since) <= one.since]
         if new:
             found.append({"environment": name, "models": new})
     store.outbox.add("late", found)
 
 
-def _told(store: StateStore, environment: str) -> dict[str, datetime]:
-    """Return when each model was recorded as late the last time."""
+def _recorded_late(store: StateStore, environment: str) -> dict[str, datetime]:
+    """Return when each model was last recorded as late."""
     found: dict[str, datetime] = {}
     for record in store.outbox.with_kind("late"):
         if record.subject["environment"] == environment:
@@ -94,16 +94,16 @@ def late_models(store: StateStore, environment: Environment, at: datetime) -> li
         promised = timedelta(seconds=model.freshness or 0)
         is_over = model.end is not None and model.end <= at
         if at - since > promised and not is_over:
-            found.append(LateModel(model.name, since, promised, owners_of(model)))
+            found.append(LateModel(model.name, since, promised, model_owners(model)))
     return sorted(found, key=lambda one: one.name)
 
 
 _without: set[str] = set()
-"""Ids of snapshots that promise nothing, which is for ever: the sensor asks twice a minute."""
+"""Ids of snapshots that never promise freshness: the sensor runs twice a minute."""
 
 
 def _promising(store: StateStore, ids: Sequence[str]) -> dict[str, Model]:
-    """Return the models that promise something, by their snapshots' ids."""
+    """Return the models with a promise, by their snapshots' ids."""
     asked = [one for one in ids if one not in _without]
     models = {key: one.model for key, one in store.snapshots.load(asked).items()}
     found = {key: model for key, model in models.items() if model.freshness is not None}
@@ -113,7 +113,7 @@ def _promising(store: StateStore, ids: Sequence[str]) -> dict[str, Model]:
     return found
 
 
-def owners_of(model: Model) -> frozenset[str]:
+def model_owners(model: Model) -> frozenset[str]:
     """Return a model's owners."""
     more = model.asset.owners if model.asset else ()
     return frozenset(owner for owner in (model.owner, *more) if owner)

@@ -1,4 +1,4 @@
-"""Messages: what a record of the outbox says to people, and what they can do about it."""
+"""Messages: records of the outbox for people, with possible actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.gates import known_objections
 from vde_dagster.planning.plan.plan import Change, Objection, Plan, PlanKind
-from vde_dagster.plugins.notifications.late import late_models, owners_of
+from vde_dagster.plugins.notifications.late import late_models, model_owners
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15
 _AGAIN = timedelta(days=1)
-"""After which rules that still hold an environment are told of again."""
+"""Time after which rules that still block an environment are reported again."""
 _MOST_OF_ERROR = 600
 
 
@@ -36,8 +36,8 @@ class Line:
     """A line of a message.
 
     Args:
-        event: What the line tells of; empty where it only belongs to the message.
-        owners: Whose models it tells of; None for everybody's.
+        event: The event of the line; empty for a part of the message only.
+        owners: Owners of the models in the line; None for everyone's.
     """
 
     text: str
@@ -47,14 +47,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is told of one record.
+    """The message for one record.
 
     Args:
-        number: The record's.
-        events: What it is, one or several of `EVENTS`; a receiver of any of them gets it.
-        subject: What happened, in one sentence without an end.
-        next: What to do, with the command.
-        link: To a page of Dagster; empty where nobody said where that is.
+        number: The record's number.
+        events: One or several of `EVENTS`; a receiver of any of them gets the message.
+        subject: The event, in one sentence without a full stop.
+        next: The next step, with the command.
+        link: Link to a page of Dagster; empty if its URL is not configured.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Say whether a receiver asked for one of its events, and is concerned."""
+        """Return whether a receiver wants one of its events, and owns a model in it."""
         if not self.events & receiver.events:
             return False
         if receiver.owner is None:
@@ -90,13 +90,13 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Makes messages of records, each once; what is past by now is none."""
+    """Makes messages for records, each once; outdated records have none."""
 
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)
 
-    def of(self, record: OutboxRecord) -> Message | None:
-        """Return what people are told of a record, if anything."""
+    def for_record(self, record: OutboxRecord) -> Message | None:
+        """Return the message for a record, if there is one."""
         if record.number not in self._known:
             self._known[record.number] = self._make(record)
         return self._known[record.number]
@@ -112,10 +112,10 @@ class Messages:
             return None
         try:
             plan = self.workspace.store.plans.load(record.subject["plan"])
-        except VdeError:  # it, or what it is made of, was cleaned up
+        except VdeError:  # it, or an object it needs, was cleaned up
             return None
         if record.kind == "held":
-            return self._held(record, plan)
+            return self._blocked_by_rules(record, plan)
         return self._waits(record, plan) if record.kind == "plan" else self._failed(record, plan)
 
     def _waits(self, record: OutboxRecord, plan: Plan) -> Message | None:
@@ -139,20 +139,20 @@ class Messages:
             self._page("plan", plan.id),
         )
 
-    def _held(self, record: OutboxRecord, plan: Plan) -> Message | None:
-        """Tell of a plan that rules kept from being applied, and who may approve it."""
+    def _blocked_by_rules(self, record: OutboxRecord, plan: Plan) -> Message | None:
+        """Report a plan that rules prevented from being applied, with its possible approvers."""
         store, found = self.workspace.store, record.subject["objections"]
         known = store.plans.record(plan.id)
         refused = any(one["level"] == "refuse" for one in found)
         if known is None or known.status != "planned" or store.plans.past([plan.id]):
             return None
         if self._was_held(record, plan) or (plan.proposal is not None and not refused):
-            return None  # told before
+            return None  # reported before
         event, owners = "refused" if refused else "approval", self._owners(plan)
         lines = []
         for one in found:
             models = [ModelName.parse(name) for name in one["models"]]
-            whose = frozenset(one["approvers"]) | _of(owners, *models)
+            whose = frozenset(one["approvers"]) | _merge(owners, *models)
             lines.append(Line(Objection(**one).sentence, event, whose))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
         says = "refuse" if refused else "want an approval of"
@@ -164,7 +164,7 @@ class Messages:
             "warning",
             f"rules {says} {work} of {plan.environment}: {_size(plan)}",
             tuple(lines),
-            f"Nothing was computed. Change what they are about, and plan again: "
+            f"Nothing was computed. Change what the rules object to, and plan again: "
             f"`vde plan {plan.environment}`."
             if refused
             else f"Nothing was computed. Read it, and approve it with {again}, or reject it with "
@@ -173,7 +173,7 @@ class Messages:
         )
 
     def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Say whether the same rules held the environment within a day: schedules try again."""
+        """Return whether the same rules blocked the environment within a day: schedules retry."""
         rules = _rules(record)
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
@@ -187,13 +187,15 @@ class Messages:
         store, environment = self.workspace.store, plan.environment
         known = store.plans.record(plan.id)
         if known is None or known.status != "failed":
-            return None  # tried again since, or published: that is told
+            return None  # retried since, or published: another message reports that
         results = store.audits.results(plan_id=plan.id, failed=True)
         owners = self._owners(plan)
         found = _audited(results, owners, "audit_blocked", blocking=True)
         said, lines = {model for model, _ in found}, [*found.values()]
         broken = self._broken(record, plan) - said
-        lines += [Line(f"{one}: failed", "run_failed", _of(owners, one)) for one in sorted(broken)]
+        lines += [
+            Line(f"{one}: failed", "run_failed", _merge(owners, one)) for one in sorted(broken)
+        ]
         if known.message:
             text = known.message
             shown = text if len(text) <= _MOST_OF_ERROR else f"{text[:_MOST_OF_ERROR]} …"
@@ -209,7 +211,7 @@ class Messages:
             if plan.kind is PlanKind.RUN
             else f"`vde apply {environment} --plan {plan.id}`"
         )
-        mend = "Mend the rows, or the model or its audit" if said else "Mend what it says"
+        mend = "Fix the rows, or the model or its audit" if said else "Fix the cause"
         return Message(
             record.number,
             frozenset({"audit_blocked" if said else "run_failed"})
@@ -218,7 +220,7 @@ class Messages:
             "failure",
             subject,
             tuple(lines),
-            f"Nothing was published, and what was finished is kept. {mend}; {again} goes on with "
+            f"Nothing was published, and finished work is kept. {mend}; {again} continues with "
             f"the definitions as they were, `vde apply {environment}` with those of the files.",
             self._run(record) or self._page("apply", plan.id),
         )
@@ -259,7 +261,7 @@ class Messages:
             f"{name} is at version {version}: {_size(plan)}",
             tuple(lines),
             f"`vde history {name}` lists its versions"
-            + (f"; `vde rollback {name}` takes this one back." if version > 1 else "."),
+            + (f"; `vde rollback {name}` reverts this one." if version > 1 else "."),
             self._page("environment", name),
         )
 
@@ -275,13 +277,13 @@ class Messages:
             "warning",
             f"{name} was rolled back: version {version} is a {environment.note}",
             (Line(who),),
-            f"The files still say what was taken back: `vde diff {name}` shows it, and the next "
-            f"`vde apply {name}` publishes it again.",
+            f"The files still contain the reverted changes: `vde diff {name}` shows them, and the "
+            f"next `vde apply {name}` publishes them again.",
             self._page("environment", name),
         )
 
     def _audited(self, record: OutboxRecord) -> Message | None:
-        """Tell of audits that ran by themselves and found rows in what is published."""
+        """Report audits, run on their own, that found failing rows in published tables."""
         store, name = self.workspace.store, record.subject["environment"]
         environment = store.versions.at(name, record.subject["version"])
         results = store.audits.results(plan_id=record.subject["run"], failed=True)
@@ -302,7 +304,7 @@ class Messages:
             "failure",
             f"audits of {listed(models, 3)} find rows in what {name} shows",
             tuple(found.values()),
-            f"Mend what they read, then `vde apply {name} --restate {models[0]}` with the range "
+            f"Fix the input, then `vde apply {name} --restate {models[0]}` with the range "
             f"computes it again; `vde rollback {name}` goes back.",
             self._run(record) or self._page("environment", name),
         )
@@ -323,39 +325,39 @@ class Messages:
             f"{models} of {name} {'is' if len(still) == 1 else 'are'} late",
             tuple(Line(one.sentence(), "late", one.owners) for one in still),
             f"`vde run {name}` computes what is due; `vde check-intervals {name}` lists what is "
-            "missing, and the page of its last run in Dagster says what failed.",
+            "missing, and the page of its last run in Dagster shows what failed.",
             self._page("environment", name),
         )
 
     def _against(self, plan: Plan) -> Iterator[Line]:
-        """Yield what the project's rules have against a plan, for those who may approve it."""
+        """Yield the objections of the project's rules to a plan, for possible approvers."""
         try:
             found = known_objections(self.workspace, plan)
         except VdeError as error:
-            yield Line(f"its rules cannot be asked: {error.message}")
+            yield Line(f"its rules cannot be evaluated: {error.message}")
             return
         for one in found:
             yield Line(one.sentence, "approval", frozenset(one.approvers))
 
     def _changed(self, plan: Plan, event: str) -> Iterator[Line]:
-        """Yield the models that changed, by how, and those that a restatement computes again."""
+        """Yield the changed models, by kind of change, and those that a restatement recomputes."""
         owners = self._owners(plan)
         for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
             names = [model.name for model in plan.models if model.change is change]
             if names:
-                yield Line(f"{change.value}: {listed(names)}", event, _of(owners, *names))
+                yield Line(f"{change.value}: {listed(names)}", event, _merge(owners, *names))
         if plan.restates:
-            whose = _of(owners, *plan.restates)
+            whose = _merge(owners, *plan.restates)
             yield Line(f"computed again: {listed(plan.restates)}", event, whose)
 
     def _breaks(self, plan: Plan) -> Iterator[Line]:
         owners = self._owners(plan)
         for broken in plan.breaks:
             concerned = [broken.model, *(reader.model for reader in broken.readers)]
-            yield Line(f"breaks: {broken.describe()}", "contract", _of(owners, *concerned))
+            yield Line(f"breaks: {broken.describe()}", "contract", _merge(owners, *concerned))
 
     def _owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
-        """Return the owners of a plan's models, those that it removes, too."""
+        """Return the owners of a plan's models, including removed models."""
         gone = [one.previous_snapshot_id for one in plan.models if one.change is Change.REMOVED]
         before = self.workspace.store.snapshots.load([key for key in gone if key])
         return {**_owners(before.values()), **_owners(plan.snapshots.values())}
@@ -395,7 +397,7 @@ def _audited(
     *,
     blocking: bool,
 ) -> dict[tuple[ModelName, str], Line]:
-    """Return a line for each audit that found rows, in order; of no row what is in it."""
+    """Return a line for each audit with failing rows, in order, without the rows' content."""
     rows: dict[tuple[ModelName, str], int] = {}
     for one in results:
         if one.blocking is blocking:
@@ -404,7 +406,7 @@ def _audited(
     said = "" if blocking else ", which does not block"
     return {
         (model, audit): Line(
-            f"{model}: {audit} found {count(found, 'row')}{said}", event, _of(owners, model)
+            f"{model}: {audit} found {count(found, 'row')}{said}", event, _merge(owners, model)
         )
         for (model, audit), found in sorted(rows.items())
     }
@@ -419,8 +421,8 @@ def _contract(plan: Plan) -> set[str]:
 
 
 def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
-    return {one.name: owners_of(one.model) for one in snapshots}
+    return {one.name: model_owners(one.model) for one in snapshots}
 
 
-def _of(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
+def _merge(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
     return frozenset[str]().union(*(owners.get(name, frozenset()) for name in names))

@@ -1,4 +1,4 @@
-"""The sensor `vde_notify`: sends what the state records, by whomever it was done."""
+"""The sensor `vde_notify`: sends messages for all records of the state, from any process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vde_dagster.plugins.notifications.deliver import send, sentence
 from vde_dagster.project.settings import Settings
 
 BUDGET_SECONDS = 30.0
-"""After which a tick leaves receivers to the next one: Dagster gives up ticks of a minute."""
+"""Time after which a tick leaves receivers to the next one: Dagster stops ticks of a minute."""
 
 
 def notify_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor; it is on from the start where the settings say so."""
+    """Return the sensor; it starts enabled if the settings configure that."""
     is_on = settings.plugins["notify"]["sensor"]
 
     @dg.sensor(
         name=Names.from_settings(settings).named("vde_notify"),
-        description="Tells people what the settings [tool.vde.notify] say, as `vde notify send`.",
+        description="Sends the notifications in [tool.vde.notify], as `vde notify send` does.",
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if is_on else dg.DefaultSensorStatus.STOPPED,
     )

@@ -1,4 +1,4 @@
-"""The table `[tool.vde.notify]`: who is told of what, and where."""
+"""The table `[tool.vde.notify]`: receivers and their events."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EVENTS = {
     "run": "what was due was computed and published",
     "run_failed": "an apply or a run failed",
 }
-"""What receivers are told of."""
+"""Events for receivers."""
 _RARE = tuple(name for name in EVENTS if name != "run")
-"""What a target hears that names no events."""
+"""Events of a target that names none."""
 _OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
 _KEYS = ("url", "events", "environments")
 
@@ -38,12 +38,12 @@ class NotifySettings(PluginSettings):
             `events` and `environments` (patterns). `${NAME}` in a URL is read from the environment
             when used.
         owners: URLs, or such tables, by the owners that models name.
-        owner_events: What owners are told, of their own models alone.
-        environments: Environments, or patterns of them, that are told of; by default production
+        owner_events: Events for owners, only about their own models.
+        environments: Environments, or patterns of them, to report; by default production
             and those that `protected` lists.
-        per_hour: Messages to one receiver an hour; what is beyond waits, and comes as one.
-        dagster_url: Where people open Dagster, for links.
-        sensor: Whether the sensor of Dagster that sends is on from the start.
+        per_hour: Messages to one receiver an hour; further ones wait, and are sent as one.
+        dagster_url: The URL of Dagster, for links.
+        sensor: Whether Dagster's sensor for sending starts enabled.
     """
 
     targets: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -55,13 +55,13 @@ class NotifySettings(PluginSettings):
     sensor: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say which receivers have no address, and which names are no events."""
+        """Yield mistakes in the settings, such as receivers without an address."""
         for name, target in self.targets.items():
             if isinstance(target, Mapping):
                 yield from _wrong_target(f"targets.{name}", target)
             else:
                 hint = "write { url = '…', events = ['run_failed'] }"
-                yield f"targets.{name}", "is no table", hint
+                yield f"targets.{name}", "is not a table", hint
         for owner, given in self.owners.items():
             is_table = isinstance(given, Mapping) and "schema" not in given
             if is_table:
@@ -70,9 +70,9 @@ class NotifySettings(PluginSettings):
                 yield from _wrong_urls(f"owners.{owner}", given)
         yield from _wrong_events("owner_events", self.owner_events)
         if self.per_hour < 1:
-            yield "per_hour", "has to be 1 or more", "raise it"
+            yield "per_hour", "must be 1 or more", "raise it"
         if self.dagster_url and not self.dagster_url.startswith(("http://", "https://")):
-            yield "dagster_url", "is no URL", "write https://dagster.example.org"
+            yield "dagster_url", "is not a URL", "write https://dagster.example.org"
 
 
 def _wrong_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -82,7 +82,7 @@ def _wrong_target(key: str, target: Mapping[str, Any]) -> Iterator[tuple[str, st
     yield from _wrong_urls(f"{key}.url", target.get("url"))
     for part in ("events", "environments"):
         if not _is_texts(target.get(part, [])):
-            yield f"{key}.{part}", "is no list of texts", "write ['…', '…']"
+            yield f"{key}.{part}", "is not a list of texts", "write ['…', '…']"
         elif part == "events":
             yield from _wrong_events(f"{key}.{part}", target.get(part, []))
 
@@ -96,7 +96,7 @@ def _wrong_urls(key: str, value: Any) -> Iterator[tuple[str, str, str]]:
     if not urls or not all(urls):
         yield key, "has no address", "write 'slack://…', 'mailto://…' or a list of such URLs"
     elif not all(map(_is_address, urls)):
-        yield key, "is no URL", "write it with its service: 'slack://…', 'mailto://…'"
+        yield key, "is not a URL", "write it with its service: 'slack://…', 'mailto://…'"
 
 
 def _is_address(value: Any) -> bool:
@@ -108,23 +108,23 @@ def _is_address(value: Any) -> bool:
 def _wrong_events(key: str, names: Any) -> Iterator[tuple[str, str, str]]:
     for name in names:
         if name not in EVENTS:
-            yield key, f"names no event: '{name}'", suggest(name, EVENTS, "events")
+            yield key, f"names an unknown event: '{name}'", suggest(name, EVENTS, "events")
 
 
 Address = str | Mapping[str, Any]
-"""A URL of Apprise's, or the parts of which it makes one: `schema`, `host`, `password`, …"""
+"""A URL for Apprise, or its parts: `schema`, `host`, `password`, …"""
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Somebody who is told of some events, with a place in the outbox.
+    """A receiver of events, with a position in the outbox.
 
     Args:
-        name: Names its place: a target's name, or `owner:` and an owner's; with several addresses
-            each is a receiver, `team/2` the second.
-        url: One of Apprise's, or its parts, with secrets left out: `${NAME}`.
-        environments: Patterns; none for production and what the settings protect.
-        owner: Whose models are told of alone; None for all.
+        name: Name of its position: a target's name, or `owner:` and an owner's; with several
+            addresses each is a receiver, `team/2` the second.
+        url: A URL for Apprise, or its parts, with secrets left out: `${NAME}`.
+        environments: Patterns; empty for production and protected environments.
+        owner: The owner of the models to report; None for all.
     """
 
     name: str
@@ -133,8 +133,8 @@ class Receiver:
     environments: tuple[str, ...]
     owner: str | None = None
 
-    def hears_of(self, environment: str, settings: Settings) -> bool:
-        """Say whether it is told of an environment."""
+    def wants_environment(self, environment: str, settings: Settings) -> bool:
+        """Return whether it receives events of an environment."""
         if self.environments:
             return any(fnmatchcase(environment, pattern) for pattern in self.environments)
         return environment == PRODUCTION or settings.is_protected(environment)

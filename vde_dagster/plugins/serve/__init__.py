@@ -1,7 +1,7 @@
-"""Environments for any engine: an Iceberg REST catalog, and rows over HTTP. It only reads.
+"""Environments for any engine: an Iceberg REST catalog, and rows over HTTP; read-only.
 
-`shown_tables` decides what is a table for clients: those of models, and views that only select
-from one; `loading` makes the metadata of the answers, `read_rows` reads at a version's pins.
+`shown_tables` finds the tables of the catalog: models with tables, and views that only select from
+one; `loading` makes the metadata in responses, `read_rows` reads at a version's pins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Http:
 
     @staticmethod
     def open(workspace: Workspace, asked: Listening) -> Server:
-        """Return a server that listens from when it is entered.
+        """Return a server that listens once it is entered as a context.
 
         Raises:
             UsageError: The extra `serve` is not installed.
@@ -38,10 +38,10 @@ class Http:
 
     @staticmethod
     def check_filter(text: str) -> None:
-        """Make sure that the rows which a token reads can be told by a condition.
+        """Make sure that a token's row filter is a valid condition.
 
         Raises:
-            UsageError: It is no condition over columns and values.
+            UsageError: It is not a condition over columns and values.
         """
         from vde_dagster.lakehouse.rows.row_filters import parse_filter
 

@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 
 REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-8"'
-"""How a browser asks its reader for a token (RFC 7617)."""
+"""Challenge that makes a browser prompt for a token (RFC 7617)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Lets requests through that may read what they ask for.
+    """Authorizes requests for environments.
 
     A request names an environment by `prefix`, `warehouse` or `version`; every route that reads one
     has this as its dependency.
 
     Args:
-        may_be_open: Whether only this machine reaches the server: then nobody has to have a token
-            while none was made.
+        may_be_open: Whether only this machine can reach the server: then no token is needed until
+            the first one exists.
     """
 
     tokens: TokenStore
     may_be_open: bool
 
     def reads_files(self, request: Request) -> None:
-        """Let through who may read an environment's files, and so all of its rows.
+        """Authorize reading an environment's files, and so all of its rows.
 
         Raises:
-            ServeError: The token is none, is another environment's, or reads some rows only.
+            ServeError: The token is invalid, belongs to another environment, or has a row filter.
         """
         token = self._token(request)
         if token is not None and token.row_filter is not None:
@@ -51,26 +51,26 @@ class Access:
             )
 
     def reads_rows(self, request: Request) -> None:
-        """Let through who may read some rows of an environment, and note which.
+        """Authorize reading rows of an environment, and store the token's row filter.
 
         Raises:
-            ServeError: The token is none, or another environment's.
+            ServeError: The token is invalid, or belongs to another environment.
         """
         token = self._token(request)
         request.state.row_filter = token.row_filter if token is not None else None
 
     def reads_site(self, request: Request) -> None:
-        """Let through who may see an environment's documentation site, in a browser, too.
+        """Authorize access to an environment's documentation site, also in a browser.
 
         Raises:
-            ServeError: The token is none, is another environment's, or reads some rows only.
+            ServeError: The token is invalid, belongs to another environment, or has a row filter.
         """
         token = self._token(request, in_browser=True)
         if token is not None and token.row_filter is not None:
-            raise ServeError(403, "this token has a filter, so it sees no site")
+            raise ServeError(403, "this token has a filter, so it cannot open the site")
 
     def _token(self, request: Request, *, in_browser: bool = False) -> Token | None:
-        token = self._known(request, in_browser)
+        token = self._authenticate(request, in_browser)
         if token is None:
             return None
         request.state.who = token.id
@@ -82,26 +82,26 @@ class Access:
                 raise ServeError(403, f"this token does not read '{environment}'")
         return token
 
-    def _known(self, request: Request, in_browser: bool) -> Token | None:
+    def _authenticate(self, request: Request, in_browser: bool) -> Token | None:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         if in_browser and scheme.lower() == "basic":
             scheme, text = "bearer", _password(text)
         token = self.tokens.find(text.strip()) if scheme.lower() == "bearer" else None
         if token is not None:
             return token
-        # Some clients send an empty token where they were given none.
+        # Some clients send an empty token if they have none.
         if self.may_be_open and not self.tokens.any():
             _require_own_name(request)
             return None
         raise ServeError(
             401,
-            "a valid token is needed; whoever runs the server makes one: vde token create ENV",
+            "a valid token is needed; the server's operator can create one: vde token create ENV",
             headers={"WWW-Authenticate": REALM if in_browser else "Bearer"},
         )
 
 
 def _password(text: str) -> str:
-    """Return the password of a browser's credentials; empty where they are none."""
+    """Return the password of a browser's credentials; empty if they are invalid."""
     try:
         return b64decode(text.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
@@ -109,8 +109,8 @@ def _password(text: str) -> str:
 
 
 def _require_own_name(request: Request) -> None:
-    """Refuse pages of other sites, which a browser on this machine may be led to send here."""
-    # As it was sent: a framework may read names that are no names as this server's.
+    """Refuse requests that a page of another site made a browser on this machine send."""
+    # The header as it was sent: a framework may read invalid names as this server's.
     sent = request.headers.get("host", "")
     try:
         host = urlsplit(f"//{sent}").hostname or ""
@@ -119,25 +119,25 @@ def _require_own_name(request: Request) -> None:
     if not is_loopback(host):
         raise ServeError(
             403,
-            f"this server is not '{sent}': without tokens it answers this machine's names alone",
+            f"this server is not '{sent}': without tokens it answers only to this machine's names",
         )
-    # Whoever follows a link sees the answer himself; who embeds or fetches it is refused.
+    # A reader who follows a link sees the response; embedding and fetching pages are refused.
     cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"
     if cross and request.headers.get("sec-fetch-dest", "").lower() != "document":
-        raise ServeError(403, "without tokens, requests of other sites' pages are refused")
+        raise ServeError(403, "without tokens, requests from other sites' pages are refused")
 
 
 def token_route() -> APIRouter:
-    """Return the route, which makes no tokens."""
+    """Return the token route of the protocol, which issues no tokens."""
     router = APIRouter()
 
     @router.post("/v1/oauth/tokens", include_in_schema=False)
     def exchange() -> JSONResponse:
-        """Refuse the exchange of secrets for tokens, with the way to get one."""
+        """Refuse to exchange secrets for tokens, and describe how to get one."""
         answer = {
             "error": "unsupported_grant_type",
-            "error_description": "this server exchanges nothing: whoever runs it makes tokens "
-            "(vde token create ENV), and a client sends one as it is, by its property `token`",
+            "error_description": "this server does not exchange tokens: its operator creates them "
+            "(vde token create ENV), and a client sends one unchanged, as its property `token`",
         }
         return JSONResponse(answer, 400)
 
@@ -145,7 +145,7 @@ def token_route() -> APIRouter:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address, or a name of one."""
+    """Return whether only this machine reaches an address or a host name."""
     if host.lower() == "localhost":
         return True
     try:

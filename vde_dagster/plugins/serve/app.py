@@ -1,10 +1,10 @@
 """The application: routes, errors, access.
 
-The only scripts are a documentation site's own, which may ask for nothing but its files. One from
-elsewhere would run as a page of this server, and could read all of it.
+The only scripts are a documentation site's own, which may request nothing but its files. A script
+from elsewhere would run as a page of this server, and could read all of it.
 
-A client that is still sending when the connection ends gets an error of its socket, and never sees
-that its write was refused, nor why.
+A client that is still sending when the connection ends gets a socket error, and never sees the
+response that explains why its write was refused.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def make_app(
     """Return the application that serves a project's environments.
 
     Args:
-        may_be_open: Whether nobody has to have a token while none was made.
-        log: What gets a line for each request; None for stderr.
+        may_be_open: Whether no token is needed until the first one exists.
+        log: File for a line about each request; None for stderr.
     """
 
     @asynccontextmanager
     async def few_threads(app: FastAPI) -> AsyncIterator[None]:
-        # Each, and each that reads rows, may hold one of the database's fifteen connections.
+        # Each thread, and each reader of rows, may hold one of the database's fifteen connections.
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
 
@@ -92,7 +92,7 @@ def make_app(
 
 
 def _answer_head(router: APIRouter) -> None:
-    """Let HEAD be answered as GET is, without content, wherever it has no answer of its own."""
+    """Add HEAD routes, which answer like GET without content, where they are missing."""
     routes = [route for route in router.routes if isinstance(route, APIRoute)]
     own = {route.path for route in routes if "HEAD" in (route.methods or ())}
     for route in routes:
@@ -103,10 +103,10 @@ def _answer_head(router: APIRouter) -> None:
 
 
 class AccessLog:
-    """Writes a line for every request that it hands on.
+    """Writes a line for every request that it passes on.
 
     Args:
-        file: Where the lines go; by default to stderr.
+        file: Destination of the lines; by default stderr.
     """
 
     def __init__(self, app: ASGIApp, file: TextIO | None = None) -> None:
@@ -114,14 +114,14 @@ class AccessLog:
         self._file = file or sys.stderr
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and write the line when the answer has ended."""
+        """Handle a request, and write the line after its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})
         begun, seen = time.monotonic(), {"status": 500, "bytes": 0}
 
-        async def noted(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 seen["status"] = message["status"]
             elif message["type"] == "http.response.body":
@@ -129,7 +129,7 @@ class AccessLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, send_counted)
         finally:
             took = (time.monotonic() - begun) * 1000
             print(_line(scope, seen, took), file=self._file, flush=True)
@@ -137,10 +137,10 @@ class AccessLog:
 
 def _line(scope: Scope, seen: dict[str, int], took: float) -> str:
     state: dict[str, Any] = scope.get("state", {})
-    # A proxy says whose request it is, and whoever is on this machine can be one.
+    # A proxy names the client, and any process on this machine could pretend to be one.
     client = quote((scope.get("client") or ["-"])[0], safe=":.%[]") or "-"
     at = datetime.now(timezone.utc)
-    # What a client sends stays on one line, and in ASCII.
+    # A client's text is kept on one line, and in ASCII.
     path = quote(scope["path"], safe="/@+~:=,")
     query = quote(scope["query_string"], safe="/@+~:=,&%")
     asked = f"{path}?{query}" if query else path
@@ -198,34 +198,34 @@ def _route(method: str, path: str, described: dict[str, Any]) -> str:
 
 _MOST_BYTES = 16_000_000
 _MOST_SECONDS = 5
-"""Who sends more, or more slowly, is cut off."""
+"""Clients that send more, or more slowly, are cut off."""
 
 
 class TakeBodies:
-    """Middleware that reads what is left of a request's body before the answer begins."""
+    """Middleware that reads the rest of a request's body before the response begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
         ended = False
 
-        async def heard() -> Message:
+        async def receive_counted() -> Message:
             nonlocal ended
             message = await receive()
             ended = message["type"] != "http.request" or not message.get("more_body", False)
             return message
 
-        async def said(message: Message) -> None:
+        async def send_after_body(message: Message) -> None:
             if message["type"] == "http.response.start":
                 taken = 0
                 with move_on_after(_MOST_SECONDS):
                     while not ended and taken < _MOST_BYTES:
-                        taken += len((await heard()).get("body", b""))
+                        taken += len((await receive_counted()).get("body", b""))
             await send(message)
 
-        await self._app(scope, heard, said)
+        await self._app(scope, receive_counted, send_after_body)

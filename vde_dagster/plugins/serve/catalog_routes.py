@@ -1,4 +1,4 @@
-"""The routes of an Iceberg REST catalog that read: configuration, namespaces, tables and views.
+"""The read routes of an Iceberg REST catalog: configuration, namespaces, tables and views.
 
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
@@ -24,7 +24,7 @@ ENDPOINTS = (
     *(f"GET {path}" for path in (_NAMESPACES, _NAMESPACE, _TABLES, _TABLE, _VIEWS, _VIEW)),
     *(f"HEAD {path}" for path in (_NAMESPACE, _TABLE, _VIEW)),
 )
-"""What clients may ask for; what is not named they refuse by themselves."""
+"""Endpoints in the configuration; clients do not call others."""
 _SEPARATOR = "\x1f"
 _JSON = "application/json"
 
@@ -42,12 +42,12 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
 def _add_configuration(router: APIRouter, versions: Versions) -> None:
     @router.get("/v1/config")
     def configuration(warehouse: str = Query(min_length=1)) -> Response:
-        """Say under which prefix a warehouse is read: one publication's, unless it is live."""
+        """Return the prefix for a warehouse: of one publication, unless it is live."""
         name = WarehouseName.parse(warehouse)
         version = versions.find(name).version.version
         prefix = name if name.live else name.at(version)
         answer = {
-            # A token has no expiry that a client could know of, and nothing to be exchanged for.
+            # Clients are told of no expiry, and tokens cannot be exchanged.
             "defaults": {"token-refresh-enabled": "false"},
             "overrides": {"prefix": str(prefix)},
             "endpoints": list(ENDPOINTS),
@@ -75,14 +75,14 @@ def _add_namespaces(router: APIRouter, versions: Versions) -> None:
 
     @router.head(_NAMESPACE, status_code=204)
     def has_namespace(prefix: str, namespace: str) -> None:
-        """Say whether there is a namespace."""
+        """Check that a namespace exists."""
         _require(_find(versions, prefix), namespace)
 
 
 def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
     @router.get(_TABLES)
     def tables(prefix: str, namespace: str) -> Response:
-        """List the models that have a table, and the tables that others write."""
+        """List the models that have a table, and the external tables."""
         served = _find(versions, prefix)
         return _listed((*served.tables, *served.externals), _require(served, namespace))
 
@@ -103,10 +103,10 @@ def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
 
     @router.head(_TABLE, status_code=204)
     def has_table(prefix: str, namespace: str, table: str) -> None:
-        """Say whether there is a table."""
+        """Check that a table exists."""
         served, name = _named(versions, prefix, namespace, table)
         if name not in served.tables and name not in served.externals:
-            raise missing("Table", f"there is no table {name}")
+            raise missing("Table", f"the table {name} does not exist")
 
 
 def _add_views(router: APIRouter, versions: Versions, loader: Loader) -> None:
@@ -125,10 +125,10 @@ def _add_views(router: APIRouter, versions: Versions, loader: Loader) -> None:
 
     @router.head(_VIEW, status_code=204)
     def has_view(prefix: str, namespace: str, view: str) -> None:
-        """Say whether there is a view."""
+        """Check that a view exists."""
         served, name = _named(versions, prefix, namespace, view)
         if name not in served.views:
-            raise missing("View", f"there is no view {name}")
+            raise missing("View", f"the view {name} does not exist")
 
 
 def _find(versions: Versions, prefix: str) -> ServedVersion:
@@ -146,11 +146,11 @@ def _named(
 
 
 def _require(served: ServedVersion, text: str) -> str:
-    """Return the name of a namespace that is there."""
+    """Return the name of an existing namespace."""
     for name in (text.lower(), text.lower().replace("+", " ")):
         if _SEPARATOR not in name and name in served.namespaces:
             return name
-    raise missing("Namespace", f"there is no namespace {text.replace(_SEPARATOR, '.')}")
+    raise missing("Namespace", f"the namespace {text.replace(_SEPARATOR, '.')} does not exist")
 
 
 def _listed(names: Iterable[ModelName], namespace: str) -> Response:

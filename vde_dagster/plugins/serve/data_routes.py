@@ -1,4 +1,4 @@
-"""Rows over HTTP as JSON, an Arrow stream or CSV, for programs that read no files."""
+"""Rows over HTTP as JSON, an Arrow stream or CSV, for programs that cannot read files."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ Version = Annotated[
 ]
 Model = Annotated[str, Path(description="The model: `marts.daily`.")]
 Columns = Annotated[
-    str | None, Query(max_length=10_000, description="Columns, divided by commas; all by default.")
+    str | None, Query(max_length=10_000, description="Columns, separated by commas; default all.")
 ]
 Filter = Annotated[
-    str | None, Query(description="Which rows: `tenant = 7 AND day >= '2026-01-01'`.")
+    str | None, Query(description="A condition: `tenant = 7 AND day >= '2026-01-01'`.")
 ]
 Sort = Annotated[
     str | None,
-    Query(max_length=1_000, description="Columns to sort by, `-` in front for the greatest first."),
+    Query(max_length=1_000, description="Columns to sort by, with `-` in front for descending."),
 ]
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The most rows of a page.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Maximum number of rows on a page.")]
 After = Annotated[
-    str | None, Query(max_length=20_000, description="`next` of the page before, as it was.")
+    str | None, Query(max_length=20_000, description="`next` of the previous page, unchanged.")
 ]
 
 
@@ -92,7 +92,7 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
         accept: Annotated[str, Header()] = "",
         if_none_match: Annotated[str, Header()] = "",
     ) -> Response:
-        """Return a page of a model's rows; the pages behind are of the same version."""
+        """Return a page of a model's rows; later pages read the same version."""
         wanted = RowRequest(
             ModelName.parse(model),
             _listed(columns),
@@ -116,30 +116,32 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
             query = {**request.query_params, "cursor": page.next.text()}
             headers["Link"] = f'<{quote(request.scope["path"])}?{urlencode(query)}>; rel="next"'
         form = chosen_format(format, accept)
-        content = await to_thread.run_sync(written, page, form, served.version, str(wanted.model))
+        content = await to_thread.run_sync(
+            encode_page, page, form, served.version, str(wanted.model)
+        )
         return Response(content, headers=headers, media_type=MEDIA[form])
 
     return router
 
 
 def _client(request: Request) -> str:
-    """Return the client of a request: its token, else its address."""
+    """Return the identity of a request's client: its token, otherwise its address."""
     address = request.client.host if request.client is not None else ""
     return str(getattr(request.state, "who", None) or address)
 
 
 def _state(served: ServedVersion, wanted: RowRequest) -> str:
-    """Return the state that changes with a model's readable rows."""
+    """Return an identifier that changes with a model's readable rows."""
     if not served.has(wanted.model):
         version = served.version
         raise missing(
-            "Table", f"there is no {wanted.model} in version {version.version} of '{version.name}'"
+            "Table", f"version {version.version} of '{version.name}' lacks the model {wanted.model}"
         )
     parts = [served.version.publication_id]
     if wanted.allowed is not None:
         parts.append(wanted.allowed)
     if wanted.model in served.externals:
-        # Others write it, without a publication.
+        # Other programs write it, without a publication.
         ref = served.externals[wanted.model]
         parts.append(served.workspace.lakehouse.metadata_location(ref) or "")
     return parts[0] if len(parts) == 1 else digest("rows", *parts)[:32]
@@ -149,7 +151,7 @@ def _headers(served: ServedVersion, state: str) -> dict[str, str]:
     return {
         # Weak: the same rows have several forms.
         "ETag": f'W/"{state}"',
-        # What models hold is no page and no script, whatever it looks like.
+        # Rows are data, never a page or a script, whatever they look like.
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-cache",
         "Vary": "Accept, Authorization",
@@ -165,13 +167,13 @@ _Found = TypeVar("_Found")
 
 
 class Places:
-    """Runs work in as many threads as there are places.
+    """Runs work in a limited number of threads, the places.
 
-    Who waits stands in the line of its client, and the lines are served in turn: whoever asks for
-    much waits for itself, and not for others.
+    Waiting requests queue by client, and the queues take turns: a client with many requests delays
+    only itself.
 
     Args:
-        seconds: How long anybody waits for one.
+        seconds: Maximum waiting time for a place.
     """
 
     def __init__(self, places: int, seconds: float) -> None:
@@ -185,14 +187,14 @@ class Places:
         """Run some work and return its result.
 
         Raises:
-            ServeError: No place is free in time; says when there will be one.
+            ServeError: No place became free in time; it has the expected waiting time.
         """
         await self._enter(client)
         begun = time.monotonic()
         try:
             return await to_thread.run_sync(work, limiter=self._threads)
         finally:
-            # The newest count most.
+            # Recent requests have the highest weight.
             took = time.monotonic() - begun
             self._took = took if not self._took else 0.8 * self._took + 0.2 * took
             self._leave()
@@ -226,7 +228,7 @@ class Places:
             del self._lines[client]
 
     def _leave(self) -> None:
-        """Give a place to the line whose turn it is, which then stands behind all others."""
+        """Pass a place to the next client's queue, which then moves to the end."""
         if not self._lines:
             self._free += 1
             return
@@ -237,16 +239,14 @@ class Places:
             self._lines[client] = line
 
     def _wait(self, client: str) -> float:
-        """Return in how many seconds whoever stands last in a client's line has a place."""
+        """Return the expected waiting time of the last request in a client's queue, in seconds."""
         own = len(self._lines.get(client, ())) + 1
         ahead = sum(min(own, len(line)) for name, line in self._lines.items() if name != client)
         return (own + ahead) * self._took / self._places
 
     def _full(self, client: str) -> ServeError:
         wait = max(1, math.ceil(self._wait(client)))
-        return ServeError(
-            503, "too many are reading rows; try again", headers={"Retry-After": str(wait)}
-        )
+        return ServeError(503, "the server is busy; try again", headers={"Retry-After": str(wait)})
 
 
 Format = Literal["json", "arrow", "csv"]
@@ -258,7 +258,7 @@ MEDIA: dict[Format, str] = {
 
 
 def chosen_format(asked: Format | None, accept: str) -> Format:
-    """Return the format that a request asks for, by name or by its `Accept`; JSON by default."""
+    """Return the format of the response, by name or by `Accept`; JSON by default."""
     if asked is not None:
         return asked
     for part in accept.lower().split(","):
@@ -269,17 +269,17 @@ def chosen_format(asked: Format | None, accept: str) -> Format:
     return "json"
 
 
-def written(page: Page, form: Format, version: Environment, model: str) -> bytes:
-    """Write a page.
+def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
+    """Encode a page of rows.
 
     Args:
-        version: Whose they are, for JSON, which says so.
+        version: The version of the rows, which JSON includes.
 
     Raises:
-        UsageError: CSV has no form for a column.
+        UsageError: CSV cannot represent a column.
     """
     if form != "json":
-        return encode_rows(page.rows, form, "leave it out, or ask for JSON")
+        return encode_rows(page.rows, form, "leave the column out, or request JSON")
     answer: dict[str, Any] = {
         "environment": version.name,
         "version": version.version,

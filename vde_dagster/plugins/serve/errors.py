@@ -1,4 +1,4 @@
-"""Errors as the Iceberg REST specification has them.
+"""Errors in the form of the Iceberg REST specification, and entity tags.
 
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml, ErrorModel.
 
@@ -32,15 +32,15 @@ _TYPES = {
     503: "ServiceUnavailableException",
 }
 _TOLD = {
-    404: "there is nothing at this path; /docs says what there is",
-    405: "this path answers GET",
+    404: "this path does not exist; see /docs",
+    405: "this path supports only GET",
 }
-_READ_ONLY = "this catalog is read-only: what it shows is changed by `vde apply` and `vde run`"
-_AWAY = "the state cannot be read now; why is in the server's output"
+_READ_ONLY = "this catalog is read-only: change its content with `vde apply` and `vde run`"
+_AWAY = "the state cannot be read now; see the server's output"
 
 
 class ServeError(Exception):
-    """An error answer with its HTTP status.
+    """An error response with its HTTP status.
 
     Args:
         kind: The error's type in the specification; by default that of the status.
@@ -60,32 +60,32 @@ class ServeError(Exception):
         self.headers = dict(headers or {})
 
     def answer(self) -> JSONResponse:
-        """Return the answer."""
+        """Return the response."""
         error = {"message": self.message, "type": self.kind, "code": self.status}
         return JSONResponse({"error": error}, self.status, self.headers)
 
 
 def missing(kind: str, message: str) -> ServeError:
-    """Return the error of something that is not there.
+    """Return the error for a missing object.
 
     Args:
-        kind: What: `Warehouse`, `Namespace`, `Table` or `View`.
+        kind: The kind of object: `Warehouse`, `Namespace`, `Table` or `View`.
     """
     return ServeError(404, message, f"NoSuch{kind}Exception")
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Let an application answer every error in this form."""
+    """Make an application report every error in this form."""
 
     async def served(request: Request, error: Any) -> JSONResponse:
         return error.answer()  # type: ignore[no-any-return]
 
     async def ours(request: Request, error: Any) -> JSONResponse:
         if isinstance(error, StoreError):
-            # Where the state is, and as whom it is read, is nothing for whoever may have no token.
+            # Clients without a token must not learn the state's location or login.
             print(error, file=sys.stderr, flush=True)
             return ServeError(503, _AWAY, headers={"Retry-After": "5"}).answer()
-        # The table of a damaged file is there, and comes back with the file.
+        # The table of a damaged file exists, and is readable again once the file is restored.
         gone = isinstance(error, ExecutionError) and not isinstance(error, DamagedFileError)
         status = 400 if isinstance(error, UsageError) else 404 if gone else 500
         return ServeError(status, str(error)).answer()
@@ -102,7 +102,7 @@ def answer_errors(app: FastAPI) -> None:
         return ServeError(error.status_code, told, headers=error.headers).answer()
 
     async def unforeseen(request: Request, error: Any) -> JSONResponse:
-        return ServeError(500, "the server failed; what happened is in its output").answer()
+        return ServeError(500, "the server failed; see its output").answer()
 
     app.add_exception_handler(ServeError, served)
     app.add_exception_handler(VdeError, ours)
@@ -113,17 +113,17 @@ def answer_errors(app: FastAPI) -> None:
 
 @dataclass(frozen=True)
 class Tagged:
-    """An answer that is given more than once."""
+    """A cached response."""
 
     content: bytes
 
     @cached_property
     def tag(self) -> str:
-        """Its strong tag: of all of it, also of the storage that clients are told of."""
+        """Its strong entity tag, over the whole content, including the storage's settings."""
         return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
 
 
 def is_known(tag: str, if_none_match: str) -> bool:
-    """Say whether a client that sends `If-None-Match` has what a tag stands for."""
+    """Return whether a client's `If-None-Match` contains a tag."""
     known = [one.strip() for one in if_none_match.split(",")]
     return known == ["*"] or tag.removeprefix("W/") in [one.removeprefix("W/") for one in known]

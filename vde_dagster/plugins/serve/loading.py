@@ -1,4 +1,4 @@
-"""Answers to loading a table or a view, with metadata made for them."""
+"""Responses for loading a table or a view, with the metadata made for them."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _BYTES = 256 * 1024 * 1024
 
 
 def _size(answer: Tagged) -> int:
-    """Return the room that an answer takes; there is none for more than `_ANSWERS`."""
+    """Return the cache space of a response, so that the cache holds at most `_ANSWERS`."""
     return max(len(answer.content), _BYTES // _ANSWERS)
 
 
-def _of_publication(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
-    """Return what tells an answer from others, if it is always the same of one publication."""
+def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
+    """Return the identity of a response that depends only on a publication and its arguments."""
     return served.version.publication_id, *asked
 
 
 class Loader:
-    """Makes answers, and keeps those that were asked for last.
+    """Makes responses, and caches the latest ones.
 
     Args:
-        config: What clients are told of the storage with every table.
-        writes_metadata: Whether metadata that is answered is a file, too.
+        config: Storage settings that clients receive with every table.
+        writes_metadata: Whether metadata in responses is also written as a file.
     """
 
     def __init__(self, config: Mapping[str, str], writes_metadata: bool = False) -> None:
@@ -61,17 +61,17 @@ class Loader:
         self._lock = threading.Lock()
 
     def table(self, served: ServedVersion, name: ModelName) -> Tagged:
-        """Return the answer to loading a table, as JSON.
+        """Return the response for loading a table, as JSON.
 
         Raises:
-            ServeError: There is no such table, or its data are gone or not known.
+            ServeError: The table does not exist, or its data are gone or unknown.
         """
         return self._table(served, name, self._location(served, name))
 
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
-        """Return metadata by which a model's rows are read here; raises as `table` does.
+        """Return metadata for reading a model's rows here; raises as `table` does.
 
-        A column that has two names is in it twice, which PyIceberg reads, and not every engine.
+        A column with two names occurs twice, which PyIceberg reads, but not every engine.
         """
         if name not in served.doubled:
             return self._metadata(served, name, self._location(served, name))
@@ -79,16 +79,16 @@ class Loader:
         return self._metadata(served, name, at, ShownTable(name))
 
     def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
-        """Return the answer to loading a view, as JSON.
+        """Return the response for loading a view, as JSON.
 
         Args:
-            catalog: What the client calls this catalog, where it has said so.
+            catalog: The client's name for this catalog, if it sent one.
 
         Raises:
-            ServeError: There is no such view.
+            ServeError: The view does not exist.
         """
         if name not in served.views:
-            raise missing("View", f"there is no view {name} in {_shown(served)}")
+            raise missing("View", f"the view {name} does not exist in {_describe(served)}")
         return self._view(served, name, catalog)
 
     def _location(self, served: ServedVersion, name: ModelName) -> str:
@@ -99,15 +99,15 @@ class Loader:
         elif name in served.views:
             once = served.doubled.get(name)
             hint = f"; its columns are in {once.table}" if once is not None else ""
-            raise missing("Table", f"{name} is a view in {_shown(served)}, not a table{hint}")
+            raise missing("Table", f"{name} is a view in {_describe(served)}, not a table{hint}")
         else:
-            raise missing("Table", f"there is no table {name} in {_shown(served)}")
+            raise missing("Table", f"the table {name} does not exist in {_describe(served)}")
         location = served.workspace.lakehouse.metadata_location(ref)
         if location is None:
             raise _gone(served, name)
         return location
 
-    @cachedmethod(attrgetter("_models"), _of_publication, attrgetter("_lock"))
+    @cachedmethod(attrgetter("_models"), _cache_key, attrgetter("_lock"))
     def _model(self, served: ServedVersion, name: ModelName) -> tuple[Snapshot, PhysicalTable]:
         store, snapshot_id = served.workspace.store, served.version.entries[name].snapshot_id
         tables = store.tables.load([served.table_ids[name]])
@@ -115,11 +115,11 @@ class Loader:
             raise _gone(served, name)
         return store.snapshots.load([snapshot_id])[snapshot_id], tables[served.table_ids[name]]
 
-    @cachedmethod(attrgetter("_kept"), _of_publication, attrgetter("_lock"))
+    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
     def _table(self, served: ServedVersion, name: ModelName, location: str) -> Tagged:
         metadata = self._metadata(served, name, location)
         if name not in served.externals:
-            # Clients compare locations to see whether what they have is past.
+            # Clients compare locations to detect whether their metadata is outdated.
             location = f"{metadata['location']}/metadata/{_file(served, name)}"
             if self._writes_metadata:
                 files = served.workspace.lakehouse.files
@@ -140,7 +140,7 @@ class Loader:
         if pin is None:
             raise missing(
                 "Table",
-                f"it is not known what {name} held in {_shown(served)}: it was published before "
+                f"the rows of {name} in {_describe(served)} are unknown: it was published before "
                 "versions pinned their data; read a later version",
             )
         version = served.version
@@ -167,7 +167,7 @@ class Loader:
             raise _gone(served, name)
         return found
 
-    @cachedmethod(attrgetter("_kept"), _of_publication, attrgetter("_lock"))
+    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
     def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
         version = served.version
         properties = {"vde.environment": version.name, "vde.version": str(version.version)}
@@ -198,12 +198,12 @@ class Loader:
         snapshot = served.views[name]
         found = served.workspace.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
         if found is None:
-            raise missing("View", f"the columns of {name} are not known any more; publish it again")
+            raise missing("View", f"the columns of {name} are no longer known; publish it again")
         return tuple(found)
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:
-    """Return a name that metadata could have: some clients refuse others, though there is no file.
+    """Return a valid name for metadata: some clients refuse others, even if there is no file.
 
     Source: https://iceberg.apache.org/spec/#metastore-tables.
     """
@@ -211,33 +211,33 @@ def _file(served: ServedVersion, name: ModelName) -> str:
     return f"{served.version.version:05}-{own}.metadata.json"
 
 
-def _shown(served: ServedVersion) -> str:
+def _describe(served: ServedVersion) -> str:
     return f"version {served.version.version} of '{served.version.name}'"
 
 
 def _gone(served: ServedVersion, name: ModelName) -> Exception:
     return missing(
         "Table",
-        f"the data of {name} in {_shown(served)} are gone: another program than vde expired or "
-        "dropped them; `vde fsck` says what is damaged",
+        f"the data of {name} in {_describe(served)} are gone: a program other than vde expired or "
+        "dropped them; to find damaged files: vde fsck",
     )
 
 
 def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
-    """Make sure that there is a file of metadata.
+    """Make sure that a metadata file exists.
 
     Args:
-        location: Where; one location has one content but for what clients do not look at.
+        location: Its location; the content of a location is always the same for clients.
 
     Raises:
-        ServeError: It cannot be written, or something else is there.
+        ServeError: It cannot be written, or the location has other content.
     """
     size = files.size(location)
     if size is None:
         try:
             files.write_all([(location, content)], "write_served_metadata")
         except ExecutionError as error:
-            if not files.exists(location):  # Somebody else was faster, or nobody can.
+            if not files.exists(location):  # Otherwise another process was faster.
                 raise ServeError(503, str(error)) from error
         return
     try:

@@ -42,10 +42,10 @@ class RowRequest:
     """A request for rows: columns, filter, order, page.
 
     Args:
-        columns: Its columns, in order; none for all.
-        condition: The rows, as `row_filters` has it; None for all.
-        sort: Columns to sort by, each with a minus sign in front where the greatest comes first.
-        allowed: The rows that may be read at all; None for all.
+        columns: Columns in order; empty for all.
+        condition: A condition for `row_filters`; None for all rows.
+        sort: Columns to sort by, each with a minus sign in front for descending order.
+        allowed: The token's condition; None for all rows.
     """
 
     model: ModelName
@@ -56,15 +56,15 @@ class RowRequest:
     allowed: str | None
 
     @property
-    def known_by(self) -> str:
-        """The identity of the request that its pages and cursors belong to."""
+    def identity(self) -> str:
+        """The identity of the request, shared by its pages and cursors."""
         parts = (str(self.model), self.condition or "", self.allowed or "", *self.sort)
         return digest("rows", *parts)[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, and where they end."""
+    """Rows, and the position where they end."""
 
     rows: pa.Table
     next: Cursor | None
@@ -76,27 +76,27 @@ def read_rows(
     """Read a page of rows.
 
     Raises:
-        UsageError: The request names what the model has not.
-        ServeError: There is no such table, or its rows may not be read.
+        UsageError: The request names a column that the model lacks.
+        ServeError: The table does not exist, or its rows may not be read.
     """
     if request.model in served.views and request.model not in served.doubled:
         raise UsageError(
-            f"{request.model} has no table of its own, so only engines can read it",
+            f"{request.model} does not have a table, so only engines can read it",
             hint="read it with Spark or Trino, or give its model another kind, such as FULL",
         )
-    if cursor is not None and cursor.request.partition("/")[0] != request.known_by:
+    if cursor is not None and cursor.request.partition("/")[0] != request.identity:
         raise UsageError(
-            "the cursor belongs to another request", hint="begin again without a cursor"
+            "the cursor belongs to another request", hint="start again without a cursor"
         )
     metadata = loader.rows_metadata(served, request.model)
-    known_by = request.known_by
+    identity = request.identity
     if request.model in served.externals:
-        known_by += f"/{metadata.get('current-snapshot-id')}"
-    if cursor is not None and cursor.request != known_by:
+        identity += f"/{metadata.get('current-snapshot-id')}"
+    if cursor is not None and cursor.request != identity:
         raise UsageError(
-            f"{request.model} was written since the page before: others write it, so no version "
-            "keeps what it held",
-            hint="begin again without a cursor",
+            f"{request.model} was written since the previous page: it is an external table, so no "
+            "version keeps its earlier rows",
+            hint="start again without a cursor",
         )
     io = served.workspace.lakehouse.files.file_io(metadata["location"])
     table = _table(metadata, whole_avro(io))
@@ -113,14 +113,14 @@ def read_rows(
         behind = Behind(tuple(from_keys(cursor.keys, types)), cursor.given)
         if keys:
             files = not_before(table.schema(), keys[0].column, behind.keys[0], keys[0].descending)
-    # One row more says whether there is a page behind.
+    # One extra row shows whether there is a next page.
     try:
         rows = scan_rows(table, schema, tests, files)
         found = first_rows(rows, schema, keys, request.limit + 1, behind)
     except (VdeError, ServeError):
         raise
     except Exception:
-        # Says which file is missing or damaged, where one is.
+        # Names the file that is missing or damaged, if any.
         stored, snapshot = served.workspace.lakehouse.files, metadata.get("current-snapshot-id")
         said = str(request.model)
         check_snapshot(stored, metadata, snapshot, said, read_bytes=READ_BYTES)
@@ -128,7 +128,7 @@ def read_rows(
     page = found.slice(0, request.limit)
     following = None
     if found.num_rows > request.limit:
-        following = _cursor(served.version.version, known_by, page, keys, behind)
+        following = _cursor(served.version.version, identity, page, keys, behind)
     return Page(page.select(columns), following)
 
 
@@ -148,7 +148,7 @@ def _tests(table: Table, request: RowRequest) -> list[RowTest]:
         try:
             tests.append(bind_filter(allowed, table.schema(), "the filter of this token"))
         except UsageError as error:
-            # Without the hint, which has columns of what this token does not read.
+            # Without the hint, which lists columns that this token may not see.
             raise ServeError(403, error.message) from error
     if request.condition is not None:
         asked = parse_filter(request.condition)
@@ -161,7 +161,9 @@ def _columns(table: Table, asked: Sequence[str]) -> list[str]:
     named = {field.name.lower(): field.name for field in table.schema().fields}
     for name in asked:
         if name.lower() not in named:
-            raise UsageError(f"there is no column '{name}'", hint=suggest(name, names, "columns"))
+            raise UsageError(
+                f"the column '{name}' does not exist", hint=suggest(name, names, "columns")
+            )
     return list(dict.fromkeys(named[name.lower()] for name in asked)) or list(named.values())
 
 
@@ -172,21 +174,21 @@ def _sort_key(table: Table, text: str) -> SortKey:
 
 def _cursor(
     version: int,
-    known_by: str,
+    identity: str,
     page: pa.Table,
     keys: Sequence[SortKey],
     behind: Behind | None,
 ) -> Cursor:
-    """Return the place behind a page's last row."""
+    """Return the position after a page's last row."""
     if not keys:
         before = behind.given if behind is not None else 0
-        return Cursor(version, known_by, (), before + page.num_rows)
+        return Cursor(version, identity, (), before + page.num_rows)
     last, given = _keys(page, keys, page.num_rows - 1), 0
     while given < page.num_rows and _keys(page, keys, page.num_rows - 1 - given) == last:
         given += 1
     if given == page.num_rows and behind is not None and last == tuple(map(to_key, behind.keys)):
         given += behind.given
-    return Cursor(version, known_by, last, given)
+    return Cursor(version, identity, last, given)
 
 
 def _keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:

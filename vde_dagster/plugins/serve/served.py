@@ -37,10 +37,10 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """One version of an environment; it never changes, so all of it is read once.
+    """One version of an environment; it never changes, so everything is read once.
 
     Args:
-        repeats: Which snapshots have an output twice.
+        repeats: Finds the snapshots that have one output twice.
     """
 
     workspace: Workspace
@@ -55,7 +55,7 @@ class ServedVersion:
 
     @cached_property
     def tables(self) -> dict[ModelName, ShownTable]:
-        """The tables by their names in the catalog, but for those that others write."""
+        """The tables by their names in the catalog, without external tables."""
         found = {name: ShownTable(name) for name in self.table_ids if name not in self.doubled}
         for name, one in self.doubled.items():
             once = dict.fromkeys(column for _, column in one.columns)
@@ -74,7 +74,7 @@ class ServedVersion:
 
     @cached_property
     def doubled(self) -> dict[ModelName, Doubled]:
-        """The models whose tables have a column under two names, with the tables beside them."""
+        """Models whose tables have a column under two names, with the tables that replace them."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
         repeated = self.repeats.among(self.workspace, ids)
@@ -85,7 +85,7 @@ class ServedVersion:
         for name in names:
             table, pin = tables.get(self.table_ids[name]), self.pins.get(self.table_ids[name])
             if table is None or pin is None:
-                continue  # Loading it will tell.
+                continue  # Loading it reports the reason.
             one = doubled(self.workspace, snapshots[name], table, pin, set(entries))
             if one is not None:
                 found[name] = one
@@ -93,7 +93,7 @@ class ServedVersion:
 
     @cached_property
     def externals(self) -> dict[ModelName, TableRef]:
-        """The tables that others write and that are in this catalog, by their names there."""
+        """The external tables in this catalog, by their names there."""
         found = (
             external_table(one.model)
             for one in self.without_tables.values()
@@ -111,17 +111,17 @@ class ServedVersion:
         return self.workspace.store.pins.at(self.version.name, self.version.version)
 
     def has(self, name: ModelName) -> bool:
-        """Say whether there is a table or a view of a name."""
+        """Return whether a table or a view has the name."""
         return name in self.tables or name in self.views or name in self.externals
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that have something, in order."""
+        """The namespaces with tables or views, in order."""
         names = (*self.tables, *self.views, *self.externals)
         return tuple(sorted({name.namespace for name in names}))
 
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
-        """Return a resolver of models and of the tables that models without a table read."""
+        """Return a resolver for models, and for the tables that models without a table read."""
         store, entries = self.workspace.store, self.version.entries
         snapshots: dict[str, Snapshot] = {}
         waiting = set(names)
@@ -137,7 +137,7 @@ class ServedVersion:
 
     @cached_property
     def without_tables(self) -> dict[ModelName, Snapshot]:
-        """The models without a table, those among them that are not shown."""
+        """The models without a table, including those that are not shown."""
         entries = self.version.entries.values()
         return self._snapshots(entry.name for entry in entries if entry.table_id is None)
 
@@ -155,7 +155,7 @@ class ServedVersion:
 
 
 class Versions:
-    """Finds versions by what clients call them, and keeps those that were asked for last."""
+    """Finds versions by their names for clients, and caches the latest ones."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -164,7 +164,7 @@ class Versions:
         self._repeats = Repeats()
 
     def find(self, name: WarehouseName) -> ServedVersion:
-        """Return the version that a name means now.
+        """Return the current version for a name.
 
         Raises:
             ServeError: There is none.
@@ -205,8 +205,8 @@ class WarehouseName:
     """A warehouse's name or a path's prefix, parsed: environment, version, engine's catalog.
 
     Args:
-        meant: The version's number or a time (UTC), as it was written; None for the newest.
-        catalog: What the client calls this catalog, where it has said so: `prod~lake`.
+        meant: The version's number or a time (UTC), as written; None for the newest.
+        catalog: The client's name for this catalog, if it sent one: `prod~lake`.
     """
 
     environment: str
@@ -216,19 +216,19 @@ class WarehouseName:
 
     @classmethod
     def parse(cls, text: str) -> WarehouseName:
-        """Read a name; what an environment may be called is checked where it is looked up.
+        """Parse a name; the environment's name is checked when it is looked up.
 
         Raises:
-            UsageError: What the client calls this catalog can be no name in a path.
+            UsageError: The client's catalog name is not allowed in a path.
         """
         rest, sign, catalog = text.strip().partition("~")
         if sign and not _CATALOG.fullmatch(catalog):
             raise UsageError(
-                f"no catalog is called '{catalog[:40]}'",
-                hint="write letters, digits, '_', '-' and '.' behind '~': prod~lake",
+                f"'{catalog[:40]}' is not a valid name of a catalog",
+                hint="use letters, digits, '_', '-' and '.' after '~': prod~lake",
             )
         environment, sign, meant = rest.partition("@")
-        # A plus sign that a client sends as it is means a blank in a query string.
+        # An unescaped plus sign from a client means a blank in a query string.
         live = not sign and environment.endswith((LIVE, " live"))
         if live:
             environment = environment[: -len(LIVE)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Listens from when it is entered, and answers while it runs."""
+    """Listens once it is entered as a context, and answers while it runs."""
 
     def __init__(self, workspace: Workspace, asked: Listening) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)
@@ -44,13 +44,13 @@ class Server:
         """Begin to listen.
 
         Raises:
-            UsageError: The address is none of this machine, the port is taken, or others could
-                reach it.
+            UsageError: The address is not one of this machine, the port is in use, or other
+                machines could reach the server without a token.
         """
         if not is_loopback(self._host) and not self._tokens.any():
             raise UsageError(
                 f"{self._host} can be reached by other machines, which would need no token",
-                hint="make a token first: vde token create prod; or listen on 127.0.0.1",
+                hint="create a token first: vde token create prod; or listen on 127.0.0.1",
             )
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -61,7 +61,7 @@ class Server:
             listening.close()
             raise UsageError(
                 f"cannot listen on {self._host}, port {self._port}: {error.strerror or error}",
-                hint="give another --port or --host",
+                hint="pass another --port or --host",
             ) from error
         listening.listen(256)
         self._socket = listening
@@ -82,16 +82,16 @@ class Server:
         return f"http://{host}:{self._socket.getsockname()[1]}"
 
     def run(self) -> None:
-        """Answer until SIGINT or SIGTERM; requests that are being answered end first."""
+        """Answer until SIGINT or SIGTERM; requests in progress end first."""
         assert self._socket is not None
         uvicorn.Server(configured(self._app, self._limits)).run(sockets=[self._socket])
 
 
 def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
-    """Return Uvicorn's configuration for the open network."""
+    """Return a Uvicorn configuration for the open network."""
     return uvicorn.Config(
         app,
-        # The parser that is written in C has no limit of headers.
+        # The parser in C does not limit headers.
         http=limited(limits),
         h11_max_incomplete_event_size=limits.head_bytes,
         ws="none",
@@ -109,9 +109,9 @@ class Limits:
     Args:
         head_bytes: Bytes of a request's line and headers.
         head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
-        taken_seconds: Seconds in which whoever is answered takes `taken_bytes`, or all there is.
-        taken_bytes: How many bytes that are, at least.
-        by_address: Connections of one address.
+        taken_seconds: Time in which a client must receive `taken_bytes`, or the whole response.
+        taken_bytes: Minimum number of bytes per `taken_seconds`.
+        by_address: Maximum number of connections from one address.
     """
 
     head_bytes: int = 65_536
@@ -127,9 +127,9 @@ class Limits:
 class _StrictConnection(h11.Connection):
     """Connection that refuses a head whose body two servers could delimit differently.
 
-    h11 takes `Transfer-Encoding` where there is a `Content-Length`, too, joins equal lengths and
-    folded lines, and reads lines that end with LF alone. A proxy in front of this server may read
-    any of these in the other way (RFC 9112, 6.3 and 11.2).
+    h11 accepts `Transfer-Encoding` together with `Content-Length`, joins equal lengths and folded
+    lines, and reads lines that end with LF alone. A proxy in front of this server may read any of
+    these differently (RFC 9112, 6.3 and 11.2).
     """
 
     def next_event(self) -> Any:
@@ -149,7 +149,7 @@ _ENCODING = re.compile(rb"transfer-encoding[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNOREC
 
 
 def _is_ambiguous(received: bytes) -> bool:
-    """Return whether the whole head at the start of what was received is ambiguous."""
+    """Return whether the received data starts with a complete but ambiguous head."""
     received = received.lstrip(b"\r\n")
     ends = _HEAD_ENDS.search(received)
     if ends is None:
@@ -169,7 +169,7 @@ def _is_ambiguous(received: bytes) -> bool:
 
 
 def limited(limits: Limits) -> type[H11Protocol]:
-    """Return a protocol for Uvicorn that refuses what is beyond some limits."""
+    """Return a protocol for Uvicorn that enforces limits."""
     addresses: Counter[str] = Counter()
 
     class Limited(H11Protocol):
@@ -221,7 +221,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._slow = None
 
         def _took(self, before: int) -> None:
-            """End a connection whose other end takes less than the least of an answer."""
+            """End a connection whose client receives less than the minimum rate."""
             waiting = self.transport.get_write_buffer_size()
             if waiting > before - limits.taken_bytes:
                 self.transport.abort()
@@ -236,7 +236,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._received = len(data) + (self._received if self.cycle is before else 0)
             taking = self.conn.their_state is h11.SEND_BODY
             if taking and self._received > limits.body_bytes + limits.head_bytes:
-                self._refuse("413 Content Too Large", "nothing here takes a body")
+                self._refuse("413 Content Too Large", "this server accepts no body")
             else:
                 self._watch()
 
@@ -253,7 +253,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._watch()
 
         def _watch(self) -> None:
-            """Let time run while a request is being received."""
+            """Start the timer while a request is being received."""
             theirs = self.conn.their_state
             if self.transport.is_closing():
                 self._time(None)
@@ -273,11 +273,11 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._phase = phase
             if phase is not None:
                 seconds = limits.head_seconds if phase == "head" else limits.body_seconds
-                said = "408 Request Timeout", "the request took too long to send"
-                self._timer = self.loop.call_later(seconds, self._refuse, *said)
+                refusal = "408 Request Timeout", "the request took too long to send"
+                self._timer = self.loop.call_later(seconds, self._refuse, *refusal)
 
         def _refuse(self, status: str, why: str) -> None:
-            """Answer with an error, unless an answer has begun, and end the connection."""
+            """Respond with an error, unless a response has begun, and end the connection."""
             self._time(None)
             if self.transport.is_closing():
                 return

@@ -26,7 +26,7 @@ class ShownTable:
     """A table of the catalog.
 
     Args:
-        owner: The model whose physical table it is.
+        owner: The model with the physical table.
         columns: (name, output of the owner) in order; None for all under their own names.
     """
 
@@ -37,21 +37,21 @@ class ShownTable:
 def selections(
     queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, ShownTable]:
-    """Return the tables that models without one of their own only select columns of.
+    """Return the models without a table whose queries only select columns of one.
 
     Args:
         queries: The models without a table.
-        owners: Those with a table, at least those that the others read.
+        owners: The models with a table, at least those that the others read.
     """
     found: dict[ModelName, ShownTable | None] = {}
 
-    def shown(name: ModelName) -> ShownTable | None:
+    def find(name: ModelName) -> ShownTable | None:
         if name not in found:
             found[name] = None
-            found[name] = _selected(queries[name], shown, queries, owners)
+            found[name] = _selected(queries[name], find, queries, owners)
         return found[name]
 
-    return {name: one for name in queries if (one := shown(name)) is not None}
+    return {name: one for name in queries if (one := find(name)) is not None}
 
 
 def _selected(
@@ -82,13 +82,13 @@ def _selected(
 
 
 class Repeats:
-    """Remembers which snapshots have an output twice: those whose tables may have one once."""
+    """Caches the snapshots that have one output twice: their tables may have its column once."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
 
     def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return those of some snapshots, by id, that have two outputs of one version."""
+        """Return the ids of the given snapshots that have two outputs of one version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}
@@ -101,14 +101,14 @@ class Repeats:
 def doubled(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> Doubled | None:
-    """Return the form of a model that shows one column of its table under two names.
+    """Return the tables for a model that shows one column of its table under two names.
 
     Returns:
-        How, or None where each name has a column of its own.
+        None if each name has a column of its own.
     """
     location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
-        return None  # Loading it will tell.
+        return None  # Loading it reports the reason.
     metadata = read_metadata(workspace.lakehouse.files, location, str(snapshot.name), table.id)
     mapped = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
     first: dict[str, str] = {}

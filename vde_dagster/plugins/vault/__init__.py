@@ -1,9 +1,9 @@
-"""A Data Vault: macros that hash and that write queries, and kinds of its tables.
+"""A Data Vault: macros that write hashes and queries, and kinds for its tables.
 
-`hashing` has the keys and hashdiffs of this product, which no two different rows share, and
-`compatible` those of AutomateDV and of datavault4dbt. `stage` and `generated` write whole queries:
-of stages, and of PIT, bridge and other models over a vault's tables. Macros write Spark SQL that
-every room understands, so versions and lineage come by themselves. `kinds` and `meanings` are what
-kinds say of themselves, `first_seen` and `changes` write their tables, `loaders` gives each source
-of a hub a table, and `spellings` has the words of a vault for kinds.
+`hashing` has this product's keys and hashdiffs, which never coincide for different rows;
+`compatible` has AutomateDV's and datavault4dbt's. `stage` and `generated` write whole queries:
+stages, and PIT, bridge and other models over a vault's tables. Macros write plain Spark SQL, so
+versions and lineage need nothing else. `kinds` and `meanings` define the kinds, `first_seen` and
+`changes` write their tables, `loaders` gives each source of a hub a table, and `spellings` has a
+vault's names for kinds.
 """

@@ -1,7 +1,7 @@
-"""CHANGES: how its tables are written: states are found anew for the keys that rows came of.
+"""CHANGES: writing its tables, by computing the states of affected keys again.
 
-A table is a function of all rows that ever came. A row that repeats the state before it is not
-kept, but its time is, beside the state's first row: a late row between the two makes it a change.
+A table is a function of all rows that ever arrived. A row that repeats the state before it is not
+kept, but its time is, with the state's first row: a late row between the two makes it a change.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 
 SEVERAL = "vde_several_states"
-"""Column of the rows that came: whether another state of the same key and time is left out."""
+"""Column of the arriving rows: whether another state with the same key and time is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Writes the SQL by which rows become states; to be run in UTC.
+    """Writes the SQL that turns rows into states; to be run in UTC.
 
     Args:
         types: Spark SQL type by column, in the table's order.
-        key: Columns that identify what has states.
-        time: The column that says when a row was loaded.
-        source: The column that says where from, or None.
-        compare: Columns that make the state.
-        set_key: Columns that tell the rows of one state apart.
-        again: The column of times at which a state came again.
-        deleted: The column that tells that a key is gone; None where absence says nothing.
+        key: Columns that identify the object with states.
+        time: The column with the load date.
+        source: The column with the record source, or None.
+        compare: Columns whose values are the state.
+        set_key: Columns that distinguish the rows of one state.
+        again: The column with the times at which a state was repeated.
+        deleted: The column that marks a deleted key; None if absence means nothing.
         sequence: The column that orders states of one time, or None.
     """
 
@@ -62,12 +62,12 @@ class States:
 
     @property
     def moment(self) -> tuple[str, ...]:
-        """The columns by which a key's states follow each other."""
+        """The columns that order a key's states."""
         return (self.time,) if self.sequence is None else (self.time, self.sequence)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that no two rows of the table share."""
+        """The columns that are unique together."""
         return (*self.key, *self.moment, *self.set_key)
 
     @property
@@ -75,12 +75,12 @@ class States:
         """The columns that the query fills."""
         return [name for name in self.types if name not in (self.again, self.deleted)]
 
-    def one(self, new: str, old: str | None) -> str:
-        """Return the query of all rows that came, now and before: of one identity the least.
+    def unique_rows(self, new: str, old: str | None) -> str:
+        """Return the query of all rows that ever arrived: one per identity, the least.
 
         Args:
-            new: The name of the rows that came.
-            old: The table, of which the rows of their keys are asked for; None for an empty one.
+            new: The relation of arriving rows.
+            old: The table with earlier rows of the same keys; None for an empty one.
         """
         names = _names(self.data)
         rows = f"SELECT {names} FROM {new}"
@@ -114,18 +114,18 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query of how many keys and times had several states, of which one is kept.
+        """Return the query that counts keys and times with several states, all but one dropped.
 
         Args:
-            one: The name of the rows that `one` returns.
+            one: The relation of `unique_rows`.
         """
         return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
-        """Return the query of the times at which keys are gone: there just before, and not then.
+        """Return the query of the times at which keys disappear: present just before, absent then.
 
         Args:
-            one: The name of the rows that `one` returns.
+            one: The relation of `unique_rows`.
         """
         key, time = _names(self.key), quote(self.time)
         steps = {
@@ -148,11 +148,11 @@ class States:
         )
 
     def states(self, one: str, gaps: str | None = None) -> str:
-        """Return the query of the table's rows of the keys that rows came of.
+        """Return the query of the table's rows for the keys of arriving rows.
 
         Args:
-            one: The name of the rows that `one` returns.
-            gaps: The name of those that `gaps` returns, where absence deletes.
+            one: The relation of `unique_rows`.
+            gaps: The relation of `gaps`, if absence deletes.
         """
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
@@ -190,10 +190,10 @@ class States:
         return _with(self._runs(one, gaps), query)
 
     def merge(self, target: str, new: str, states: str) -> str:
-        """Return the statement that brings a table the states that came, and takes old ones.
+        """Return the statement that writes new states to a table and removes old ones.
 
         Args:
-            states: The name of the rows that `states` returns.
+            states: The relation of `states`.
         """
         others = [name for name in self.types if name not in self.identity]
         on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
@@ -222,9 +222,9 @@ class States:
         )
 
     def deletions(self, new: str, one: str, gaps: str) -> str:
-        """Return the query of how many keys each time that came deletes, and how many there were.
+        """Return the query that counts the keys each new time deletes, and the keys before it.
 
-        Its rows are the time, the keys that are gone then, and those of the time just before.
+        Its rows are the time, the number of deleted keys, and of keys at the time just before.
         """
         time = quote(self.time)
         return (
@@ -237,7 +237,7 @@ class States:
         )
 
     def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
-        """Write what comes before: the states of each time, and where they change."""
+        """Write the preceding steps: the states of each time, and where they change."""
         key, moment = _names(self.key), _names(self.moment)
         signature = ", ".join(
             sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
@@ -265,12 +265,12 @@ class States:
         }
 
     def _moment(self, side: str = "") -> str:
-        """Write the value by which a key's states follow each other."""
+        """Write the value that orders a key's states."""
         names = _names(self.moment, side)
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Return the query of the table's rows of keys that rows came of, or of all."""
+        """Return the query of the table's rows with keys of arriving rows, or of all rows."""
         if self.deleted is not None:
             return f"SELECT * FROM {old}"
         on = _same(self.key, "o", "n")
@@ -292,14 +292,14 @@ def _same(names: Sequence[str], one: str, other: str) -> str:
     return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in names)
 
 
-def states_of(
+def make_states(
     kind: Changes, types: Mapping[str, str], physical: Mapping[str, str] | None = None
 ) -> States:
-    """Return what writes the SQL of a kind's table.
+    """Return the SQL writer of a kind's table.
 
     Args:
         types: Spark SQL type by physical column.
-        physical: Physical column by output column in lower case; None where they are the same.
+        physical: Physical column by output column in lower case; None if they are the same.
     """
 
     def at(name: str) -> str:
@@ -323,16 +323,16 @@ def states_of(
 
 
 class ChangesWriter(Strategy):
-    """Finds the states of the keys that rows came of, and merges what differs from the table.
+    """Computes the states of the keys of arriving rows, and merges differences into the table.
 
-    They are worked out from the table, so it must stay as it is until the merge: the work is done
-    on a branch that nobody else writes, and again where another commit was faster.
+    They are computed from the table, so it must not change until the merge: the work is done on a
+    branch without other writers, and retried if another commit was faster.
     """
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Most rows that come are no change."""
+        """Return True: most arriving rows change nothing."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -340,18 +340,19 @@ class ChangesWriter(Strategy):
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
-        """Bring the table up to date, again when another commit was faster.
+        """Bring the table up to date, and retry if another commit was faster.
 
         Raises:
-            ExecutionError: NULL stands where none may, the time is none, or too many keys are gone.
+            ExecutionError: A required column has NULL, the time has a wrong type, or too many keys
+                disappear.
         """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, Changes)
         for name in kind.named_columns:
             write.physical_name(name)
         check_time(write, kind.time)
-        states = states_of(kind, write.types, write.physical)
-        # Rows are asked for several times, and a query may not return the same ones twice.
+        states = make_states(kind, write.types, write.physical)
+        # Rows are read several times, and a query may not return the same ones twice.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
         came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
         with _kept(write, came) as source, write.committing(), in_utc(write.session):
@@ -373,7 +374,7 @@ def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
 
 
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
-    """Refuse rows that have no place in the table."""
+    """Refuse rows with NULL in the identity."""
     nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
     (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
     for name, is_null in zip(kind.fixed, found, strict=True):
@@ -386,7 +387,8 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
     target = write.target(staging)
     sql = write.session.sql
     with ExitStack() as kept:
-        one = kept.enter_context(_kept(write, sql(states.one(source, None if first else target))))
+        rows = states.unique_rows(source, None if first else target)
+        one = kept.enter_context(_kept(write, sql(rows)))
         gaps = None
         if kind.deletes:
             gaps = kept.enter_context(_kept(write, sql(states.gaps(one))))
@@ -402,7 +404,7 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
 
 
 def _several_states(write: Write, kind: Changes, number: int) -> str:
-    """Say that states were left out, because the table has one for a key and time."""
+    """Return the warning that states were left out, as the table has one per key and time."""
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (
@@ -412,7 +414,7 @@ def _several_states(write: Write, kind: Changes, number: int) -> str:
     )
     return (
         f"{write.task.snapshot.name} {write.task.interval.text}: {number:,} times several states "
-        f"of one {what} came at one {moment}; one of them is kept. To keep them all, {hint}"
+        f"of one {what} arrived at one {moment}; one of them is kept. To keep them all, {hint}"
     )
 
 
@@ -421,8 +423,8 @@ def _check_deletions(write: Write, kind: Changes, query: str) -> None:
         if gone > kind.most_deleted * present:
             model = write.task.snapshot.model
             raise ExecutionError(
-                f"{model.name} {write.task.interval.text}: the delivery of {time} has {gone} of "
-                f"{present} keys no more, and most_deleted is {kind.most_deleted:g}",
-                hint="load the whole delivery; if they are gone, allow more in most_deleted",
+                f"{model.name} {write.task.interval.text}: the delivery of {time} lacks {gone} of "
+                f"{present} keys, more than most_deleted ({kind.most_deleted:g}) allows",
+                hint="load the whole delivery; if they were deleted, increase most_deleted",
                 location=model.location,
             )

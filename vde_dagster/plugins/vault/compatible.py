@@ -1,11 +1,11 @@
-"""The hashes of AutomateDV and of datavault4dbt on Databricks, so that a vault can be taken over.
+"""The hashes of AutomateDV and of datavault4dbt on Databricks, to take over an existing vault.
 
-What is known of them is from their documentation and their sources: AutomateDV 0.11.5
+The rules come from their documentation and their sources: AutomateDV 0.11.5
 (https://automate-dv.readthedocs.io/en/latest/best_practises/hashing/) and datavault4dbt 1.18.3 and
 2.0.0 (https://www.datavault4dbt.com/documentation/). Both cast values to text and trim spaces.
-AutomateDV: '' is NULL, and NULL is `^^`; columns are joined by `||`, those of a hashdiff in the
-order of their names; a key of NULLs is NULL. datavault4dbt: values stand in double quotes, in the
-order that is given; line ends and tabs are taken out; a row of NULLs is the zero key.
+AutomateDV: '' is NULL, and NULL is `^^`; columns are joined by `||`, in hashdiffs in the order of
+their names; a key of NULLs is NULL. datavault4dbt: values are in double quotes, in the given
+order; line ends and tabs are removed; a row of NULLs is the zero key.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NULL, _JOINED = "^^", "||"
 
 
 class Rules(NamedTuple):
-    """What decides a hash.
+    """Rules for normalizing values before hashing.
 
     Args:
         name: A key of `RULES`.
-        upper_keys: Whether keys are hashed in capitals.
-        upper_hashdiffs: Whether attributes are.
-        replaced: What signs in values become, by sign.
-        case_sensitive: What is asked for in place of the defaults.
+        upper_keys: Whether keys are hashed in upper case.
+        upper_hashdiffs: Whether attributes are hashed in upper case.
+        replaced: Replacements of texts in values.
+        case_sensitive: Overrides the defaults above.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
     case_sensitive: bool | None = None
 
     def upper(self, *, hashdiff: bool) -> bool:
-        """Say whether a text is hashed in capitals."""
+        """Return whether a text is hashed in upper case."""
         if self.case_sensitive is not None:
             return not self.case_sensitive
         return self.upper_hashdiffs if hashdiff else self.upper_keys
@@ -57,7 +57,7 @@ RULES = {
             (_JOINED, "dv4dbt-concat-replacement"),
         ),
     ),
-    # On Databricks 1.x took the setting of capitals for its contrary.
+    # On Databricks 1.x inverts the setting of upper case.
     "datavault4dbt_1": Rules("datavault4dbt_1", False, True, ((_NULL, "--"),)),
 }
 
@@ -69,8 +69,8 @@ def hash_key(evaluator: MacroEvaluator, rules: Rules, values: Sequence[str], dig
         return _datavault4dbt(evaluator, rules, values, digest, upper=upper)
     digest = digest._replace(upper=True)
     if len(values) == 1:
-        return digest.of(_standard(values[0], upper=upper))
-    return digest.of(f"NULLIF({_joined(values, upper=upper)}, '{_all_null(values)}')")
+        return digest.hashed(_standard(values[0], upper=upper))
+    return digest.hashed(f"NULLIF({_joined(values, upper=upper)}, '{_all_null(values)}')")
 
 
 def hashdiff(
@@ -80,12 +80,12 @@ def hashdiff(
     digest: Digest,
     multi_active: str | None,
 ) -> str:
-    """Write the hash of attributes, which have names; over a set's rows with `multi_active`."""
+    """Write the hash of named attributes; with `multi_active`, of a whole set of rows."""
     upper = rules.upper(hashdiff=True)
     if rules.name == "automate_dv":
         if multi_active is not None:
             raise evaluator.error(
-                "AutomateDV has no hash of a set", "it compares the hashdiffs of a set's rows"
+                "AutomateDV does not hash sets", "it compares the hashdiffs of a set's rows"
             )
         values = [value for _, value in sorted(named, key=lambda one: one[0].lower())]
         return digest._replace(upper=True).of(_joined(values, upper=upper))
@@ -119,12 +119,12 @@ def _datavault4dbt(
     if digest.binary:
         raise evaluator.error(
             f"@HASH_KEY and @HASHDIFF have no binary form with compat := '{rules.name}'",
-            "its own default is text: write form := 'text'",
+            "its default is text: write form := 'text'",
         )
     if set_key is not None and rules.name != "datavault4dbt":
         raise evaluator.error(
             "@HASHDIFF takes multi_active with compat := 'datavault4dbt' only",
-            "version 1 made the hash of a set in another way",
+            "version 1 hashes a set differently",
         )
     quoted = []
     for value in values:
@@ -138,4 +138,4 @@ def _datavault4dbt(
     if set_key is not None:
         order = set_key.strip().removeprefix("(").removesuffix(")")
         row = f"LISTAGG({row}, ',') WITHIN GROUP (ORDER BY {order})"
-    return f"COALESCE({digest.of(row)}, {digest.zero})"
+    return f"COALESCE({digest.hashed(row)}, {digest.zero})"

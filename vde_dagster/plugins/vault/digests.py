@@ -1,11 +1,11 @@
-"""Hash functions as Spark SQL, and the keys that are no hash: all zeros, and all ones."""
+"""Hash functions as Spark SQL, and the two special keys: all zeros, and all ones."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 ALGORITHMS = {"md5": 32, "sha1": 40, "sha256": 64}
-"""Hexadecimal digits of a hash."""
+"""Number of hexadecimal digits of a hash."""
 
 
 class Digest(NamedTuple):
@@ -13,7 +13,7 @@ class Digest(NamedTuple):
 
     Args:
         algorithm: One of `ALGORITHMS`.
-        binary: Whether it gives bytes; else hexadecimal digits.
+        binary: Whether the result is bytes; otherwise hexadecimal digits.
         upper: Whether digits are written A to F.
     """
 
@@ -21,8 +21,8 @@ class Digest(NamedTuple):
     binary: bool
     upper: bool = False
 
-    def of(self, text: str) -> str:
-        """Write the hash of a text; NULL where it is."""
+    def hashed(self, text: str) -> str:
+        """Write the hash of a text; NULL for NULL."""
         sha256 = self.algorithm == "sha256"
         digits = f"SHA2({text}, 256)" if sha256 else f"{self.algorithm.upper()}({text})"
         if self.binary:
@@ -31,12 +31,12 @@ class Digest(NamedTuple):
 
     @property
     def zero(self) -> str:
-        """The key of what is not known."""
+        """The key for unknown values."""
         return self._literal("0")
 
     @property
-    def ones(self) -> str:
-        """The key of what is wrong."""
+    def error_key(self) -> str:
+        """The key for invalid values: all ones."""
         return self._literal("F" if self.upper else "f")
 
     def _literal(self, digit: str) -> str:

@@ -1,4 +1,4 @@
-"""FIRST_SEEN: how its tables are written, in one MERGE that a repetition does not change."""
+"""FIRST_SEEN: writing its tables, with one MERGE that can be repeated without effect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _REFUSED = "vde_null_in "
 
 @dataclass(frozen=True, slots=True)
 class Earliest:
-    """Writes the SQL by which the earliest row of each key is kept.
+    """Writes the SQL that keeps the earliest row of each key.
 
     Args:
         types: Spark SQL type by column, in the table's order.
         key: Columns that identify a row.
-        order: Columns that say which row is the earliest; the others decide behind them.
+        order: Columns that determine the earliest row; the other columns break ties.
     """
 
     types: Mapping[str, str]
@@ -33,7 +33,7 @@ class Earliest:
         """Return the query of a source's rows, one per key.
 
         Args:
-            source: What stands behind FROM.
+            source: The relation after FROM.
         """
         names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
         return (
@@ -43,9 +43,9 @@ class Earliest:
         )
 
     def merge(self, target: str, rows: str) -> str:
-        """Return the statement that brings a table the rows that are earlier than its own."""
+        """Return the statement that merges rows into a table if they are earlier than its own."""
         on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
-        # Without a branch for what matches, Iceberg adds the rows and looks for no conflict.
+        # Without a WHEN MATCHED branch, Iceberg adds the rows without checking for conflicts.
         others = [name for name in self.types if name not in self.key] or self.key
         sets = ", ".join(f"{quote(c)} = source.{quote(c)}" for c in others)
         names = ", ".join(map(quote, self.types))
@@ -58,20 +58,20 @@ class Earliest:
         )
 
     def _rank(self, side: str = "") -> str:
-        """Write what is the least in the earliest row."""
+        """Write the value that is least in the earliest row."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
         values = (sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
 
 
 def with_values(source: str, columns: Iterable[str]) -> str:
-    """Return what stands behind FROM for the rows of a source without NULL in some columns."""
+    """Return a relation for FROM: the rows of a source without NULL in the given columns."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 
 
 def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Return a query that fails at the first row with NULL in one of some columns.
+    """Return a query that fails at the first row with NULL in one of the given columns.
 
     Args:
         rows: A query with a window: Spark moves no column's expression below one. Elsewhere it may
@@ -85,11 +85,11 @@ def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) 
 
 
 def refusal(write: Write, column: str) -> ExecutionError:
-    """Say that a row has NULL where none may be."""
+    """Return the error for a row with NULL in a required column."""
     model = write.task.snapshot.model
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: a row has NULL in '{column}', "
-        f"which its kind {model.kind.name} names",
+        f"which its kind {model.kind.name} requires",
         hint=f"leave such rows out with skip_null {column}, or give them the zero key: "
         "@HASH_KEY(…, nulls := 'zero')",
         location=model.location,
@@ -97,7 +97,7 @@ def refusal(write: Write, column: str) -> ExecutionError:
 
 
 def check_time(write: Write, column: str) -> None:
-    """Refuse a time that is none: texts and numbers have other orders.
+    """Refuse a time of a wrong type: texts and numbers sort differently.
 
     Raises:
         ExecutionError: It is neither a date nor an instant.
@@ -124,17 +124,17 @@ class FirstSeenWriter(Strategy):
     """Inserts new keys and replaces rows by earlier ones.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit, and it is run again, from its source on.
+    another commit, and it is run again, including its source.
     """
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Most fills bring keys that are there."""
+        """Return True: most fills bring only existing keys."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read; the isolation level is Iceberg's default, said for the reader."""
+        """Merge on read; the isolation level is Iceberg's default, written explicitly."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",
@@ -143,10 +143,10 @@ class FirstSeenWriter(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, again when the commit met another one.
+        """Merge the rows, and retry if the commit conflicted with another one.
 
         Raises:
-            ExecutionError: A row has NULL in the key or in its time, or the time is none.
+            ExecutionError: A row has NULL in the key or in its time, or the time has a wrong type.
         """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, FirstSeen)

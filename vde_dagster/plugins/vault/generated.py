@@ -1,8 +1,8 @@
-"""Queries over a vault's tables, each written whole by a macro: what a vault's readers need.
+"""Queries over a vault's tables, each written completely by a macro, for the vault's readers.
 
 A model whose query is such a call is an ordinary one: it is a view or a table, and versions and
-lineage are those of the query that is written. A key is one column or several; a time's column is
-`ldts` where nothing else is said.
+lineage come from the written query. A key is one column or several; a time's column is `ldts` by
+default.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.evaluator import MacroEvaluator
 
 AS_OF = "as_of"
-"""The column of the times that a PIT or a bridge is made for."""
+"""The column with the times of a PIT or a bridge."""
 _FIRST = "0"
-"""The sequence of a ghost."""
+"""The sequence number of a ghost."""
 
 
 def end_dated(
@@ -32,13 +32,13 @@ def end_dated(
     time: str = "ldts",
     sequence: str = "",
 ) -> str:
-    """`@END_DATED(satellite, key)`: its rows with `end_ldts`, when the next state begins.
+    """`@END_DATED(satellite, key)`: its rows with `end_ldts`, the begin of the next state.
 
-    It is NULL while there is none.
+    It is NULL for the latest state.
 
     Args:
-        set_key: What tells the rows of one state apart, which end together.
-        sequence: What orders the states of one time.
+        set_key: Columns that distinguish the rows of one state, which end together.
+        sequence: Column that orders the states of one time.
     """
     names = ", ".join(f"s.{quote(name)}" for name in _columns(evaluator, satellite))
     ended = _ended(satellite, key, time, set_key, sequence)
@@ -52,9 +52,9 @@ def effectivity(
     set_key: list[str],
     time: str = "ldts",
 ) -> str:
-    """`@EFFECTIVITY(satellite, key, set_key)`: when each other side of a driving key held.
+    """`@EFFECTIVITY(satellite, key, set_key)`: the validity of a driving key's other sides.
 
-    A row that says that the key was gone ends what was before it, and begins nothing.
+    A row that marks the key as deleted ends the rows before it, and begins nothing.
     """
     columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in columns)
@@ -74,13 +74,13 @@ def with_ghost(
     time_type: str = "",
     sequence: str = "",
 ) -> str:
-    """`@WITH_GHOST(satellite, key)`: its rows, and one of the zero key at the beginning of time.
+    """`@WITH_GHOST(satellite, key)`: its rows, and one with the zero key at the beginning of time.
 
-    Its source is `SYSTEM`; all else in it is NULL.
+    Its source is `SYSTEM`; its other columns are NULL.
 
     Args:
         sequence: A number that orders the states of one time; the ghost's is 0.
-        algorithm, form, time_type: As of `@GHOST`.
+        algorithm, form, time_type: See `@GHOST`.
     """
     names = _columns(evaluator, satellite)
     zero = ghost(evaluator, algorithm=algorithm, form=form)
@@ -99,7 +99,7 @@ def last_seen(
     """`@LAST_SEEN(hub, tracking, key)`: a hub's or link's rows with `last_seen`.
 
     Args:
-        tracking: The record tracking of its keys. What it never had was last seen as it came.
+        tracking: The record tracking of its keys. Keys without a record were last seen on arrival.
     """
     by = _names(key)
     names = ", ".join(f"h.{quote(name)}" for name in _columns(evaluator, table))
@@ -122,21 +122,21 @@ def pit(
     form: str = "",
     time_type: str = "",
 ) -> str:
-    """`@PIT(hub, key, as_of, satellite, …)`: which row of each satellite held at which time.
+    """`@PIT(hub, key, as_of, satellite, …)`: the valid row of each satellite at each time.
 
-    A row a key and time, with the key and the time of the row of each satellite, whose name they
-    begin with. Before its first row they are those of its ghost.
+    One row per key and time, with the key and time of each satellite's row, in columns prefixed
+    with the satellite's name. Before its first row they are the ghost's.
 
     Args:
-        satellites: One with a sequence stands in brackets with it, `(satellite, number)`: of the
-            states of one time the last one holds, and its number is beside its time.
+        satellites: One with a sequence is written as `(satellite, number)`: of the states of one
+            time the last one is valid, and its number is next to its time.
         columns: Further columns of the hub, or of the link: business keys, keys of its hubs.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
-        algorithm, form, time_type: As of `@GHOST`.
+        algorithm, form, time_type: See `@GHOST`.
     """
     if not satellites:
         raise evaluator.error(
-            "@PIT has no satellite", "write @PIT(hub, key, as_of, satellite, satellite)"
+            "@PIT needs a satellite", "write @PIT(hub, key, as_of, satellite, satellite)"
         )
     for one in satellites:
         if len(one) not in (1, 2):
@@ -153,7 +153,7 @@ def pit(
         name, alias = split_identifier(satellite)[-1], f"s{number}"
         if name.lower() in names:
             raise evaluator.error(
-                f"@PIT has two satellites '{name}'", "give one of them another name by a view"
+                f"@PIT has two satellites '{name}'", "rename one of them with a view"
             )
         names.add(name.lower())
         begun, end = f"{alias}.{quote(time)}", f"{alias}.{_end(time)}"
@@ -190,20 +190,20 @@ def bridge(
     algorithm: str = "",
     form: str = "",
 ) -> str:
-    """`@BRIDGE(hub, key, as_of, (link, from, to), …)`: the keys that a walk over links meets.
+    """`@BRIDGE(hub, key, as_of, (link, from, to), …)`: the keys on each path over links.
 
-    A row a time and walk; where it does not go on, the zero key is the rest of it.
+    One row per time and path; where a path ends early, the rest is the zero key.
 
     Args:
-        as_of: As of `@PIT`.
-        hops: A link, its key that was met before, and the one that it leads to; of the rows of
-            `@EFFECTIVITY` also the column of their end: `(table, from, to, end_ldts)`.
+        as_of: See `@PIT`.
+        hops: A link, its key on the path so far, and its key that continues the path; for the rows
+            of `@EFFECTIVITY` also the column with their end: `(table, from, to, end_ldts)`.
         columns: Further columns of the hub.
-        link_keys: The links' own keys, one for each step; the zero key where it does not go on.
+        link_keys: The links' own keys, one for each hop; the zero key after the path's end.
     """
     if len(key) != 1 or not hops or not all(len(hop) in (3, 4) for hop in hops):
         raise evaluator.error(
-            "@BRIDGE walks from one key, by links with two keys each",
+            "@BRIDGE starts from one key, and continues by links with two keys each",
             "write @BRIDGE(hub, key, as_of, (link, from, to), (effectivity, from, to, end_ldts))",
         )
     zero = ghost(evaluator, algorithm=algorithm, form=form)
@@ -233,7 +233,7 @@ def bridge(
 
 
 def _more(key: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """Return further columns of a hub, without those of its key."""
+    """Return further columns of a hub, without its key."""
     own = set(map(str.lower, key))
     return [name for name in columns or () if name.lower() not in own]
 
@@ -245,13 +245,13 @@ def _ended(
     set_key: Sequence[str] | None = None,
     sequence: str = "",
 ) -> str:
-    """Write a query of a table's rows with the time of the next state of their key."""
+    """Write a query of a table's rows with the time of their key's next state."""
     over = f"OVER (PARTITION BY {_names(key)} ORDER BY"
     moment = _names([time, *([sequence] if sequence else [])])
     if not set_key:
         end = f"LEAD({quote(time)}) {over} {moment})"
         return f"SELECT *, {end} AS {_end(time)} FROM {table}"
-    # Rows of one state have one number, and LEAD would give them one another's time.
+    # Rows of one state share a number; with LEAD they would get one another's time.
     numbered = f"SELECT *, DENSE_RANK() {over} {moment}) AS vde_number FROM {table}"
     end = f"MIN({quote(time)}) {over} vde_number RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING)"
     return f"SELECT *, {end} AS {_end(time)} FROM ({numbered})"
@@ -262,7 +262,7 @@ def _times(as_of: str) -> str:
 
 
 def _columns(evaluator: MacroEvaluator, table: str) -> list[str]:
-    """Return the columns of a table that people read."""
+    """Return the columns of a table for readers."""
     return [name for name in evaluator.columns_to_types(table) if name.lower() != AGAIN]
 
 

@@ -1,11 +1,11 @@
 """`@HASH_KEY`, `@HASHDIFF` and `@GHOST`: hashes of columns, written as Spark SQL.
 
-Columns become one text before they are hashed, and no two different rows share it. A value's text
-is that of its type in one form: a decimal without zeros at its end, an instant in UTC with six
-digits of a second, bytes in Base64. `~` and `|` in it are written `~0` and `~1`; `|` parts
-columns. In a key, which goes by position, NULL is `~N`. A hashdiff goes by names: each column that
-is not NULL is `name=text`, in the order of names, so that a new column changes no hash where it is
-NULL. A key of one text without these signs is the plain hash of that text.
+Columns become one text before they are hashed, and different rows never share it. A value's text
+is canonical for its type: a decimal without trailing zeros, an instant in UTC with six digits of a
+second, bytes in Base64. `~` and `|` in it are escaped as `~0` and `~1`; `|` separates columns. In a
+key, which depends on the position, NULL is `~N`. A hashdiff depends on names: each column that is
+not NULL is `name=text`, ordered by name, so that a new column changes no hash where it is NULL. A
+key of one text without these characters is the plain hash of that text.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ def hash_key(
     nulls: str = "null",
     case_sensitive: bool | None = None,
 ) -> str:
-    """`@HASH_KEY(a, b)`: the hash of a key; NULL where all of its columns are.
+    """`@HASH_KEY(a, b)`: the hash of a key; NULL if all of its columns are.
 
     Args:
-        algorithm: `md5`, `sha1` or `sha256`; the variable `vault_hash`, or MD5, by default.
-        form: `text` or `binary`; the variable `vault_hash_form`, or text, by default.
+        algorithm: `md5`, `sha1` or `sha256`; by default the variable `vault_hash`, or MD5.
+        form: `text` or `binary`; by default the variable `vault_hash_form`, or text.
         compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: exactly their hashes on
-            Databricks; the variable `vault_compat` by default.
-        nulls: `zero` for the zero key where all columns are NULL.
-        case_sensitive: Of a `compat` mode; its own default where it is not given.
+            Databricks; by default the variable `vault_compat`.
+        nulls: `zero` for the zero key if all columns are NULL.
+        case_sensitive: For a `compat` mode; by default the mode's own.
     """
     parts = _parts(evaluator, "HASH_KEY", columns)
     digest = _digest(evaluator, algorithm, form)
-    _one_of(evaluator, "nulls", nulls, ("null", "zero"))
+    _require_choice(evaluator, "nulls", nulls, ("null", "zero"))
     rules = _rules(evaluator, compat, case_sensitive)
     values = [part.value for part in parts]
     if rules is not None:
         made = compatible.hash_key(evaluator, rules, values, digest)
     else:
         missing = "|".join("~N" for _ in parts)
-        texts = ", ".join(f"COALESCE({_escaped(text_of(value))}, '~N')" for value in values)
-        made = digest.of(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
+        texts = ", ".join(f"COALESCE({_escaped(canonical_text(value))}, '~N')" for value in values)
+        made = digest.hashed(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
     return f"COALESCE({made}, {digest.zero})" if nulls == "zero" else made
 
 
@@ -81,12 +81,12 @@ def hashdiff(
     multi_active: SQL | None = None,
     case_sensitive: bool | None = None,
 ) -> str:
-    """`@HASHDIFF(a, TRIM(b) AS b)`: the hash of a row's attributes, in whatever order.
+    """`@HASHDIFF(a, TRIM(b) AS b)`: the hash of a row's attributes, independent of their order.
 
     Args:
-        multi_active: Of `datavault4dbt`: the columns that tell rows of a set apart. The hash is
-            then an aggregate over the set, for a query with GROUP BY.
-        algorithm, form, compat, case_sensitive: As of `@HASH_KEY`.
+        multi_active: For `datavault4dbt`: columns that distinguish rows of a set. The hash is then
+            an aggregate over the set, for a query with GROUP BY.
+        algorithm, form, compat, case_sensitive: See `@HASH_KEY`.
     """
     parts = _parts(evaluator, "HASHDIFF", columns)
     digest = _digest(evaluator, algorithm, form)
@@ -97,25 +97,25 @@ def hashdiff(
     if multi_active is not None:
         raise evaluator.error(
             "@HASHDIFF takes multi_active with compat := 'datavault4dbt' only",
-            "a kind with set_key compares whole sets by itself",
+            "a kind with set_key compares whole sets itself",
         )
     by_name: dict[str, str] = {}
     for part in parts:
         if part.name is None:
             raise evaluator.error(
-                f"@HASHDIFF goes by names, and '{part.value}' has none",
+                f"@HASHDIFF depends on names, but '{part.value}' has none",
                 f"write @HASHDIFF({part.value} AS name)",
             )
         if part.name.lower() in by_name:
             raise evaluator.error(
-                f"@HASHDIFF has two columns '{part.name}'", "give one of them another name by AS"
+                f"@HASHDIFF has two columns '{part.name}'", "rename one of them with AS"
             )
         by_name[part.name.lower()] = part.value
     texts = ", ".join(
-        f"CONCAT('{_name_text(name)}=', {_escaped(text_of(value))})"
+        f"CONCAT('{_name_text(name)}=', {_escaped(canonical_text(value))})"
         for name, value in sorted(by_name.items())
     )
-    return digest.of(f"CONCAT_WS('|', {texts})")
+    return digest.hashed(f"CONCAT_WS('|', {texts})")
 
 
 def ghost(
@@ -125,19 +125,19 @@ def ghost(
     form: str = "",
     time_type: str = "",
 ) -> str:
-    """`@GHOST()`: the zero key, as a literal; `@GHOST('error')` is the one of all ones.
+    """`@GHOST()`: the zero key, as a literal; `@GHOST('error')` is the key of all ones.
 
     Args:
         what: `unknown`, `error`, or `time`: the load date of ghosts, 1900-01-01 in UTC.
-        time_type: Of load dates; the variable `vault_time_type`, or TIMESTAMP, without it.
+        time_type: Type of load dates; by default the variable `vault_time_type`, or TIMESTAMP.
     """
-    _one_of(evaluator, "the first argument", what, ("unknown", "error", "time"))
+    _require_choice(evaluator, "the first argument", what, ("unknown", "error", "time"))
     digest = _digest(evaluator, algorithm, form)
     if what == "time":
         name = (time_type or str(evaluator.var("vault_time_type", "timestamp"))).lower()
-        _one_of(evaluator, "time_type", name, tuple(BEGINNING))
+        _require_choice(evaluator, "time_type", name, tuple(BEGINNING))
         return BEGINNING[name]
-    return digest.zero if what == "unknown" else digest.ones
+    return digest.zero if what == "unknown" else digest.error_key
 
 
 BEGINNING = {
@@ -145,15 +145,15 @@ BEGINNING = {
     "timestamp_ntz": "TIMESTAMP_NTZ '1900-01-01 00:00:00'",
     "date": "DATE '1900-01-01'",
 }
-"""The load date of ghosts by its type: beside another type a column of load dates would become an
-instant."""
+"""The load date of ghosts by its type: combined with another type, a column of load dates would
+become an instant."""
 
 
 class Part(NamedTuple):
     """One of the values that are hashed together.
 
     Args:
-        name: A column's name, or the alias of an expression; None where it has none.
+        name: A column's name, or the alias of an expression, or None.
         value: Spark SQL.
     """
 
@@ -177,11 +177,11 @@ def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> l
     return parts
 
 
-def text_of(value: str) -> str:
-    """Write the text of a value, whatever its type, in the one form that it is hashed in.
+def canonical_text(value: str) -> str:
+    """Write a value, of any type, as the canonical text that is hashed.
 
-    A CAST that is written there says the type, and what is written runs on other engines, too. Else
-    Spark chooses the branch while it plans: TYPEOF is a constant to it.
+    For an explicit CAST the type is known, and the written SQL runs on other engines, too.
+    Otherwise Spark chooses the branch while it plans, because TYPEOF is constant.
     """
     from sqlglot import exp
 
@@ -225,9 +225,9 @@ def _name_text(name: str) -> str:
 
 def _digest(evaluator: MacroEvaluator, algorithm: str, form: str) -> Digest:
     name = (algorithm or str(evaluator.var("vault_hash", "md5"))).lower()
-    _one_of(evaluator, "algorithm", name, tuple(ALGORITHMS))
+    _require_choice(evaluator, "algorithm", name, tuple(ALGORITHMS))
     form = (form or str(evaluator.var("vault_hash_form", "text"))).lower()
-    _one_of(evaluator, "form", form, ("text", "binary"))
+    _require_choice(evaluator, "form", form, ("text", "binary"))
     return Digest(name, binary=form == "binary")
 
 
@@ -236,15 +236,15 @@ def _rules(
 ) -> compatible.Rules | None:
     name = (compat or str(evaluator.var("vault_compat", ""))).lower()
     if name:
-        _one_of(evaluator, "compat", name, tuple(compatible.RULES))
+        _require_choice(evaluator, "compat", name, tuple(compatible.RULES))
         return compatible.RULES[name]._replace(case_sensitive=case_sensitive)
     if case_sensitive is not None:
         raise evaluator.error(
-            "case_sensitive goes with a compat mode", "write UPPER(TRIM(a)) for what is one key"
+            "case_sensitive needs a compat mode", "write UPPER(TRIM(a)) to unify keys"
         )
     return None
 
 
-def _one_of(evaluator: MacroEvaluator, what: str, given: str, known: Sequence[str]) -> None:
+def _require_choice(evaluator: MacroEvaluator, what: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
         raise evaluator.error(f"{what} is not '{given}'", suggest(given, known, "values"))

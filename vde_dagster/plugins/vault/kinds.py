@@ -1,4 +1,4 @@
-"""FIRST_SEEN and CHANGES: what they are."""
+"""The kinds FIRST_SEEN and CHANGES."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LOADERS = Property(
 )
 
 _STORED_AS = {"name": "INCREMENTAL_BY_CHANGES"}
-"""Of what the sources' tables got and lost come the keys whose winner may be another."""
+"""Changes of the sources' tables determine the keys whose earliest row may have changed."""
 
 _SKIP_NULL = columns_property("skip_null")
 
@@ -66,16 +66,16 @@ _FILLED = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen(Kind):
-    """Filled interval by interval, in any order; of each key the earliest row is kept.
+    """Filled interval by interval, in any order; the earliest row of each key is kept.
 
     Args:
         key: Output columns that identify a row; NULL in one of them is refused.
-        time: The output column that says when a row was loaded.
-        source: The output column that says where from, which decides between rows of one time.
-        loaders: Where each source has a table of its own: those of them that have a cron of their
-            own, by name; else None.
-        stored: Whether what brings the tables of sources together is a table, too, and no view.
-        skip_null: Output columns in which NULL leaves a row out, in place of an error.
+        time: The output column with the load date.
+        source: The output column with the record source, which decides between rows of one time.
+        loaders: If each source has its own table: the crons of sources that have one, by name;
+            otherwise None.
+        stored: Whether the sources' tables are combined in a table instead of a view.
+        skip_null: Output columns in which NULL leaves a row out instead of being an error.
     """
 
     key: tuple[str, ...]
@@ -110,12 +110,12 @@ class FirstSeen(Kind):
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("stored") and given.get("loaders") is None:
-            raise ValueError("stored goes with loaders; without them it is one table already")
+            raise ValueError("stored needs loaders; without them it is already one table")
         return cls(**given)
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, the order, and the columns without which a row is left out."""
+        """The key, the order, and the columns of `skip_null`."""
         return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
 
     @property
@@ -125,11 +125,11 @@ class FirstSeen(Kind):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Columns by which the earliest row is chosen: the time, then the source."""
+        """Columns that determine the earliest row: the time, then the source."""
         return (self.time, *((self.source,) if self.source else ()))
 
     def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
-        """Return a model for each source, and one over them, where sources load on their own."""
+        """Return a model for each source, and one over them, if sources have their own loaders."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source
@@ -163,24 +163,24 @@ def _share(value: Value) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise value.error(f"'{value.raw}' is no share", f"write a number like {value.name} 0.2")
+        raise value.error(f"'{value.raw}' is not a share", f"write a number like {value.name} 0.2")
     return share
 
 
 @dataclass(frozen=True, slots=True)
 class Changes(Kind):
-    """Filled interval by interval, in any order; a row is kept where a key's state is another.
+    """Filled interval by interval, in any order; a row is kept if its key's state changes.
 
     Args:
-        key: Output columns that identify what has states; NULL in one of them is refused.
-        time: The output column that says when a row was loaded: DATE, TIMESTAMP, TIMESTAMP_NTZ.
-        source: The output column that says where from, which is not compared.
-        compare: Output columns that make the state, which decide the others; empty for all.
-        set_key: Output columns that tell the rows of one state apart; empty where it is one row.
-        absent: What it means that a key is in no row of one time: `DELETE` or nothing (`KEEP`).
-        most_deleted: The share of the keys that one time may delete.
-        sequence: The output column that orders states of one time; None where a time has one.
-        skip_null: Output columns in which NULL leaves a row out, in place of an error.
+        key: Output columns that identify the object with states; NULL in one of them is refused.
+        time: The output column with the load date: DATE, TIMESTAMP, TIMESTAMP_NTZ.
+        source: The output column with the record source, which is not compared.
+        compare: Output columns whose values are the state; others follow them; empty for all.
+        set_key: Output columns that distinguish the rows of one state; empty for one row.
+        absent: The effect of a key without rows at a time: `DELETE`, or none (`KEEP`).
+        most_deleted: The maximum share of keys that one time may delete.
+        sequence: The output column that orders states of one time; None if there is one per time.
+        skip_null: Output columns in which NULL leaves a row out instead of being an error.
     """
 
     key: tuple[str, ...]
@@ -221,31 +221,31 @@ class Changes(Kind):
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
         if "most_deleted" in given and given.get("absent") != "DELETE":
-            raise ValueError("most_deleted goes with absent DELETE")
+            raise ValueError("most_deleted needs absent DELETE")
         if given.get("sequence") and given.get("absent") == "DELETE":
-            raise ValueError("a whole delivery has one state of a key, so it has no sequence")
+            raise ValueError("a full delivery has one state per key, so it cannot have a sequence")
         return cls(**given)
 
     @property
     def deletes(self) -> bool:
-        """Whether a key that a time has no row of is deleted then."""
+        """Whether a key without rows at a time is deleted then."""
         return self.absent == "DELETE"
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, what orders and what makes states."""
+        """The key, and the columns that order and make states."""
         source = (self.source,) if self.source else ()
         return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """What tells rows apart."""
+        """The columns that identify a row."""
         sequence = (self.sequence,) if self.sequence else ()
         return (*self.key, self.time, *sequence, *self.set_key)
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """What a late row has to know, and what tells that a key is gone."""
+        """Columns for late rows, and for deleted keys."""
         sequence = ", sequence: STRING" if self.sequence else ""
         again = AddedColumn(
             AGAIN,

@@ -1,9 +1,9 @@
-"""`loaders BY_SOURCE`: a table for each source of a hub, and one model of the rows that came first.
+"""`loaders BY_SOURCE`: a table for each source of a hub, and one model for the earliest rows.
 
-A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a model of its own,
-so it has a table, a schedule and a lease of its own: loaders of different sources never meet in
-one table, and there is nothing to be tried again. The model itself becomes a view over the tables,
-or a table that follows theirs.
+A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model
+with its own table, schedule and lease: loaders of different sources never write the same table,
+so writes need no retries. The model itself becomes a view over the tables, or a table that
+follows them.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ def by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Return a model for each source of a model, and the one over them that has its name.
+    """Return a model for each source of a model, and one over them with the model's name.
 
     Branches of one source make one model.
 
     Args:
-        kind: The kind of each.
-        whole: The kind of the one over them.
-        key: Columns that identify a row of that.
-        order: Columns that say which row is the earliest.
-        source: The column that says where a row is from.
-        crons: Those of sources that have their own.
-        columns_of: Tells the columns of tables that a branch reads by `*`.
+        kind: The kind of the sources' models.
+        whole: The kind of the model over them.
+        key: Columns that identify a row of the model over them.
+        order: Columns that determine the earliest row.
+        source: The column with the record source.
+        crons: The crons of sources that have one.
+        columns_of: Returns the columns of tables that a branch reads with `*`.
 
     Raises:
-        ProjectError: The query is no UNION ALL, or does not tell its sources or columns.
+        ProjectError: The query is not a UNION ALL, or its sources or columns are unknown.
     """
     if model.query is None or model.reads_itself:
-        why = "is no query" if model.query is None else "reads itself"
-        message = f"{model.name} {why}, so it has no sources that load one by one"
-        raise _mistake(message, "take 'loaders' out", model)
+        why = "is not a query" if model.query is None else "reads itself"
+        message = f"{model.name} {why}, so its sources cannot be loaded one by one"
+        raise _mistake(message, "remove 'loaders'", model)
     branches = list(_branches(model, columns_of))
     names = branches[0].names or [column.name for column in model.columns]
     if not names:
@@ -75,7 +75,7 @@ def by_source(
     for one in crons:
         if one not in sources:
             hint = suggest(one, sources, "sources")
-            raise _mistake(f"{model.name} has no source '{one}'", hint, model)
+            raise _mistake(f"{model.name} does not have the source '{one}'", hint, model)
     everywhere = set(model.depends_on).difference(*(branch.reads for branch in branches))
     made = []
     for loaded, found in sources.items():
@@ -109,7 +109,7 @@ def by_source(
 
 
 def _without_layout(view: Model) -> Model:
-    """Return a view without what its header says of tables, which is about those of the sources."""
+    """Return a view without its header's table properties, which belong to the sources' tables."""
     return replace(
         view,
         partitioned_by=(),
@@ -123,7 +123,7 @@ def _without_layout(view: Model) -> Model:
 def _winners(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
-    """Write the query of the earliest row of each key; of equals that of the first part."""
+    """Write the query of the earliest row of each key; ties go to the first part."""
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
         f"SELECT {columns}, {number} AS vde_source FROM {quote(*part)}"
@@ -142,9 +142,9 @@ class _Branch:
     """One SELECT of the union.
 
     Args:
-        offset: Where it begins in the model's query.
-        query: With those of the WITH clause's queries that it names.
-        names: Its output columns; None where the files do not tell them.
+        offset: Its offset in the model's query.
+        query: The SELECT with the queries of the WITH clause that it uses.
+        names: Its output columns; None if they cannot be determined from the files.
     """
 
     model: Model
@@ -161,19 +161,19 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return its record source where that is a text, else the first table that it reads."""
+        """Return its record source if that is a text, otherwise the first table that it reads."""
         table = next((one.name for one in tables_read(self.tree)), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")
         if not found:
             what = column or "source"
             hint = f"write a text such as 'crm' AS {what}, or read a table"
-            raise self.mistake(f"a SELECT of {self.model.name} does not say its source", hint)
+            raise self.mistake(f"a SELECT of {self.model.name} has no known source", hint)
         return found
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """What its SELECT lists; nothing where that has a star."""
+        """The expressions of its SELECT; empty if one is a star."""
         from sqlglot import exp
 
         select: exp.Expr = self.tree
@@ -199,13 +199,13 @@ class _Branch:
             raise self.mistake(problem.message, problem.hint) from None
 
     def named(self, names: Sequence[str]) -> Expanded:
-        """Return its query, whose columns have the names of the first one's."""
+        """Return its query, with columns renamed to the first branch's."""
         own = self.names
         width = len(own or self._listed)
         if width not in (0, len(names)):
             raise self.mistake(
-                f"a SELECT of {self.model.name} has {width} columns, and the first {len(names)}",
-                f"let it have these, in this order: {', '.join(names)}",
+                f"a SELECT of {self.model.name} has {width} columns, but the first {len(names)}",
+                f"select these, in this order: {', '.join(names)}",
             )
         if own is not None and all(map(_same, own, names)):
             return self.query
@@ -216,7 +216,7 @@ class _Branch:
 
 
 def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
-    """Divide a query at its UNION ALLs; what loads are of is a set, so UNION is as good."""
+    """Split a query at its UNION ALLs; loads are sets, so UNION is treated alike."""
     assert model.query is not None
     tokens = read_query(model.query).tokens
     whole = Expanded(model.query, model.origins or ((0, ~0),))
@@ -246,21 +246,21 @@ def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
 
 
 def _check(model: Model, tokens: Sequence[Token]) -> None:
-    """Refuse what is about all branches together."""
+    """Refuse clauses that apply to all branches together."""
     for token, depth in _depths(tokens):
         kind = token.token_type
         if depth == 0 and (kind in TAIL or kind in SETS - {T.UNION}):
             raise _mistake(
-                f"'{token.text}' in {model.name} is about its sources together, which are loaded "
+                f"'{token.text}' in {model.name} applies to all its sources, but they are loaded "
                 "one by one",
-                "let its query be a UNION ALL of SELECTs and nothing else",
+                "make its query a UNION ALL of SELECTs and nothing else",
                 model,
                 token.start,
             )
 
 
 def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
-    """Yield tokens with the number of brackets that are open behind them."""
+    """Yield tokens with the number of brackets that are open after them."""
     depth = 0
     for token in tokens:
         depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
@@ -268,7 +268,7 @@ def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
 
 
 def _divided(tokens: Sequence[Token], at: TokenType) -> Iterator[list[Token]]:
-    """Yield what stands between the tokens of a type outside of brackets."""
+    """Split tokens at a type of token outside of brackets."""
     part: list[Token] = []
     for token, depth in _depths(tokens):
         if depth == 0 and token.token_type == at:
@@ -281,7 +281,7 @@ def _divided(tokens: Sequence[Token], at: TokenType) -> Iterator[list[Token]]:
 
 
 def _needed(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
-    """Return the queries of a WITH clause that a branch names, and those that these name."""
+    """Return the queries of a WITH clause that a branch uses, directly or indirectly."""
     words = {_word(token) for token in branch}
     needed: list[list[Token]] = []
     for cte in reversed(ctes):

@@ -1,4 +1,4 @@
-"""FIRST_SEEN and CHANGES: what they mean for plans."""
+"""The meaning of FIRST_SEEN and CHANGES for plans."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> 
 
 
 class FirstSeenMeaning(IncrementalMeaning):
-    """One row per key: the earliest that any fill brought."""
+    """One row per key: the earliest from any fill."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, and what decides which of its rows is kept: in the end all columns."""
+        """Add the key and the columns that determine the kept row, in the end all columns."""
         kind = kind_of(model, FirstSeen)
         key = sorted(version_of(model, version, name) for name in kind.key)
         order = [version_of(model, version, name) for name in kind.order]
@@ -29,7 +29,7 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say yes: the earliest of all rows is the earliest of the parts' earliest."""
+        """Return True: the earliest of all rows is the earliest of the parts' earliest."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -41,7 +41,7 @@ class ChangesMeaning(IncrementalMeaning):
     """Rows where a key's state differs from the one just before it in time."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, what orders and what makes states: in the end all columns."""
+        """Add the key and the columns that order and make states, in the end all columns."""
         kind = kind_of(model, Changes)
 
         def versions(*names: str | None) -> list[str]:
@@ -67,14 +67,14 @@ class ChangesMeaning(IncrementalMeaning):
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return what cuts the work, and which share may be deleted."""
+        """Return the properties that divide the work, and the share that may be deleted."""
         kind = kind_of(model, Changes)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say yes: states are those of all rows that came."""
+        """Return True unless the model reads itself: states depend on all rows that arrived."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with the time, and what tells the rows of a state apart."""
+        """Return the key with the time and the columns that distinguish the rows of a state."""
         return (frozenset(name.lower() for name in kind_of(model, Changes).fixed),)

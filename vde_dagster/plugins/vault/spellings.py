@@ -1,7 +1,7 @@
-"""HUB, SATELLITE and others: kinds of a vault as its people call them, with a vault's defaults.
+"""HUB, SATELLITE and others: kinds under their Data Vault names, with a vault's defaults.
 
-Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: a header may go
-from one word to the other, and nothing is made anew.
+Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: a header may
+switch between the two names, and nothing is rebuilt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vde_dagster.project.kinds import Kind
 Given = Mapping[str, Any]
 
 DEFAULTS: Given = {"time": "ldts", "source": "rsrc"}
-"""What holds where a header does not say it."""
+"""Default properties of headers."""
 
 
 def _spelling(
@@ -27,11 +27,11 @@ def _spelling(
     needs: tuple[str, ...] = ("key",),
     read: Callable[[Given], Given] = lambda given: given,
 ) -> type[Kind]:
-    """Return a class that headers call by its name, and that reads them as another kind.
+    """Return a class for a kind's other name, which reads its header as the kind.
 
     Args:
-        needs: Properties that a header has to give.
-        read: Returns the kind's properties, of those that are given and the defaults.
+        needs: Required properties of a header.
+        read: Converts the header's properties and the defaults to the kind's.
     """
     properties = tuple(replace(item, required=item.name in needs) for item in kind.properties)
 
@@ -50,7 +50,7 @@ def _spelling(
 
 
 def _tracked(given: Given) -> Given:
-    """Make an appearance's time and source parts of its key."""
+    """Add an appearance's time and source to its key."""
     return {**given, "key": tuple(dict.fromkeys((*given["key"], given["time"], given["source"])))}
 
 

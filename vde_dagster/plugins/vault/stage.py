@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 _NULLS = {"required": "-1", "optional": "-2"}
-"""Values for NULL without the variables `vault_null_required` and `vault_null_optional`."""
+"""Default values for NULL, for unset variables `vault_null_required` and `vault_null_optional`."""
 _KEPT = "_original"
-"""The end of the column that keeps the value whose NULL is replaced."""
+"""Suffix of the column that keeps the value whose NULL is replaced."""
 _ALL_EXCEPT = "all_except"
 
 
@@ -36,14 +36,14 @@ def stage(
 
     Args:
         source: A table, or a query in brackets.
-        derived: Expressions over the source's columns, each with a name: load date and record
-            source, keys as they are to be hashed. One with a column's name is instead of it.
-        hashed: Expressions over the source's columns and those.
-        columns: The source's columns that the stage has: all of them without it.
-        null_required, null_optional: Columns in which a value stands for NULL; the column's own
-            value is kept in one whose name ends in `_original`.
-        hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of all of the source's columns but some.
-        ranked: Window expressions over all of these, each with a name.
+        derived: Named expressions over the source's columns: load date and record source, keys in
+            the form to hash. An expression with a column's name replaces the column.
+        hashed: Expressions over the source's columns and the derived ones.
+        columns: Selected columns of the source; by default all.
+        null_required, null_optional: Columns in which a value replaces NULL; the column's own
+            value is kept in a column with the suffix `_original`.
+        hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of the source's columns except some.
+        ranked: Named window expressions over all of these.
     """
     made, hashes, ranks = _inside(derived), _inside(hashed), _inside(ranked)
     new = _aliases(evaluator, "derived", made)
@@ -86,7 +86,7 @@ def _bare(name: str) -> str:
 def _null_values(
     evaluator: MacroEvaluator, names: list[str], required: list[str], optional: list[str]
 ) -> dict[str, str]:
-    """Return what stands for NULL, by column in lower case."""
+    """Return the replacements for NULL, by column in lower case."""
     found: dict[str, str] = {}
     there = [name.strip("`") for name in names]
     for kind, columns in (("required", required), ("optional", optional)):
@@ -94,7 +94,7 @@ def _null_values(
         for column in columns:
             if column.lower() not in map(str.lower, there):
                 raise evaluator.error(
-                    f"@STAGE has no column '{column}', which null_{kind} names",
+                    f"@STAGE lacks the column '{column}' in null_{kind}",
                     suggest(column, there, "columns"),
                 )
             if column.lower() in found:
@@ -104,7 +104,7 @@ def _null_values(
 
 
 def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
-    """Write a column with a value for NULL, of the column's type where that is known."""
+    """Write a column with a value for NULL, of the column's type if that is known."""
     from sqlglot import exp
 
     text = exp.Literal.string(value).sql("spark")
@@ -112,8 +112,8 @@ def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataTy
         return f"COALESCE({name}, {text})"
     if type_.this not in exp.DataType.NUMERIC_TYPES:
         raise evaluator.error(
-            f"@STAGE: {name} is of type {type_.sql('spark')}, which {text} is no value of",
-            "derive a column from it whose NULL is replaced, as a text",
+            f"@STAGE: {name} is of type {type_.sql('spark')}, but {text} is not a value of it",
+            "derive a text column from it, and replace NULL there",
         )
     return f"COALESCE({name}, CAST({text} AS {type_.sql('spark')}))"
 
@@ -136,18 +136,18 @@ def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list
         unknown = [name for name in left_out if name not in columns]
         if unknown:
             raise evaluator.error(
-                f"@STAGE: the source has no column '{unknown[0]}', which ALL_EXCEPT names",
+                f"@STAGE: the source lacks the column '{unknown[0]}' in ALL_EXCEPT",
                 suggest(unknown[0], columns, "columns"),
             )
         compared = [quote(name) for name in columns if name not in left_out]
         if not compared:
-            raise evaluator.error(f"@STAGE: nothing is left for {one.alias}", "leave out less")
+            raise evaluator.error(f"@STAGE: no column is left for {one.alias}", "exclude fewer")
         found.append((quote(one.alias), hashdiff(evaluator, *cast("list[SQL]", compared))))
     return found
 
 
 def _inside(text: str | None) -> str:
-    """Take the brackets off a list of expressions."""
+    """Remove the brackets of a list of expressions."""
     text = (text or "").strip()
     return text[1:-1].strip() if text.startswith("(") else text
 

@@ -133,8 +133,8 @@ def _end_error(launched: Launched) -> StoreError:
         message = f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
         message += f" ({what})" if what else ""
         hint = (
+            f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
             f"{see}. Finished work is kept: apply again"
-            f"{see}. What was finished is kept: apply again"
         )
     elif code in _KILLED:
         message = "Spark was killed (SIGKILL), which systems do when they run out of memory"

@@ -1,5 +1,5 @@
-"""Forges: where a pull request is, which gets one comment and a check of its newest commit.
+"""Forges: hosts of pull requests, with one comment each and a check of the newest commit.
 
-`forge` is the protocol, `rest` asks a server with a token, `github`, `gitlab` and `plain_git` are
-those there are, and `choose` takes the one that a job runs for.
+`forge` is the protocol, `rest` sends requests with a token, `github`, `gitlab` and `plain_git` are
+the implementations, and `choose` selects the one of the current job.
 """

@@ -1,4 +1,4 @@
-"""The forge that a job runs for."""
+"""The forge of the current job."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from vde_dagster.plugins.ci.forges.forge import Forge
 from vde_dagster.plugins.ci.forges.github import GitHub
 from vde_dagster.plugins.ci.forges.gitlab import GitLab
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit
-from vde_dagster.plugins.ci.seen import seen_of
+from vde_dagster.plugins.ci.seen import checked_pull_request
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
-def forge_of(workspace: Workspace) -> Forge:
-    """Return the forge that the settings name, or else the one whose job this is.
+def choose_forge(workspace: Workspace) -> Forge:
+    """Return the forge in the settings, otherwise the one that runs this job.
 
     Raises:
-        UsageError: The job's variables lack something.
+        UsageError: A variable of the job is missing.
     """
     settings = ci_settings(workspace)
-    name = settings.forge or forge_of_job()
+    name = settings.forge or detect_forge()
     if name == "github":
-        return GitHub.of_variables(settings.login)
+        return GitHub.from_variables(settings.login)
     if name == "gitlab":
-        return GitLab.of_variables(settings.login)
-    return PlainGit(workspace.root, settings.remote, partial(seen_of, workspace))
+        return GitLab.from_variables(settings.login)
+    return PlainGit(workspace.root, settings.remote, partial(checked_pull_request, workspace))
 
 
-def forge_of_job() -> str:
-    """Name the forge whose variables this process has; `git` where it has none's."""
+def detect_forge() -> str:
+    """Return the forge whose variables this process has, otherwise `git`."""
     if os.environ.get("GITHUB_REPOSITORY"):
         return "github"
     return "gitlab" if os.environ.get("GITLAB_CI") else "git"

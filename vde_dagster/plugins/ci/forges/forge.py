@@ -1,4 +1,4 @@
-"""The protocol of a forge, and what is told there: checks of commits with remarks on lines."""
+"""The protocol of a forge, and its content: checks of commits with remarks on lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Check:
 
     Args:
         summary: Markdown; `title` is a plain sentence.
-        project: Its folder in the repository, empty where that is the repository's own.
+        project: The project's folder in the repository, empty for the repository's own.
     """
 
     commit: str
@@ -46,7 +46,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """By which it is told from those of other programs and projects."""
+        """Name that distinguishes this check from those of other tools and projects."""
         return f"vde {self.project}".rstrip("/ ")
 
 
@@ -64,31 +64,31 @@ class PullRequest:
 
 
 class Forge(Protocol):
-    """A place where pull requests are.
+    """A host of pull requests.
 
-    Every method raises UsageError where it is refused and what was asked for is not there, and
-    ExecutionError where the forge cannot be reached or fails.
+    Every method raises UsageError if a request is refused or its object does not exist, and
+    ExecutionError if the forge cannot be reached or fails.
     """
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return a pull request as it is now."""
+        """Return the current state of a pull request."""
 
     def merged_by(self, commit: str) -> int | None:
         """Return the pull request that a commit of the main branch merged, or None."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the comment of a pull request that was made here, or None.
+        """Return the text of vde's comment on a pull request, or None.
 
         Args:
-            marker: The first line, by which it is known again.
+            marker: The first line, which identifies the comment.
         """
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Make the comment, or put another text in its place: there is never a second one.
+        """Create or replace the comment: there is never a second one.
 
         Args:
             text: Markdown that begins with the marker.
         """
 
     def write_check(self, check: Check) -> None:
-        """Say the result of a check of a commit."""
+        """Write the result of a commit's check."""

@@ -16,10 +16,10 @@ from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, 
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 MOST_ANNOTATIONS = 50
-"""Annotations of one request; more are added by further ones."""
+"""Maximum number of annotations in one request; further requests add more."""
 _MOST_OF_TEXT = 60_000
 _OF_ACTIONS = "github-actions[bot]"
-"""The user that writes what is sent with the token of a workflow."""
+"""User who authors content sent with a workflow's token."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class GitHub(RestForge):
     repository: str = ""
 
     @classmethod
-    def of_variables(cls, login: str = "") -> GitHub:
-        """Take what a workflow's job is given.
+    def from_variables(cls, login: str = "") -> GitHub:
+        """Read the variables of a workflow's job.
 
         Raises:
-            UsageError: There is no repository or no token.
+            UsageError: The repository or the token is missing.
         """
         repository = os.environ.get("GITHUB_REPOSITORY", "")
         if repository.count("/") != 1:
@@ -46,7 +46,7 @@ class GitHub(RestForge):
                 hint="outside of a workflow set it to owner/name",
             )
         base = os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/")
-        token = Token.of_variable("Authorization", "Bearer ", "GITHUB_TOKEN")
+        token = Token.from_variable("Authorization", "Bearer ", "GITHUB_TOKEN")
         headers = {
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
@@ -54,7 +54,7 @@ class GitHub(RestForge):
         return cls(Rest(base, token, headers), login, repository)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return a pull request as it is now."""
+        """Return the current state of a pull request."""
         found = self.rest.get(f"{self._repo}/pulls/{number}")
         state: State = "open" if found["state"] == "open" else "closed"
         return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
@@ -68,7 +68,7 @@ class GitHub(RestForge):
         return int(chosen[0]["number"]) if chosen else None
 
     def write_check(self, check: Check) -> None:
-        """Make a check run, with all annotations."""
+        """Create a check run, with all annotations."""
         parts = [
             [_annotation(one) for one in check.annotations[at : at + MOST_ANNOTATIONS]]
             for at in range(0, len(check.annotations), MOST_ANNOTATIONS)
@@ -95,8 +95,8 @@ class GitHub(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The user that the token is of."""
-        # An installation's token, as a workflow has, may not ask who it is.
+        """The token's user."""
+        # An installation's token, as in a workflow, may not request its user.
         known = None if self.login else self.rest.get("/user", or_none=(403, 404))
         return self.login or (str(known["login"]) if known else _OF_ACTIONS)
 
@@ -105,11 +105,11 @@ class GitHub(RestForge):
         return f"{self._repo}/issues/{number}/comments"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one of them."""
+        """Return the path of one comment."""
         return f"{self._repo}/issues/comments/{key}"
 
     def author(self, comment: Any) -> str | None:
-        """Return who made a comment."""
+        """Return the author of a comment."""
         return (comment.get("user") or {}).get("login")
 
 

@@ -20,11 +20,11 @@ from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, 
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 
 REPORT = "gl-code-quality-report.json"
-"""The file of a job that has the remarks on lines, for `artifacts:reports:codequality`."""
+"""The job's file with remarks on lines, for `artifacts:reports:codequality`."""
 _TOKEN = "GITLAB_TOKEN"
 _STATES: dict[str, State] = {"opened": "open", "merged": "merged", "closed": "closed"}
 _COMMAND = re.compile("^/", re.MULTILINE)
-"""The begin of a quick action, which GitLab would follow."""
+"""Prefix of a quick action, which GitLab would execute."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GitLab(RestForge):
 
     Args:
         project: Its number, or its path.
-        folder: Where the job's files are.
+        folder: The folder of the job's files.
     """
 
     project: str = ""
@@ -44,11 +44,11 @@ class GitLab(RestForge):
     oldest_first: ClassVar[str] = "sort=asc&order_by=created_at&"
 
     @classmethod
-    def of_variables(cls, login: str = "") -> GitLab:
-        """Take what a job is given, and a token that may write.
+    def from_variables(cls, login: str = "") -> GitLab:
+        """Read the variables of a job, including a token that may write.
 
         Raises:
-            UsageError: There is no project or no token.
+            UsageError: The project or the token is missing.
         """
         known = os.environ
         project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
@@ -59,19 +59,19 @@ class GitLab(RestForge):
             )
         if known.get("CI_JOB_TOKEN") and not known.get(_TOKEN, "").strip():
             raise UsageError(
-                f"there is no token: {_TOKEN} is not set, and CI_JOB_TOKEN cannot write notes",
-                hint="make a project access token with the role Reporter and the scope api, and "
-                f"give it to the job as the masked variable {_TOKEN}",
+                f"{_TOKEN} is not set, and CI_JOB_TOKEN cannot write notes",
+                hint="create a project access token with the role Reporter and the scope api, and "
+                f"pass it to the job as the masked variable {_TOKEN}",
             )
         base = known.get("CI_API_V4_URL", "https://gitlab.com/api/v4").rstrip("/")
-        token = Token.of_variable("PRIVATE-TOKEN", "", _TOKEN)
+        token = Token.from_variable("PRIVATE-TOKEN", "", _TOKEN)
         folder = Path(known.get("CI_PROJECT_DIR", "."))
         return cls(Rest(base, token), login, project, folder)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return a merge request as it is now."""
+        """Return the current state of a merge request."""
         found = self.rest.get(f"{self._path}/merge_requests/{number}")
-        # One is locked while it is being merged.
+        # The state is `locked` while it is being merged.
         state = _STATES.get(found["state"], "unknown")
         return PullRequest(str(found["sha"]), state)
 
@@ -79,18 +79,18 @@ class GitLab(RestForge):
         """Return the merge request that a commit of the main branch merged, or None."""
         path = f"{self._path}/repository/commits/{quote(commit)}/merge_requests?per_page=100"
         merged = [one for one in self.rest.pages(path) if one["state"] == "merged"]
-        # A squash has a commit of its own, and a fast-forward none but the request's.
+        # A squash has its own commit; a fast-forward has only the request's.
         names = ("merge_commit_sha", "squash_commit_sha", "sha")
         own = [one for one in merged if commit in (one.get(name) for name in names)]
         chosen = own or merged
         return int(chosen[0]["iid"]) if chosen else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Make the note, or put another text in its place; no line of it is a quick action."""
+        """Create or replace the note; no line of it is a quick action."""
         super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
 
     def write_check(self, check: Check) -> None:
-        """Write the report of the job, which merge requests show at the lines."""
+        """Write the job's report, which merge requests show at the lines."""
         report = [_remark(one, check.name) for one in check.annotations]
         (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
 
@@ -100,7 +100,7 @@ class GitLab(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The user that the token is of; that of a project's token is a bot."""
+        """The token's user; a project token's user is a bot."""
         return self.login or str(self.rest.get("/user")["username"])
 
     def comments(self, number: int) -> str:
@@ -108,11 +108,11 @@ class GitLab(RestForge):
         return f"{self._path}/merge_requests/{number}/notes"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one of them."""
+        """Return the path of one note."""
         return f"{self.comments(number)}/{key}"
 
     def author(self, comment: Any) -> str | None:
-        """Return who made a note."""
+        """Return the author of a note."""
         return (comment.get("author") or {}).get("username")
 
 
@@ -121,7 +121,7 @@ def _remark(one: Annotation, name: str) -> dict[str, Any]:
     return {
         "description": told,
         "check_name": name,
-        # Reports are compared by it, so that what is new is told from what was there.
+        # Reports are compared by it, which separates new remarks from old ones.
         "fingerprint": hashlib.sha256(f"{one.path}\n{told}".encode()).hexdigest(),
         "severity": "major" if one.level == "failure" else "minor",
         "location": {"path": one.path, "lines": {"begin": one.line}},

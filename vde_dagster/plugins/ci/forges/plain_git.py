@@ -1,7 +1,7 @@
-"""Plain Git: comments are files of a ref that is pushed, checks are notes on commits.
+"""Plain Git: comments are files of a pushed ref, checks are notes on commits.
 
-`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; those of a
-project in a folder of the repository lie in a folder of its name.
+`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; files of a
+project in a folder of the repository are in a folder of its name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SIGNED = {
 
 @dataclass(frozen=True, slots=True)
 class PlainGit:
-    """A clone, and the remote that it shares comments and checks by.
+    """A clone, and the remote through which it shares comments and checks.
 
     Args:
-        folder: In the clone.
-        remote: Its name or URL; nothing is shared where the clone has no such remote.
-        checked: Says which pull request's newest check was of one of some commits.
+        folder: A folder in the clone.
+        remote: Its name or URL; nothing is shared if the clone lacks this remote.
+        checked: Returns the pull request whose newest check was of one of the given commits.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class PlainGit:
     checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return what is checked out: Git knows no pull requests."""
+        """Return the checked-out commit as a pull request: Git has no record of any."""
         return PullRequest(self.head(), "unknown")
 
     def head(self) -> str:
@@ -56,12 +56,12 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request that was checked at a commit or what it merges, or None."""
+        """Return the pull request that was checked at a commit or a merged one, or None."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and what it stands on, newest first, as far as it is fetched."""
+        """Return a commit and its first parents, newest first, as far as they are fetched."""
         listed = self.ask("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
 
@@ -86,8 +86,8 @@ class PlainGit:
                 self.ask("update-index", "--add", "--cacheinfo", entry, index=index)
                 tree = self.ask("write-tree", index=index).strip()
             parents = ["-p", before] if before is not None else []
-            said = f"comment of {number}"
-            return self.ask("commit-tree", tree, *parents, "-m", said).strip()
+            subject = f"comment of {number}"
+            return self.ask("commit-tree", tree, *parents, "-m", subject).strip()
 
         self._change(COMMENTS, change)
 
@@ -98,7 +98,7 @@ class PlainGit:
         lines += [f"{one.level}: {one}" for one in check.annotations]
 
         def change(before: str | None) -> str:
-            # Git changes notes of a ref alone: this one is nobody else's.
+            # Git changes only whole refs of notes: this ref has no other writers.
             own = f"{NOTES}-{uuid.uuid4().hex}"
             notes = ("notes", f"--ref={own}")
             try:
@@ -117,7 +117,7 @@ class PlainGit:
         self._change(NOTES, change)
 
     def newest_of_branch(self, branch: str = "") -> str | None:
-        """Return the newest commit of the remote's branch, which is fetched; None without one.
+        """Return the newest commit of the remote's branch, after fetching it, or None.
 
         Args:
             branch: Empty for the default branch of the remote, or of a clone without a remote.
@@ -130,10 +130,10 @@ class PlainGit:
         return self._newest(f"refs/heads/{branch}") if branch else None
 
     def _change(self, ref: str, change: Callable[[str | None], str]) -> None:
-        """Put a commit on top of what the remote has of a ref; again where somebody was first.
+        """Put a commit on top of the remote's ref; retry if another process was first.
 
         Args:
-            change: Makes the commit on top of another, or of none.
+            change: Creates the commit on top of another one, or of None.
         """
         for _ in range(_ATTEMPTS):
             before = self._newest(ref)
@@ -149,11 +149,11 @@ class PlainGit:
                 return
         raise ExecutionError(
             f"{ref} cannot be pushed to {self.remote}",
-            hint="look whether the job may push there, and run it again",
+            hint="check that the job may push there, and run it again",
         )
 
     def _newest(self, ref: str) -> str | None:
-        """Return the commit that the remote has as a ref, which is here then, or None."""
+        """Fetch and return the commit of the remote's ref, or None."""
         if not self._is_shared():
             return self.ask("rev-parse", ref).strip() if self._has(ref) else None
         listed = self.ask("ls-remote", self.remote, ref).split()
@@ -176,13 +176,13 @@ class PlainGit:
             yield str(Path(folder) / "index")
 
     def ask(self, *arguments: str, given: str | None = None, index: str | None = None) -> str:
-        """Return what a command of Git prints; UsageError where it fails."""
+        """Return the output of a Git command; UsageError if it fails."""
         done = self._run(arguments, given, index)
         if done.returncode:
             told = done.stderr.strip().splitlines()[:1]
             raise UsageError(
                 f"git {arguments[0]} failed: {''.join(told)}",
-                hint="run it in a clone of the repository that the project lies in",
+                hint="run it in a clone of the project's repository",
             )
         return done.stdout
 
@@ -206,17 +206,17 @@ class PlainGit:
         except (OSError, subprocess.SubprocessError) as error:
             raise ExecutionError(
                 f"git {arguments[0]} cannot be run: {type(error).__name__}",
-                hint="install git, and look whether the remote answers",
+                hint="install git, and check that the remote can be reached",
             ) from None
 
 
 def place_in_repository(root: Path) -> str:
     """Return a project's folder in its repository, empty or with `/` at its end."""
-    return asked_of_git(root, "rev-parse", "--show-prefix")
+    return git_output(root, "rev-parse", "--show-prefix")
 
 
-def asked_of_git(folder: Path, *arguments: str) -> str:
-    """Return what Git says of a folder; nothing where there is no repository, or no Git."""
+def git_output(folder: Path, *arguments: str) -> str:
+    """Return the output of Git in a folder; empty without a repository, or without Git."""
     try:
         return PlainGit(folder).ask(*arguments).strip()
     except (ExecutionError, UsageError):

@@ -1,4 +1,4 @@
-"""A forge by its REST API: JSON, a token that is in no message, pages, attempts, one comment."""
+"""A forge by its REST API: JSON, a token that never appears in messages, paging and retries."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _MOST_OF_ANSWER = 200
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret that is sent in a header and shown nowhere."""
+    """A secret that is sent in a header and never shown."""
 
     header: str
     value: str = field(repr=False)
 
     @classmethod
-    def of_variable(cls, header: str, prefix: str, name: str) -> Token:
-        """Take an environment variable.
+    def from_variable(cls, header: str, prefix: str, name: str) -> Token:
+        """Read an environment variable.
 
         Raises:
-            UsageError: It is not set, or is no header's value.
+            UsageError: It is not set, or not a valid value of a header.
         """
         value = os.environ.get(name, "").strip()
-        hint = f"give the job a token in {name}, see docs/ci.md"
+        hint = f"pass a token to the job in {name}, see docs/ci.md"
         if not value:
-            raise UsageError(f"there is no token: {name} is not set", hint=hint)
+            raise UsageError(f"{name} is not set, so there is no token", hint=hint)
         if not (value.isascii() and value.isprintable()) or " " in value:
-            raise UsageError(f"what {name} has is no token: it has blanks in it", hint=hint)
+            raise UsageError(f"{name} is not a valid token: it contains whitespace", hint=hint)
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Sign a request; as `auth` it goes before a password of `.netrc`."""
+        """Sign a request; as `auth` it takes precedence over a password in `.netrc`."""
         request.headers[self.header] = self.value
         return request
 
@@ -55,8 +55,8 @@ class Rest:
     """A REST API.
 
     Args:
-        base: Its URL, without an end.
-        headers: Sent with every request.
+        base: Its URL, without a trailing slash.
+        headers: Headers of every request.
         backoff: Seconds before the second attempt, doubled before each later one.
     """
 
@@ -66,12 +66,12 @@ class Rest:
     backoff: float = 0.5
 
     def get(self, path: str, *, or_none: tuple[int, ...] = ()) -> Any:
-        """Return what is at a path; None where the answer is one of some codes."""
+        """Return the JSON at a path; None if the status is one of `or_none`."""
         answer = self._send("GET", path, None, or_none)
         return None if answer is None else answer.json()
 
     def pages(self, path: str) -> Iterator[Any]:
-        """Yield the items of all pages of a list, as `Link` headers name them."""
+        """Yield the items of all pages of a list, following `Link` headers."""
         next_path: str | None = path
         for _ in range(_MOST_PAGES):
             if next_path is None:
@@ -84,7 +84,7 @@ class Rest:
     def send(
         self, method: str, path: str, body: Mapping[str, Any], *, or_none: tuple[int, ...] = ()
     ) -> Any:
-        """Send JSON; a POST is sent once, as it might be done twice."""
+        """Send JSON; a POST is not retried, as it might be executed twice."""
         answer = self._send(method, path, body, or_none)
         return None if answer is None else answer.json()
 
@@ -97,8 +97,8 @@ class Rest:
 
         url = path if "://" in path else f"{self.base}{path}"
         if urlsplit(url)[:2] != urlsplit(self.base)[:2]:
-            # The next page's address is the server's word: the token goes nowhere else.
-            raise ExecutionError(f"{self.base} names a page of another server: {url}")
+            # The server chooses the next page's address: the token must not be sent elsewhere.
+            raise ExecutionError(f"{self.base} links to a page on another server: {url}")
         retry = Retry(
             total=_ATTEMPTS - 1,
             backoff_factor=self.backoff,
@@ -124,7 +124,7 @@ class Rest:
             except requests.RequestException as error:
                 raise ExecutionError(
                     f"{what} failed: {type(error).__name__}",
-                    hint="look whether the forge can be reached from here, and run the job again",
+                    hint="check that the forge can be reached from here, and run the job again",
                 ) from None
         if answer.status_code in or_none:
             return None
@@ -134,7 +134,7 @@ class Rest:
         if answer.status_code in (401, 403, 404):
             raise UsageError(
                 f"{what} is refused ({answer.status_code}{said})",
-                hint="look at the job's token, what it may do, and the pull request's number",
+                hint="check the job's token, its rights, and the pull request's number",
             )
         raise ExecutionError(
             f"{what} failed ({answer.status_code}{said})", hint="run the job again"
@@ -143,26 +143,26 @@ class Rest:
 
 @dataclass(frozen=True)
 class RestForge(ABC):
-    """A forge of whose comments on a pull request one is ours: the token's user made it.
+    """A forge with one comment of ours on a pull request, created by the token's user.
 
     Args:
-        login: The token's user; asked for when empty.
+        login: The token's user; requested if empty.
     """
 
     rest: Rest
     login: str = ""
     update: ClassVar[str] = "PATCH"
-    """The method that puts another text in a comment's place."""
+    """The HTTP method for replacing a comment."""
     oldest_first: ClassVar[str] = ""
-    """What asks for comments in their order, before other parameters."""
+    """Query parameters for the oldest comments first, before other parameters."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of the comment that the token's user made, or None."""
+        """Return the text of the token user's comment, or None."""
         found = self._comment(number, marker)
         return None if found is None else str(found["body"])
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Make the comment, or put another text in its place."""
+        """Create or replace the comment."""
         found, body = self._comment(number, marker), {"body": text}
         if found is None:
             self.rest.send("POST", self.comments(number), body)
@@ -179,7 +179,7 @@ class RestForge(ABC):
     @property
     @abstractmethod
     def user(self) -> str:
-        """The user that the token is of."""
+        """The token's user."""
 
     @abstractmethod
     def comments(self, number: int) -> str:
@@ -187,11 +187,11 @@ class RestForge(ABC):
 
     @abstractmethod
     def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one of them."""
+        """Return the path of one comment."""
 
     @abstractmethod
     def author(self, comment: Any) -> str | None:
-        """Return who made a comment."""
+        """Return the author of a comment."""
 
 
 def _message(answer: Response) -> str:

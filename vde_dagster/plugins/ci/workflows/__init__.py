@@ -1,7 +1,7 @@
-"""Files for CI systems by which pull requests are checked and merges deployed, for `vde init --ci`.
+"""Files with which CI systems check pull requests and deploy merges, for `vde init --ci`.
 
-Actions are pinned by their commits, packages by their versions; a job has the rights that it needs
-and the secrets that the project's settings name.
+Actions are pinned by their commits, packages by their versions; a job has only the rights that it
+needs and the secrets that the project's settings name.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from pathlib import Path
 
 from vde_dagster.cli.commands.project import Workflow
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.ci.forges.plain_git import asked_of_git, place_in_repository
+from vde_dagster.plugins.ci.forges.plain_git import git_output, place_in_repository
 from vde_dagster.project.loading.loader import read_settings
 
 _SECRET = re.compile(r"\$\{(\w+)\}")
 _PLAIN = re.compile(r"[\w./-]+")
-"""What is neither YAML, nor an expression of GitHub's, nor anything to a shell."""
+"""Characters without a special meaning in YAML, in GitHub's expressions and in shells."""
 
 
 def github_workflow(root: Path) -> Workflow:
-    """Write a project's workflow of GitHub; see `Workflow`."""
+    """Write a project's GitHub workflow; see `Workflow`."""
     secrets = _secrets(root)
     lines = "\n".join(f"          {name}: ${{{{ secrets.{name} }}}}" for name in secrets)
-    branch = asked_of_git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    branch = git_output(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     branch = _plain("branch", branch.removeprefix("origin/") or "main")
     steps = _filled(root, "github_steps.yml", SECRETS=lines).rstrip()
     text = _filled(root, "github.yml", BRANCH=branch, STEPS=steps).rstrip() + "\n"
     suffix = _suffix(root)
     checks, production = f"vde-checks{suffix}", f"vde-production{suffix}"
     left = [
-        f"make the environments {checks} and {production}; protect {production}: only {branch} "
+        f"create the environments {checks} and {production}; protect {production}: only {branch} "
         "may deploy to it"
     ]
     if secrets:
@@ -41,11 +41,11 @@ def github_workflow(root: Path) -> Workflow:
             f"them: in {checks} a login of the role vde_apply, in {production} one of vde_publish"
         )
     path = _repository(root) / ".github" / "workflows" / f"vde{suffix}.yml"
-    return Workflow({path: text}, (*left, *_one_login(root), *_lacking(root)))
+    return Workflow({path: text}, (*left, *_shared_login(root), *_lacking(root)))
 
 
 def gitlab_workflow(root: Path) -> Workflow:
-    """Write a project's jobs of GitLab, and what includes them where there is no such file."""
+    """Write a project's GitLab jobs, and a file that includes them if there is none."""
     secrets = ["GITLAB_TOKEN", *_secrets(root)]
     top = _repository(root)
     name = f"vde{_suffix(root)}.yml"
@@ -59,10 +59,10 @@ def gitlab_workflow(root: Path) -> Workflow:
         f"protect the environment vde{suffix}-production",
     ]
     if (top / ".gitlab-ci.yml").exists():
-        left.append(f".gitlab-ci.yml is kept: let it include the file `local: .gitlab/{name}`")
+        left.append(f".gitlab-ci.yml is kept: add `local: .gitlab/{name}` to its `include`")
     else:
         files[top / ".gitlab-ci.yml"] = f"include:\n  - local: .gitlab/{name}\n"
-    return Workflow(files, (*left, *_one_login(root), *_lacking(root)))
+    return Workflow(files, (*left, *_shared_login(root), *_lacking(root)))
 
 
 def _filled(root: Path, template: str, **values: str) -> str:
@@ -80,7 +80,7 @@ def _filled(root: Path, template: str, **values: str) -> str:
 
 
 def _suffix(root: Path) -> str:
-    """Return by what the names of a project's jobs end, where it is one of several."""
+    """Return the suffix of a project's job names, if it is one of several."""
     place = place_in_repository(root).rstrip("/")
     return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""
 
@@ -92,33 +92,33 @@ def _secrets(root: Path) -> list[str]:
     return sorted({name for value in values for name in _SECRET.findall(value)})
 
 
-def _one_login(root: Path) -> list[str]:
-    """Return what to change where both jobs would have one login of the state's database."""
+def _shared_login(root: Path) -> list[str]:
+    """Return the advice for a login of the state's database that both jobs would share."""
     url = read_settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):
         return []
     return [
-        "let the login of state_url be a variable, too, as the two jobs have different ones: "
+        "make the login of state_url a variable, too, as the two jobs have different ones: "
         "postgresql://${VDE_STATE_USER}:${VDE_STATE_PASSWORD}@host/database"
     ]
 
 
 def _lacking(root: Path) -> list[str]:
-    """Say what of a project no job of another machine can use."""
+    """Return the parts of a project that jobs on other machines cannot use."""
     if not (read_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
-    return ["the state is a file of this machine: jobs need a state_url and a warehouse to share"]
+    return ["the state is a local file: give the jobs a shared state_url and warehouse"]
 
 
 def _repository(root: Path) -> Path:
-    return Path(asked_of_git(root, "rev-parse", "--show-toplevel") or root.resolve())
+    return Path(git_output(root, "rev-parse", "--show-toplevel") or root.resolve())
 
 
 def _plain(what: str, name: str) -> str:
     if not _PLAIN.fullmatch(name):
         raise UsageError(
-            f"the {what} '{name}' cannot be named in a workflow's file",
-            hint="give it a name of letters, digits, `-`, `_` and `.`",
+            f"the {what} '{name}' cannot be used in a workflow's file",
+            hint="use only letters, digits, `-`, `_` and `.` in the name",
         )
     return name
