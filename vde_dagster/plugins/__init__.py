@@ -1,5 +1,5 @@
-"""Plug-ins of this distribution, a room each: no other room imports them.
+"""Plug-ins of this distribution, one room each: no other room imports them.
 
-They are found by the entry points of `pyproject.toml`, as those of other distributions are, and
-imported when a project or a command asks for them.
+They are found through the entry points of `pyproject.toml`, like those of other distributions, and
+imported when a project or a command needs them.
 """

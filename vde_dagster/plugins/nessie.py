@@ -1,7 +1,7 @@
-"""A Nessie server as the catalog: any number of tables and views change in one commit of it.
+"""A Nessie server as the catalog: any number of tables and views change in one commit.
 
-A commit names the state of the branch that its pointers were read at; Nessie refuses it when one of
-its keys has changed since, and lets it be where others' keys have. Source:
+A commit names the state of the branch at which its pointers were read; Nessie refuses it if one of
+its keys has changed since, but accepts changes of other keys. Source:
 https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
 """
 
@@ -53,7 +53,7 @@ class NessieSettings(PluginSettings):
 
     Args:
         uri: Base of its API, which ends in `/api/v2`; empty for none.
-        ref: The branch that tables and views are on.
+        ref: The branch with tables and views.
         token: A bearer token; `${NAME}` is read from the environment when used.
     """
 
@@ -62,13 +62,13 @@ class NessieSettings(PluginSettings):
     token: str | None = field(default=None, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say where the address is none of the API that is spoken."""
+        """Yield the mistake of an address without the supported API version."""
         if self.uri and not self.uri.rstrip("/").endswith("/api/v2"):
-            wrong = "is no base of Nessie's API, version 2"
+            wrong = "is not the base of Nessie's API, version 2"
             yield "uri", wrong, "write http://localhost:19120/api/v2"
 
     def catalog_key(self) -> str | None:
-        """Return the address's key, where there is an address."""
+        """Return the address's key, if there is an address."""
         return "uri" if self.uri else None
 
 
@@ -154,14 +154,14 @@ class NessieCatalog:
                 raise PointerMovedError(moved.ref, moved.kind) from conflict
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return those of the namespaces that the catalog has."""
+        """Return the given namespaces that exist in the catalog."""
         found = self._server.contents(_parts(name) for name in names)[1]
         return {".".join(key) for key, one in found.items() if one["type"] == _NAMESPACE}
 
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create namespaces, each with its properties, and what they lie in, where missing."""
+        """Create missing namespaces with their properties, and their missing parents."""
         parts = [_parts(name) for name in namespaces]
         wanted: dict[Key, Mapping[str, str]] = {
             key[:length]: {} for key in parts for length in range(1, len(key))
@@ -179,12 +179,12 @@ class NessieCatalog:
             with self._effects.at("catalog.create_namespace", ".".join(next(iter(missing)))):
                 try:
                     return self._server.commit(read_at, "vde: namespaces", changes)
-                except NessieConflict:  # somebody else made one
+                except NessieConflict:  # another process created one
                     if attempt == _ATTEMPTS:
                         raise
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
-        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+        """Remove an empty namespace without nested namespaces; return whether it was removed."""
         key = _parts(name)
         read_at, present = self._server.contents([key])
         if key not in present:
@@ -197,7 +197,7 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""
+        """Configure Iceberg's own client, which is part of its Spark runtime."""
         return SparkCatalog(
             {
                 "catalog-impl": "org.apache.iceberg.nessie.NessieCatalog",
@@ -217,7 +217,7 @@ class NessieCatalog:
         return _put(key, {**known, **self._content(swap.kind, swap.after)})
 
     def _content(self, kind: str, location: str) -> dict[str, Any]:
-        """Return what Nessie keeps of a metadata file beside its place."""
+        """Return Nessie's content for a metadata file: its location and current ids."""
         found: dict[str, Any] = {"type": _TYPES[kind], "metadataLocation": location}
         try:
             metadata = self._files.read_json(location)
@@ -266,10 +266,10 @@ _SECONDS = 60
 
 
 class NessieConflict(Exception):
-    """What a commit changes was changed by another one.
+    """A name in a commit was changed by another commit.
 
     Args:
-        keys: The names that were, as far as the server says.
+        keys: The changed names, as far as the server reports them.
     """
 
     def __init__(self, keys: Sequence[Key]) -> None:
@@ -282,7 +282,7 @@ class NessieServer:
 
     Args:
         uri: The API's base, for example `http://localhost:19120/api/v2`.
-        token: A bearer token, or None for a server that asks for none.
+        token: A bearer token, or None for a server that needs none.
     """
 
     def __init__(self, uri: str, branch: str = "main", token: str | None = None) -> None:
@@ -292,13 +292,13 @@ class NessieServer:
         self._session: Session | None = None
 
     def contents(self, keys: Iterable[Key]) -> tuple[str, dict[Key, dict[str, Any]]]:
-        """Return what the branch has of some names.
+        """Return the branch's contents for the given names.
 
         Returns:
-            The commit that it was read at, and the contents; absent names are left out.
+            The commit at which it was read, and the contents; absent names are left out.
 
         Raises:
-            StoreError: The server cannot be reached, or does not know the branch.
+            StoreError: The server cannot be reached, or the branch does not exist.
         """
         wanted = iter(dict.fromkeys(keys))
         found: dict[Key, dict[str, Any]] = {}
@@ -311,10 +311,10 @@ class NessieServer:
         return at, found
 
     def entries(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Yield everything that the branch has, at one commit of it.
+        """Yield all contents of the branch, at one commit.
 
         Raises:
-            StoreError: The server cannot be reached, or does not know the branch.
+            StoreError: The server cannot be reached, or the branch does not exist.
         """
         at, page = "", ""
         while True:
@@ -330,18 +330,18 @@ class NessieServer:
         """Add a commit to the branch.
 
         Args:
-            read_at: The commit that what is changed was read at.
+            read_at: The commit at which the changed contents were read.
             changes: Nessie's operations.
 
         Raises:
-            NessieConflict: One of the names was changed since, or is in another one's way.
+            NessieConflict: One of the names was changed since, or conflicts with another one.
             StoreError: The server cannot be reached; the commit may have happened.
         """
         body = {"commitMeta": {"message": message}, "operations": list(changes)}
         self._send("POST", f"{self._tree(read_at)}/history/commit", body)
 
     def for_spark(self) -> dict[str, str]:
-        """Return properties of a Spark catalog: where it is, and what it asks for."""
+        """Return properties of a Spark catalog: address, branch and authentication."""
         found = {"uri": self.uri, "ref": self.branch}
         if self._token is None:
             return {**found, "authentication.type": "NONE"}

@@ -187,7 +187,7 @@ def test_the_commands_say_who_may_what(
     wrong = {
         ("grant", "apply", "u_absent"): "the database's server has no login 'u_absent'",
         ("revoke", "apply", "u_read"): "'u_read' is not in the role vde_apply",
-        ("grant", "all", "u_read"): "there is no right 'all'",
+        ("grant", "all", "u_read"): "'all' is not a right",
         ("create", "--prefix", "a-b"): "'a-b' is not a valid prefix for names of roles",
     }
     for arguments, message in wrong.items():
@@ -290,7 +290,7 @@ def test_an_owner_who_is_no_superuser_makes_roles(postgres: PostgresServer) -> N
 def test_a_state_in_a_file_has_no_roles(vde: Vde, tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "shop", FILES)
     at = ("--project", project.root)
-    assert "SQLite file: who can write to it may do everything" in vde("roles", *at).out
+    assert "SQLite file: any user who can write to it may do everything" in vde("roles", *at).out
     for arguments in (("create",), ("grant", "read", "anna"), ("create", "--dry-run")):
         refused = vde("roles", *arguments, *at)
         assert refused.code == 2

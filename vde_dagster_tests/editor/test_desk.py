@@ -68,7 +68,7 @@ def test_a_column_more_computes_its_own_table_alone(desk: Desk) -> None:
     said = lens(desk, CUSTOMERS)
     assert "orders" in said
     assert "whole table" in said
-    assert "1 model below stay as they are" in said
+    assert "1 model below unchanged" in said
 
 
 def test_another_value_computes_what_reads_it(desk: Desk) -> None:

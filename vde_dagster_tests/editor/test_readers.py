@@ -144,13 +144,13 @@ def test_a_column_is_renamed_in_every_file_that_reads_it(tmp_path: Path, reader:
         pytest.importorskip("metricflow")
     root = tmp_path / "shop"
     ProjectFolder(root, {**SHOP, **READERS[reader]})
-    before = [str(one) for one in Desk(root).read().said]
+    before = [str(one) for one in Desk(root).read().problems]
     assert before == []
     after = renamed(root, CUSTOMERS, "AS revenue", "takings")
     assert set(READERS[reader]) - {"audits/positive.sql"} <= set(after)
     for file in READERS[reader]:
         assert "takings" in after.get(file, "takings")
-    assert [str(one) for one in Desk(root).read().said] == before
+    assert [str(one) for one in Desk(root).read().problems] == before
     # From the reader's own word the way back is the same.
     file, text = next((f, t) for f, t in after.items() if f in READERS[reader])
     desk = Desk(root)
@@ -180,9 +180,9 @@ def test_a_model_is_renamed_in_the_files_that_read_it(tmp_path: Path) -> None:
     files = {path: text for name, each in READERS.items() for path, text in each.items()}
     files[CUSTOMERS] = READERS["audits"][CUSTOMERS]
     ProjectFolder(root, {**SHOP, **files})
-    assert [str(one) for one in Desk(root).read().said] == []
+    assert [str(one) for one in Desk(root).read().problems] == []
     renamed(root, CUSTOMERS, "marts.customers", "clients")
-    assert [str(one) for one in Desk(root).read().said] == []
+    assert [str(one) for one in Desk(root).read().problems] == []
 
 
 REFUSED = {
@@ -267,7 +267,7 @@ def test_a_rename_that_cannot_be_proved_names_the_place(tmp_path: Path, case: st
         pytest.importorskip("metricflow")
     root = tmp_path / "shop"
     ProjectFolder(root, {**SHOP, **files})
-    assert [str(one) for one in Desk(root).read().said] == []
+    assert [str(one) for one in Desk(root).read().problems] == []
     with pytest.raises(UsageError, match=place) as refused:
         renamed(root, CUSTOMERS, "AS revenue", new)
     assert "by hand" in (refused.value.hint or "")
@@ -303,7 +303,9 @@ def test_a_reader_of_a_column_that_is_not_there_has_a_diagnostic(tmp_path: Path,
     (root / CUSTOMERS).write_text((root / CUSTOMERS).read_text().replace("AS revenue", "AS income"))
     top = root / "models/marts/top.sql"
     top.write_text(top.read_text().replace("revenue", "income"))
-    said = {str(one.location).partition(":")[0] for one in Desk(root).read().said if one.location}
+    said = {
+        str(one.location).partition(":")[0] for one in Desk(root).read().problems if one.location
+    }
     assert said == set(files)
     linted = vde("lint", "--project", root, "--json")
     assert linted.code == 2
@@ -367,7 +369,7 @@ def test_a_column_of_a_table_of_others_is_not_renamed_through_a_star(tmp_path: P
     query = "WITH c AS (SELECT * FROM crm.leads) SELECT upper(shop) AS s FROM c"
     model = f"MODEL (name marts.leads, kind VIEW);\n{query}"
     ProjectFolder(root, {"external_models.yaml": external, "models/leads.sql": model})
-    with pytest.raises(UsageError, match=r"crm\.leads is a table of others"):
+    with pytest.raises(UsageError, match=r"crm\.leads is an external table"):
         renamed(root, "models/leads.sql", "upper(shop", "store")
 
 

@@ -63,7 +63,7 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
         else:
             assert set(expected) <= set(found)
     if "fixes" in case:
-        fixes = {fix.title: (fix, one.location) for one in reading.said for fix in one.fixes}
+        fixes = {fix.title: (fix, one.location) for one in reading.problems for fix in one.fixes}
         assert sorted(fixes) == sorted(case["fixes"])
         for title, mended in case["fixes"].items():
             edits = edits_of(*fixes[title], reading.text)

@@ -135,5 +135,5 @@ def test_spark_fills_and_reads_a_project_on_nessie(
 def test_an_address_that_is_none_of_nessies_is_refused(tmp_path: Path) -> None:
     settings = '[tool.vde.nessie]\nuri = "http://localhost:19120/iceberg"\n'
     folder = ProjectFolder(tmp_path / "shop", {**MODELS, "pyproject.toml": settings})
-    with pytest.raises(ProjectError, match=r"pyproject.toml:2.*no base of Nessie's API"):
+    with pytest.raises(ProjectError, match=r"pyproject.toml:2.*not the base of Nessie's API"):
         _ = Workspace.open(folder.root).settings

@@ -252,15 +252,15 @@ def test_what_is_written_in_dbts_form_is_read_as_the_same_models(
 
 
 MISTAKES = [
-    (("xml",), "there is no form 'xml'"),
+    (("xml",), "the form 'xml' does not exist"),
     (("json", "nosuch"), "nosuch"),
     (("json", "prod@99"), "99"),
     (("json", "--at", "yesterdayish"), "--at"),
-    (("json", "--to", "no/such/folder.json"), "there is no folder"),
+    (("json", "--to", "no/such/folder.json"), "the folder no/such does not exist"),
     (("json", "--to", "models"), "cannot write models"),
     (("dbt",), "--to DIR"),
-    (("dbt", "--to", "nosuch"), "there is no folder nosuch"),
-    (("dbt", "--to", "pyproject.toml"), "there is no folder pyproject.toml"),
+    (("dbt", "--to", "nosuch"), "the folder nosuch does not exist"),
+    (("dbt", "--to", "pyproject.toml"), "the folder pyproject.toml does not exist"),
 ]
 
 

@@ -387,7 +387,7 @@ def test_without_a_receiver_it_is_one_message(shop: ProjectFolder) -> None:
     shop.write("pyproject.toml", "[tool.vde]\nname = 'shop'\n")
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        with pytest.raises(UsageError, match="nobody says where"):
+        with pytest.raises(UsageError, match="no transport for OpenLineage"):
             export(workspace, "openlineage")
 
 

@@ -76,7 +76,7 @@ def test_store_that_is_gone_leaves_everything_as_it_is(
 
     monkeypatch.setattr(PublicationStore, "resolve", unreachable)
     proxy.lose = "answer"
-    with pytest.raises(UnknownOutcomeError, match="cannot be asked"):
+    with pytest.raises(UnknownOutcomeError, match="cannot be reached"):
         lakehouse.publish(Publication(environment("prod"), 1, (view("a", "SELECT 2 AS a"),)))
     store.close()
     direct = StateStore.open(postgres.url(database))

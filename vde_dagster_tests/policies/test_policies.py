@@ -13,8 +13,8 @@ from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
 from vde_dagster.plugins.policies import rules
-from vde_dagster.plugins.policies.gate import facts_of
-from vde_dagster.plugins.policies.rules import known_of, read_rules
+from vde_dagster.plugins.policies.gate import plan_facts
+from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -98,7 +98,7 @@ def test_where_an_owner_is_asked_and_there_is_none_nobody_approves(shop: Project
     _rules(shop, asked.replace(", carla", ""))
     with open_fake(shop.root) as workspace:
         told = _refused(workspace, who="anna", approved=True)
-        assert "there is no owner who could approve it" in told
+        assert "no model has an owner who could approve it" in told
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,9 @@ def test_expressions_see_the_plan_its_models_and_the_time(
     with open_fake(shop.root) as workspace:
         (read,) = read_rules(shop.root, ("policies.yaml",))
         monday = datetime(2024, 1, 1, tzinfo=timezone.utc)
-        found = read.objection(known_of(facts_of(workspace, workspace.plan("prod")), monday))
+        found = read.objection(
+            make_variables(plan_facts(workspace, workspace.plan("prod")), monday)
+        )
         assert (found.message if found else None) == message
 
 
@@ -164,17 +166,17 @@ def test_a_project_without_the_table_has_no_rules(shop: ProjectFolder) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: owners", "policies.yaml:1.*rules are a list"),
+        ("name: owners", "policies.yaml:1.*rules must be a list"),
         ("- name: a\n  message: m", "policies.yaml:1.*a rule cannot be read: .*require"),
         ("- name: a\n  message: m\n  requires: 'true'", "policies.yaml:3.*unknown field"),
         (
             "- name: a\n  message: m\n  require: 'plan.models.'",
-            "policies.yaml:3.*no expression of CEL",
+            "policies.yaml:3.*not a CEL expression",
         ),
-        ("- {name: a, message: m, require: 'true'}\n" * 2, "policies.yaml:2.*is there twice"),
-        (BREAKS.replace("level: ask", "level: warn"), "policies.yaml:5.*approvers, and its level"),
-        (BREAKS.replace("each: model.breaks", ""), "asks owners, and is about no model"),
-        ("- {name: a, message: m, require: plan.nothing}", "policies.yaml:1.*cannot be asked"),
+        ("- {name: a, message: m, require: 'true'}\n" * 2, "policies.yaml:2.*occurs twice"),
+        (BREAKS.replace("level: ask", "level: warn"), "policies.yaml:5.*approvers, but its level"),
+        (BREAKS.replace("each: model.breaks", ""), "asks owners, but applies to no model"),
+        ("- {name: a, message: m, require: plan.nothing}", "policies.yaml:1.*cannot be evaluated"),
         ("- {name: a, message: m, require: '1'}", "policies.yaml:1.*not true or false"),
         (None, "policies.yaml: No such file"),
     ],

@@ -47,7 +47,7 @@ def test_what_cannot_be_built_is_said_and_nothing_is_written(
     assert "prdo" in json.loads(capsys.readouterr().out)["error"]["message"]
     assert _build(tmp_path, "--to", str(tmp_path / "models")) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert "not of a site" in error["message"]
+    assert "do not belong to a site" in error["message"]
     assert "--to FOLDER" in error["hint"]
     assert not (tmp_path / "build").exists()
 

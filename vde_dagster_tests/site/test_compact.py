@@ -126,6 +126,6 @@ def test_a_site_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path: 
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="not of a site"):
+    with pytest.raises(UsageError, match="do not belong to a site"):
         write_site(made, other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]

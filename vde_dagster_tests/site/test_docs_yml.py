@@ -169,7 +169,7 @@ def test_a_form_without_lines_is_refused_and_nothing_is_written(
     assert call(["docs", "write", "--project", str(shop.root), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert "no line can be added" in error["message"]
-    assert error["hint"] == "give each column a line of its own"
+    assert error["hint"] == "write each column on a separate line"
     assert _texts(shop.root) == texts
 
 

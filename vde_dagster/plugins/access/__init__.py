@@ -1,4 +1,4 @@
-"""Who did what, and who may: `vde log` shows and checks the log, `vde roles` gives rights.
+"""Acts and rights: `vde log` shows and verifies the log, `vde roles` grants rights.
 
-What the log and rights are is the state's own (`state.db`), since every writer keeps to them.
+The log and rights themselves belong to the state (`state.db`), since every writer follows them.
 """

@@ -15,23 +15,21 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.rights import Right
 
 OfEnvironment = Annotated[
-    str | None, typer.Argument(metavar="[ENV]", help="Only what was done to this environment.")
+    str | None, typer.Argument(metavar="[ENV]", help="Only acts on this environment.")
 ]
-Limit = Annotated[int, typer.Option(min=1, help="The most acts to list.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of acts to list.")]
 Head = Annotated[
     str | None,
-    typer.Option(metavar="HASH", help="A hash that was kept elsewhere, which has to be there."),
+    typer.Option(metavar="HASH", help="A hash recorded elsewhere, which the log must contain."),
 ]
 
 RightName = Annotated[
-    str, typer.Argument(metavar="RIGHT", help="read, plan, apply or publish, with those before it.")
+    str, typer.Argument(metavar="RIGHT", help="read, plan, apply or publish; includes lower ones.")
 ]
 LoginName = Annotated[
     str, typer.Argument(metavar="LOGIN", help="A login of the database's server, or a role.")
 ]
-Prefix = Annotated[
-    str, typer.Option(metavar="NAME", help="What the roles' names begin with: NAME_read.")
-]
+Prefix = Annotated[str, typer.Option(metavar="NAME", help="Prefix of the roles' names: NAME_read.")]
 
 
 @on_project
@@ -41,9 +39,9 @@ def log(
     environment: OfEnvironment = None,
     limit: Limit = 20,
 ) -> None:
-    """List what was done, newest first: publications, rollbacks, applied plans, clean-ups, rights.
+    """List acts, newest first: publications, rollbacks, applied plans, clean-ups, rights.
 
-    The user is that of PostgreSQL, which nobody can make up; the name is what the client said.
+    The user comes from PostgreSQL and cannot be forged; the name comes from the client.
     Examples: vde log; vde log prod --limit 50
     """
     from vde_dagster.planning.environments.environment import environment_name
@@ -60,24 +58,24 @@ def log(
             one.who,
             one.act,
             f"{one.environment or ''}{f'@{one.version}' if one.version else ''}",
-            _what(one),
+            _describe(one),
             one.hash[:12],
         )
         for one in found
     ]
     shown = [i for i in range(len(headers)) if i != 2 or any(row[2] for row in rows)]
     table = simple_table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])
-    told: Any = table if rows else "nothing was done yet"
+    told: Any = table if rows else "no acts yet"
     output.result({"log": list(map(_entry_json, found))}, told)
 
 
-def _what(entry: LogEntry) -> str:
-    said = []
+def _describe(entry: LogEntry) -> str:
+    details = []
     for key, value in entry.details.items():
         if isinstance(value, list):
             value = f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
-        said.append(key if value is True else f"{key} {value}")
-    return "; ".join(said)
+        details.append(key if value is True else f"{key} {value}")
+    return "; ".join(details)
 
 
 def _entry_json(entry: LogEntry) -> dict[str, Any]:
@@ -99,10 +97,10 @@ def _entry_json(entry: LogEntry) -> dict[str, Any]:
 
 @on_project
 def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
-    """Check that no row of the log was changed, removed or put in; name the first one otherwise.
+    """Check that no row of the log was changed, removed or inserted, or name the first one.
 
-    It prints the last hash: keep it where nobody who can write to the database can. Who rewrites
-    the whole log is seen by such a hash alone. The exit code is 1 where something is wrong.
+    It prints the last hash: keep it where no writer of the database can change it. Only such a
+    hash reveals that the whole log was rewritten. The exit code is 1 if the check fails.
     Examples: vde log verify; vde log verify --head 5d0c1f7ab2
     """
     from vde_dagster.base.texts import count
@@ -116,7 +114,7 @@ def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
         "wrong": found.wrong,
     }
     if found.wrong is not None:
-        output.result(result, f"the log is not what it was: {found.wrong}")
+        output.result(result, f"the log was changed: {found.wrong}")
         raise typer.Exit(1)
     kept = f", and {head} is in it" if head is not None else ""
     output.result(result, f"{count(found.rows, 'row')}, none changed{kept}; head {found.head}")
@@ -124,7 +122,7 @@ def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
 
 @on_project
 def roles(workspace: Workspace, output: Output) -> None:
-    """List who may read, plan, apply and publish in the state's database, and who you are there.
+    """List the rights to read, plan, apply and publish in the state's database, and your own.
 
     Example: vde roles
     """
@@ -143,11 +141,11 @@ def roles(workspace: Workspace, output: Output) -> None:
     }
     told: Any
     if login is None:
-        told = "the state is a SQLite file: who can write to it may do everything"
+        told = "the state is a SQLite file: any user who can write to it may do everything"
     elif not found:
         told = (
-            f"you are '{login.user}'; there are no roles, so who can write to the state's tables "
-            "may do everything: vde roles create"
+            f"you are '{login.user}'; there are no roles, so any login that can write to the "
+            "state's tables may do everything; to change that: vde roles create"
         )
     else:
         rows = [(one.right, one.name, ", ".join(one.members)) for one in found]
@@ -160,10 +158,10 @@ def roles(workspace: Workspace, output: Output) -> None:
 def roles_create(
     workspace: Workspace, output: Output, prefix: Prefix = "vde", dry_run: DryRun = False
 ) -> None:
-    """Make the roles in PostgreSQL with their rights on the state's tables; again is harmless.
+    """Create the roles in PostgreSQL with their rights on the state's tables; can be repeated.
 
-    It has to be run by who owns the tables, and again when a plug-in made tables since. With
-    --dry-run the SQL of roles, grants and write views is printed, without that of the guards.
+    Run it as the owner of the tables, and again after a plug-in created tables. With
+    --dry-run it prints the SQL of roles, grants and write views, without the guards.
     Examples: vde roles create; vde roles create --prefix shop --dry-run
     """
     from vde_dagster.state.db.transfer import tables_of_plugins
@@ -181,7 +179,7 @@ def roles_create(
 
 @on_project
 def roles_grant(workspace: Workspace, output: Output, right: RightName, login: LoginName) -> None:
-    """Give a login of the database a right, and those before it.
+    """Grant a right, including the lower ones, to a login of the database.
 
     Example: vde roles grant apply anna
     """
@@ -192,13 +190,13 @@ def roles_grant(workspace: Workspace, output: Output, right: RightName, login: L
 
 @on_project
 def roles_revoke(workspace: Workspace, output: Output, right: RightName, login: LoginName) -> None:
-    """Take a right from a login of the database.
+    """Revoke a right from a login of the database.
 
     Example: vde roles revoke publish anna
     """
     workspace.store.project.require_own()
     workspace.store.rights.revoke(_right(right), login)
-    output.result({"right": right, "login": login}, f"'{login}' is in that role no longer")
+    output.result({"right": right, "login": login}, f"'{login}' is no longer in that role")
 
 
 def _right(name: str) -> Right:
@@ -208,4 +206,4 @@ def _right(name: str) -> Right:
     for right in RIGHTS:
         if right == name:
             return right
-    raise UsageError(f"there is no right '{name}'", hint=f"take one of {', '.join(RIGHTS)}")
+    raise UsageError(f"'{name}' is not a right", hint=f"use one of {', '.join(RIGHTS)}")

@@ -1,6 +1,6 @@
-"""INCREMENTAL_BY_CHANGES: a model that is as if made whole, of which a fill makes what changed.
+"""INCREMENTAL_BY_CHANGES: a model with the rows of a full refresh, which fills only changed keys.
 
-`kind` is what it says of itself, `meaning` that its rows are its query's and no more, `writer`
-replaces the rows of the keys that changed. Which keys these are, the core tells: by the rows that
-its tables got and lost, and by the columns in which its query is local (`semantics.locality`).
+`kind` defines it, `meaning` states that its rows are exactly its query's, `writer`
+replaces the rows of the keys that changed. The core finds these keys, from the rows that the
+inputs gained and lost, and the columns in which the query is local (`semantics.locality`).
 """

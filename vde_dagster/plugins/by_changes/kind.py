@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_CHANGES: what it is."""
+"""The kind INCREMENTAL_BY_CHANGES."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vde_dagster.project.kinds import Kind, columns_property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """As if made whole, once per cron tick; computed are the rows of keys that changed.
+    """Same rows as a full refresh, once per cron tick; only changed keys are computed.
 
     Args:
-        key: Output columns, which need not be unique: a fill replaces all rows of a value of them.
+        key: Output columns, which need not be unique: a fill replaces all rows of a key value.
     """
 
     key: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_CHANGES: what it means for plans."""
+"""The meaning of INCREMENTAL_BY_CHANGES for plans."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class ByChangesMeaning(WholeMeaning):
-    """The query's rows: how a fill comes to them changes none, so a FULL table goes on as one."""
+    """The query's rows, however a fill computes them, so a FULL table can continue as one."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the query's version, once its columns have the key."""
+        """Return the query's version, after checking that its columns include the key."""
         for name in self.changed_by(model):
             version_of(model, version, name)
         return super().rows(model, version)
@@ -23,5 +23,5 @@ class ByChangesMeaning(WholeMeaning):
         return kind_of(model, IncrementalByChanges).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key, which cuts the work."""
+        """Return the key, which divides the work."""
         return ["changed by", *self.changed_by(model)]

@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_CHANGES: how its tables are written."""
+"""INCREMENTAL_BY_CHANGES: writing its tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _KEYS = "vde_changed_keys"
 
 
 class ByChangesWriter(WholeTable):
-    """Replaces the rows of the keys that changed, or all rows where that is not known."""
+    """Replaces the rows of the keys that changed, or all rows if they are unknown."""
 
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Delete by files of deletes: keys lie anywhere, and their files would be written anew."""
+        """Delete by delete files: keys may be in any file, which would otherwise be rewritten."""
         return Layout(properties={"write.delete.mode": "merge-on-read"})
 
     def digester(self, write: Write) -> Digester | None:
-        """Take digests of what is written only where that is all rows."""
+        """Compute digests of the written rows only if these are all rows."""
         return super().digester(write) if write.task.changed is None else None
 
     def digests_table(self, write: Write) -> bool:
-        """Keys may get the rows that they had."""
+        """Return True: keys may get the same rows again."""
         return True
 
     def write(self, write: Write) -> None:
@@ -42,7 +42,7 @@ class ByChangesWriter(WholeTable):
             return
         keys = _keys(write, write.task.changed).persist()
         try:
-            rows = _of_keys(write, keys)
+            rows = _select_keys(write, keys)
             keys.createOrReplaceTempView(_KEYS)
             same = " AND ".join(f"{quote(name)} <=> target.{quote(name)}" for name in keys.columns)
 
@@ -68,8 +68,8 @@ def _keys(write: Write, changed: str) -> DataFrame:
     return write.session.sql(changed).selectExpr(*listed).distinct()
 
 
-def _of_keys(write: Write, keys: DataFrame) -> DataFrame:
-    """Return the rows of some keys."""
+def _select_keys(write: Write, keys: DataFrame) -> DataFrame:
+    """Return the rows with the given keys."""
     rows, changed = write.frame.alias("vde_rows"), keys.alias("vde_keys")
     from pyspark.sql import functions
 

@@ -1,8 +1,8 @@
-"""What work costs: `vde cost` says what was spent and saved, budgets stop what costs too much.
+"""The cost of work: `vde cost` reports spending and savings, budgets stop expensive plans.
 
-`spending` adds up fills by model, plan, environment, day or month, `accuracy` holds what earlier
-fills would have told of each against what happened, `budgets` is the gate, `commands` the command,
-`page` the asset in Dagster.
+`spending` adds up fills by model, plan, environment, day or month, `accuracy` compares each fill
+with the estimate from earlier fills, `budgets` is the gate, `commands` the command, `page` the
+asset in Dagster.
 """
 
 from __future__ import annotations

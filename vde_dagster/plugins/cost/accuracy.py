@@ -1,4 +1,4 @@
-"""How good estimates were: each fill, beside what those before it would have told of it."""
+"""Accuracy of estimates: each fill compared with the estimate from the fills before it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Looked:
 
     @property
     def factor(self) -> float:
-        """How many times more, or less, it was than expected: 1 is exact, never below."""
+        """The ratio of actual and expected, at least 1; 1 is exact."""
         one, other = max(self.expected.expected, 1e-3), max(self.happened, 1e-3)
         return max(one / other, other / one)
 
@@ -37,13 +37,13 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How well estimates of one quantity met what happened."""
+    """Accuracy of the estimates of one quantity."""
 
     looked: tuple[Looked, ...] = ()
 
     @property
     def median_factor(self) -> float | None:
-        """Half of the fills were nearer to their estimate than this factor; None without any."""
+        """The factor that half of the fills were within; None without fills."""
         return median(one.factor for one in self.looked) if self.looked else None
 
     @property
@@ -55,7 +55,7 @@ class Accuracy:
 
     @property
     def total(self) -> tuple[float, float]:
-        """What was expected and what happened, of all."""
+        """The totals of expected and actual values."""
         expected = sum(one.expected.expected for one in self.looked)
         return expected, sum(one.happened for one in self.looked)
 
@@ -72,14 +72,14 @@ class Accuracy:
         }
 
     def worst(self, most: int = 5) -> Sequence[Looked]:
-        """Return the fills that differed most from what was expected."""
+        """Return the fills that differed most from their estimates."""
         return sorted(self.looked, key=lambda one: -one.factor)[:most]
 
 
 def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
-    """Look, by quantity, at the fills that were recorded in a half-open range (UTC).
+    """Compare, by quantity, the fills recorded in a half-open range (UTC) with their estimates.
 
-    Estimates are made again, of the fills of the same table that were recorded before each.
+    Estimates are computed again, from the fills of the same table recorded before each.
     """
     store = workspace.store
     tables = store.tables.load({one.table_id for one in store.fills.between(since, until)})

@@ -1,4 +1,4 @@
-"""Budgets: the gate `budgets`, which warns of, asks about or refuses plans that cost too much."""
+"""Budgets: the gate `budgets`, which warns about, asks about or refuses expensive plans."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much may be spent, as far as it is said.
+    """Maximum spending, by the quantities that are set.
 
     Args:
-        seconds: Of work.
-        bytes: Written.
-        money: As `[tool.vde.cost]` counts it.
-        level: What follows when it is more: `warn`, `ask` or `refuse`.
-        environments: Those that it is for; all without it.
-        approvers: With `ask`: whose approval counts; anybody's without it.
+        seconds: Seconds of work.
+        bytes: Bytes written.
+        money: In the unit of `[tool.vde.cost]`.
+        level: The consequence of exceeding it: `warn`, `ask` or `refuse`.
+        environments: The environments it applies to; all by default.
+        approvers: With `ask`: the possible approvers; anyone by default.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -47,10 +47,10 @@ class BudgetsSettings(PluginSettings):
     """The table `[tool.vde.budgets]`.
 
     Args:
-        plan: Of one plan.
-        day: Of all plans since midnight (UTC), with this one.
-        month: Of all plans since the first of the month (UTC), with this one.
-        environment: Of all plans of the plan's environment in 30 days, with this one.
+        plan: Limits of one plan.
+        day: Limits of all plans since midnight (UTC), including this one.
+        month: Limits of all plans since the first of the month (UTC), including this one.
+        environment: Limits of all plans of an environment in 30 days, including this one.
     """
 
     plan: tuple[Limit, ...] = field(default=())
@@ -59,19 +59,19 @@ class BudgetsSettings(PluginSettings):
     environment: tuple[Limit, ...] = field(default=())
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say where a budget limits nothing, or asks nobody."""
+        """Yield mistakes: budgets without a limit, or approvers without `ask`."""
         for name, limits in self.limits():
             for limit in limits:
                 given = (limit.seconds, limit.bytes, limit.money)
                 if all(one is None for one in given):
                     yield name, "limits nothing", "write seconds, bytes or money"
                 if any(one is not None and one < 0 for one in given):
-                    yield name, "is below nothing", "write a number from 0"
+                    yield name, "is negative", "write a number from 0"
                 if limit.approvers and limit.level != "ask":
-                    yield name, "has approvers and asks nobody", 'write level = "ask"'
+                    yield name, "has approvers but does not ask", 'write level = "ask"'
 
     def limits(self) -> Iterable[tuple[Span, tuple[Limit, ...]]]:
-        """Return the limits by what they are of."""
+        """Return the limits by their span."""
         yield "plan", self.plan
         yield "day", self.day
         yield "month", self.month
@@ -82,7 +82,7 @@ Span = Literal["plan", "day", "month", "environment"]
 
 
 def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield the budgets that a plan would exceed, going by what it is expected to cost."""
+    """Yield the budgets that a plan's expected cost would exceed."""
     settings = _settings(workspace)
     wanted = [
         (of, [one for one in limits if _is_for(one, plan.environment)])
@@ -130,7 +130,7 @@ def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> W
 
 
 def _exceeded(workspace: Workspace, limit: Limit, estimate: Estimate, spent: Work) -> str | None:
-    """Say what would be exceeded, and by how much; None where nothing is."""
+    """Describe the limit that would be exceeded, or return None."""
     cost = workspace.settings.cost
     expected: list[tuple[float | None, float, Spread | None, Any]] = [
         (limit.seconds, spent.seconds, estimate.seconds, lambda one: f"{one:,.0f} s"),
@@ -140,6 +140,6 @@ def _exceeded(workspace: Workspace, limit: Limit, estimate: Estimate, spent: Wor
     for most, so_far, more, text in expected:
         if most is None or more is None or so_far + more.expected <= most:
             continue
-        before = f" after {text(so_far)} that were spent" if so_far else ""
-        return f"it is expected to cost {more.text(text)}{before}, of {text(most)} that may be"
+        before = f" after {text(so_far)} already spent" if so_far else ""
+        return f"its expected cost is {more.text(text)}{before}, but the limit is {text(most)}"
     return None

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.cost.spending import By, Total
 
 BYS = ("model", "plan", "environment", "day", "month")
-ByOption = Annotated[str, typer.Option(metavar="WHAT", help=f"Add up by {', '.join(BYS)}.")]
-Days = Annotated[int, typer.Option(min=1, help="How many days back.")]
-Only = Annotated[str | None, typer.Option("--env", metavar="ENV", help="Only plans of this one.")]
+ByOption = Annotated[str, typer.Option(metavar="WHAT", help=f"Group by {', '.join(BYS)}.")]
+Days = Annotated[int, typer.Option(min=1, help="Number of past days.")]
+Only = Annotated[str | None, typer.Option("--env", metavar="ENV", help="Only this environment.")]
 AccuracyOption = Annotated[
-    bool, typer.Option("--accuracy", help="Say how good estimates were, instead.")
+    bool, typer.Option("--accuracy", help="Show the accuracy of estimates instead.")
 ]
 
 
@@ -36,14 +36,14 @@ def cost(
     env: Only = None,
     accuracy: AccuracyOption = False,
 ) -> None:
-    """Say what work has cost, and what skipping and reuse saved.
+    """Show the cost of work, and the savings from skipping and reuse.
 
-    Money is there where [tool.vde.cost] has prices. With --accuracy each fill is held against what
-    the fills before it would have told. Examples: vde cost; vde cost --by month --days 365;
+    Money is shown if [tool.vde.cost] has prices. --accuracy compares each fill with the estimate
+    from the fills before it. Examples: vde cost; vde cost --by month --days 365;
     vde cost --accuracy
     """
     if by not in BYS:
-        raise UsageError(f"costs are not added up by '{by}'", hint=f"write {', '.join(BYS)}")
+        raise UsageError(f"costs cannot be grouped by '{by}'", hint=f"write {', '.join(BYS)}")
     now = workspace.store.database.clock.now()
     since = now - timedelta(days=days)
     until = now + timedelta(seconds=1)
@@ -93,7 +93,7 @@ def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
     from vde_dagster.base.texts import size
 
     if not any(one.looked for one in found.values()):
-        console.print("no fill has an earlier one to be held against")
+        console.print("no fill has an earlier one to compare with")
         return
     rows: list[list[Any]] = []
     for name, one in found.items():

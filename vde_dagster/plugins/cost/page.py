@@ -1,6 +1,6 @@
-"""The asset `vde/cost`: what was spent and saved, as a page and as figures that Dagster draws.
+"""The asset `vde/cost`: spending and savings, as a page and as figures for Dagster's plots.
 
-The sensor `vde_costs` adds an event after what others recorded, without a run; materialised by
+The sensor `vde_costs` adds an event after new records in the state, without a run; materialized by
 hand, the asset does the same.
 """
 
@@ -23,13 +23,13 @@ from vde_dagster.project.settings import CostSettings, Settings
 from vde_dagster.reports.markdown import more_rows, plain_table
 
 MONTHS = 3
-"""How many the page has, with the one that has begun."""
+"""Number of months on the page, including the current one."""
 MOST_ROWS = 20
 _EACH_SECONDS = 60
-_TEXT = f"""What work has cost, and what skipping and reuse saved, as `vde cost` says it.
+_TEXT = f"""The cost of work, and the savings from skipping and reuse, as in `vde cost`.
 
-Each event has the last 30 days as figures (*Plots* draws them) and by environment, plan or run, and
-model, and the last {MONTHS} months. Money is there where `[tool.vde.cost]` has prices."""
+Each event has the last 30 days as figures (*Plots* shows them) and by environment, plan or run, and
+model, and the last {MONTHS} months. Money is included if `[tool.vde.cost]` has prices."""
 
 
 def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
@@ -59,7 +59,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
 
     @dg.sensor(
         name=names.named("vde_costs"),
-        description="Adds what work has cost by now to the asset of costs.",
+        description="Adds the latest cost of work to the asset of costs.",
         minimum_interval_seconds=max(_EACH_SECONDS, settings.dagster.sensor_interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -108,7 +108,7 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
 
 
 def _months_back(now: datetime, months: int) -> datetime:
-    """Return the first instant of a month (UTC), so many before the one of an instant."""
+    """Return the first instant (UTC) of the month a number of months before an instant."""
     years, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return now.replace(
         year=years, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0
@@ -118,7 +118,7 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], prices: CostSettings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as Markdown; names are links to partitions of an asset where there is one."""
+    """Write totals as Markdown; names link to the partitions of an asset, if there is one."""
     if not totals:
         return "Nothing was computed or saved."
     heads = [by, "fills", "seconds", "of tasks", "written", "read", "saved", "seconds"]

@@ -1,4 +1,4 @@
-"""What was spent, and what skipping and reuse saved, by the log of fills and the plans applied."""
+"""Spending, and savings from skipping and reuse, by the log of fills and the applied plans."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ By = Literal["model", "plan", "environment", "day", "month"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that was computed, or was not because it was there already.
+    """A computation, or a saved one.
 
     Args:
         at: When (UTC).
-        how: `computed`; `skipped`: nothing that it reads had changed; `reused`: a plan showed
+        how: `computed`; `skipped`: no input had changed; `reused`: a plan showed
             another definition, or another environment, without computing the table again.
-        work: What it took; what the last computation did where this is one that was not done.
+        work: Its cost; for a saved one the cost of the last computation.
     """
 
     at: datetime
@@ -43,7 +43,7 @@ class Item:
     rows: float = 0.0
 
     def key(self, by: By) -> str:
-        """Return what it is added up under."""
+        """Return the group that it is added to."""
         if by in ("day", "month"):
             return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
         return str(getattr(self, by))
@@ -51,7 +51,7 @@ class Item:
 
 @dataclass(slots=True)
 class Total:
-    """Work that is added up: done, and not done."""
+    """The sum of spent and saved work."""
 
     fills: int = 0
     work: Work = NO_WORK
@@ -60,7 +60,7 @@ class Total:
     saved: Work = NO_WORK
 
     def add(self, item: Item) -> None:
-        """Add one thing."""
+        """Add one item."""
         if item.how == "computed":
             self.fills += 1
             self.work += item.work
@@ -70,7 +70,7 @@ class Total:
             self.saved += item.work
 
     def cells(self) -> list[str]:
-        """Return for people: fills, seconds, of tasks, written, read, saved fills, seconds."""
+        """Return texts: fills, seconds, task seconds, written, read, saved fills, saved seconds."""
         return [
             f"{self.fills:,}",
             f"{self.work.seconds:,.1f}",
@@ -82,7 +82,7 @@ class Total:
         ]
 
     def to_json(self, prices: CostSettings) -> dict[str, Any]:
-        """Return the documented JSON form; money is None where nobody said prices."""
+        """Return the documented JSON form; money is None if prices are not configured."""
         price = prices.price if prices.known else None
         return {
             "fills": self.fills,
@@ -96,7 +96,7 @@ class Total:
 
 
 def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
-    """Return totals; days and months in order, else the dearest first."""
+    """Return totals; days and months in order, other groups by descending cost."""
     found: dict[str, Total] = {}
     for item in items:
         found.setdefault(item.key(by), Total()).add(item)
@@ -108,12 +108,12 @@ def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
 def spending(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
 ) -> list[Item]:
-    """Return what was computed and saved in a half-open range (UTC), in order.
+    """Return the spent and saved work in a half-open range (UTC), in order.
 
-    What a rollback took back was computed, and is in it.
+    Work that a rollback reverted is included.
 
     Args:
-        environment: Only what plans of it did; those of all without it.
+        environment: Only work of its plans; all by default.
     """
     store = workspace.store
     fills = store.fills.between(since, until)
@@ -122,12 +122,12 @@ def spending(
     items = [
         item
         for fill in fills
-        if (item := _of_fill(fill, names, plans.get(fill.plan_id))) is not None
+        if (item := _from_fill(fill, names, plans.get(fill.plan_id))) is not None
     ]
     for record in plans.values():
         ended = record.finished_at
         if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
-            with suppress(StoreError):  # What it showed was cleaned up since.
+            with suppress(StoreError):  # Its snapshots were cleaned up since.
                 items += _reused(workspace, store.plans.load(record.id), ended)
     chosen = (one for one in items if environment in (None, one.environment))
     return sorted(chosen, key=lambda one: (one.at, one.model))
@@ -144,7 +144,7 @@ def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
     }
 
 
-def _of_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None) -> Item | None:
+def _from_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None) -> Item | None:
     skipped = fill.facts.skipped
     told = fill if skipped is None else skipped
     if told.seconds is None and told.bytes is None:
@@ -161,7 +161,7 @@ def _of_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None
 
 
 def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
-    """Yield the tables that an environment began to show as they are, with what they had cost."""
+    """Yield the tables that an environment began to show unchanged, with their original cost."""
     shown = {
         model.table.id: model
         for model in plan.models

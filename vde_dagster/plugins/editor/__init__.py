@@ -1,1 +1,1 @@
-"""The editor: what a plan would say of a file, while it is typed, for any client of LSP."""
+"""The editor: mistakes and consequences of a file while it is typed, for any LSP client."""

@@ -1,4 +1,4 @@
-"""The command `vde lsp`, which nothing heavy is imported for before it runs."""
+"""The command `vde lsp`; heavy modules are imported when it runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def lsp_command(
         Path | None, typer.Option(help="The project's folder; by default the editor's.")
     ] = None,
 ) -> None:
-    """Answer an editor: a language server on stdin and stdout.
+    """Run a language server on stdin and stdout, for editors.
 
-    Mistakes at their places while a model is typed, what would come of each edit above it, and
+    It shows mistakes at their places while a model is typed, the effect of each edit above it, and
     where names are defined and used. Editors start it; see docs/editor.md.
     """
     if find_spec("pygls") is None:
         raise UsageError("`vde lsp` needs the package pygls", hint=how_to_install("editor"))
-    # What the project's code prints must not stand between the server's messages.
+    # Output of the project's code must not mix with the server's messages.
     talk = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = sys.stderr

@@ -1,8 +1,8 @@
-"""The desk: texts that lie open, the reading of the project with them, and the plan of it.
+"""The desk: open texts of a project, its reading with these texts, and the resulting plan.
 
-A reading is made anew from all files whenever one text changed or a second went by, which takes a
-tenth of a second for 1,000 models: files that are as they were come from the cache, models that
-mean the same from memory. So nothing has to be kept in step, and no answer is stale.
+All files are read again whenever a text changed or a second has passed, which takes a tenth of a
+second for 1,000 models: unchanged files come from the cache, unchanged models from memory. So
+nothing needs synchronization, and no answer is stale.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _MANIFESTS = ("target/manifest.json", "target/semantic_manifest.json")
 """Files that `dbt compile` writes."""
 _READ_ENDINGS = (".yaml", ".yml", ".toml", ".py")
 FRESH_SECONDS = 1.0
-"""How long a reading is believed while no text changes: other programs write files, too."""
+"""Seconds for which a reading is valid while no text changes: other programs write files, too."""
 
 
 class EditorMemo(SnapshotMemo):
-    """What snapshots are, in memory: all of the last readings; what the folder remembers before."""
+    """Cache of snapshots in memory, over the project's cache on disk, which it never writes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._built: OrderedDict[str, Built] = OrderedDict()
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return the memory of a model, or None."""
+        """Return the cached result for a model, or None."""
         known = self._built.get(key)
         if known is None:
             known = super().get(key, model)
@@ -69,25 +69,25 @@ class EditorMemo(SnapshotMemo):
         return known._replace(snapshot=replace(known.snapshot, model=model))
 
     def put(self, key: str, built: Built) -> None:
-        """Remember what was made of a model."""
+        """Cache the result for a model."""
         self._built[key] = built
 
     def save(self, *, keep: bool = False) -> None:
-        """Write nothing: commands remember what files say, and not what is typed."""
+        """Write nothing: the cache on disk is for saved files, not for typed texts."""
 
     def keep(self, most: int) -> None:
-        """Forget what was used longest ago."""
+        """Drop the least recently used entries."""
         while len(self._built) > most:
             self._built.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What would come of a reading in an environment.
+    """The plan of a reading for an environment.
 
     Args:
-        plan: None where it cannot be planned; `why` says it then.
-        seconds: The work that earlier fills let expect, by model.
+        plan: None if planning is impossible; `why` has the reason.
+        seconds: The work expected from earlier fills, by model.
     """
 
     environment: str
@@ -97,11 +97,11 @@ class Outlook:
 
 
 class Desk:
-    """Open texts of one project, and what is understood of it; one thread at a time may read.
+    """Open texts of one project and their analysis; only one thread at a time may read.
 
     Args:
         root: The project's folder.
-        environment: With what it is compared.
+        environment: The environment to compare with.
     """
 
     def __init__(self, root: Path, environment: str = "prod") -> None:
@@ -125,7 +125,7 @@ class Desk:
         return self._generation
 
     def change(self, path: str, text: str | None) -> None:
-        """Take a file's text from the editor; None where the folder's counts again."""
+        """Set a file's text in the editor; None to use the file on disk again."""
         with self._lock:
             self._generation += 1
             if text is None:
@@ -135,13 +135,13 @@ class Desk:
                 self._buffers[path] = text
 
     def touch(self) -> None:
-        """Say that files of the folder changed."""
+        """Record that files of the folder changed."""
         with self._lock:
             self._generation += 1
             self._columns.clear()
 
     def folder_state(self) -> frozenset[tuple[str, int, int]]:
-        """Return path, size and modification time of the project's files; nothing is read.
+        """Return path, size and modification time of the project's files, without reading them.
 
         A client may not watch files, and `git checkout` in a terminal changes many at once.
         """
@@ -161,7 +161,7 @@ class Desk:
                 state.add((path, stat.st_size, stat.st_mtime_ns))
         return frozenset(state)
 
-    def path_of(self, file: Path) -> str | None:
+    def relative_path(self, file: Path) -> str | None:
         """Return a file's path from the root; None for one outside of it."""
         with suppress(ValueError, OSError):
             return file.resolve().relative_to(self.root).as_posix()
@@ -170,10 +170,10 @@ class Desk:
     # -- reading ---------------------------------------------------------------------------
 
     def read(self) -> Reading:
-        """Return the reading of all texts as they are now.
+        """Return the reading of all current texts.
 
         Raises:
-            ProjectError: The settings are wrong, so that nothing can be read.
+            ProjectError: The settings are wrong, so nothing can be read.
         """
         with self._lock:
             generation, buffers = self._generation, dict(self._buffers)
@@ -183,14 +183,14 @@ class Desk:
             return known[2]
         reading = self._reading(buffers)
         if known is not None and known[0] == generation and _same(known[2], reading):
-            reading = known[2]  # So that its plan is known, too.
+            reading = known[2]  # Reused, with its plan.
         self._read = generation, time.monotonic(), reading
         return reading
 
     def glance(self) -> Reading:
-        """Return the texts as they are now over what was understood last, which may be older.
+        """Return the current texts with the last analysis, which may be older.
 
-        For what is asked while somebody types, and looks at words alone.
+        For requests during typing, which depend only on words.
         """
         if self._read is None:
             return self.read()
@@ -198,13 +198,13 @@ class Desk:
             return replace(self._read[2], buffers=dict(self._buffers))
 
     def imagine(self, texts: Mapping[str, str]) -> Reading:
-        """Return the reading of the project with other texts of some files, which nobody typed."""
+        """Return the reading of the project with hypothetical texts of some files."""
         with self._lock:
             buffers = {**self._buffers, **texts}
         return self._reading(buffers)
 
     def symbols(self) -> Symbols:
-        """Return the symbols of all texts as they are now."""
+        """Return the symbols of all current texts."""
         reading = self.read()
         if self._symbols is None or self._symbols.reading is not reading:
             kept = 4 * len(reading.project.models) + 100
@@ -214,7 +214,7 @@ class Desk:
         return self._symbols
 
     def _reading(self, buffers: Mapping[str, str]) -> Reading:
-        # Python runs when it is read: never what is half typed.
+        # Python runs when it is read, so a half-typed text must not be.
         typed = {path: text for path, text in buffers.items() if not path.endswith(".py")}
         project, parsed = self._load(typed)
         mistakes = list(project.problems)
@@ -243,7 +243,7 @@ class Desk:
         return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
 
     def _last_readable(self, path: str) -> str:
-        """Return the last text of a file that could be read, or what is saved of it."""
+        """Return the last readable text of a file, or the saved one."""
         return self._readable.get(path) or self._saved(path) or ""
 
     def _saved(self, path: str) -> str | None:
@@ -258,7 +258,7 @@ class Desk:
         snapshots: dict[ModelName, Snapshot],
         warnings: list[Problem],
     ) -> tuple[ProjectError, ...]:
-        """Fill in the snapshots that can be made, and warnings; return the mistakes."""
+        """Add the snapshots that can be made, and warnings; return the mistakes."""
         settings = project.settings
         models = understood(project) if project.problems else project.models
 
@@ -296,22 +296,22 @@ class Desk:
 
     @property
     def _has_state(self) -> bool:
-        """Whether a state is there, which looking makes none of."""
+        """Whether a state exists; checking does not create one."""
         url = self._workspace.settings.resolved_state_url
         return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         if name not in self._columns:
-            self._columns[name] = ()  # Any table may be there, where nobody can tell.
+            self._columns[name] = ()  # Without a catalog any table may exist.
             with suppress(VdeError):
                 if self._has_state:
                     self._columns[name] = self._workspace.catalog_columns(name)
         return self._columns[name]
 
-    # -- what would come of it -------------------------------------------------------------
+    # -- plan ------------------------------------------------------------------------------
 
     def outlook(self) -> Outlook:
-        """Plan the texts as they are now for the environment; nothing is stored."""
+        """Plan the current texts for the environment; nothing is stored."""
         reading = self.read()
         if self._planned is not None and self._planned[0] is reading:
             return self._planned[1]
@@ -344,13 +344,13 @@ class Desk:
         return previous_snapshots(self._workspace, plan)
 
     def close(self) -> None:
-        """Close what is open of the state."""
+        """Close the state, if it is open."""
         if "_workspace" in self.__dict__:
             self._workspace.close()
 
 
 def plan_text(desk: Desk) -> str:
-    """Return the report of the plan of all texts as Markdown."""
+    """Return the plan's report for all texts as Markdown."""
     outlook = desk.outlook()
     if outlook.plan is None:
         return f"No plan for `{outlook.environment}`: {outlook.why}.\n"

@@ -1,4 +1,4 @@
-"""Diagnostics: what a plan would say of the files, at its places."""
+"""Diagnostics: mistakes that a plan would report, at their places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lsprotocol.types import Diagnostic, DiagnosticSeverity, DiagnosticTag
 from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.positions import split_lines
 from vde_dagster.plugins.editor.reading import Reading
 
 SOURCE = "vde"
@@ -18,13 +18,13 @@ SOURCE = "vde"
 def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagnostic]]:
     """Return the mistakes and warnings of a reading, by file.
 
-    A mistake in no file is one of `pyproject.toml`.
+    A mistake outside of files is attached to `pyproject.toml`.
     """
     found: defaultdict[str, list[Diagnostic]] = defaultdict(list)
-    for said in reading.said:
+    for said in reading.problems:
         location = said.location or SourceLocation(Path("pyproject.toml"))
         path = location.path.as_posix()
-        lines = lines_of(reading.text(path))
+        lines = split_lines(reading.text(path))
         start, end = lines.token(location)
         error = isinstance(said, ProjectError)
         idle = any(not edit.new for fix in said.fixes for edit in fix.edits)

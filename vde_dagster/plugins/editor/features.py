@@ -1,4 +1,4 @@
-"""Features of the server about single words: where they are defined and used, what may stand."""
+"""Server features about words: definitions, uses, renames, hover and completion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vde_dagster.plugins.editor.navigation import (
     rename,
     word_at,
 )
-from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.positions import split_lines
 from vde_dagster.plugins.editor.reading import Reading, Span
 from vde_dagster.plugins.editor.server import REFUSED, VdeServer
 from vde_dagster.plugins.editor.words.completion import Completion, completions
@@ -50,23 +50,23 @@ _Positioned = (
 
 
 def add_features(server: VdeServer) -> None:
-    """Register what is answered about words."""
+    """Register the requests about words."""
 
     async def at(params: _Positioned, question: Callable[[Desk, str, int], T], none: T) -> T:
-        """Ask about a position of a document of the project."""
-        path = server.path_of(params.text_document.uri)
+        """Answer a request about a position in a project's document."""
+        path = server.project_path(params.text_document.uri)
         if path is None:
             return none
         codec = server.workspace.position_codec
 
         def ask(desk: Desk) -> T:
-            offset = lines_of(desk.read().text(path)).offset_at(params.position, codec)
+            offset = split_lines(desk.read().text(path)).offset_at(params.position, codec)
             return question(desk, path, offset)
 
         try:
             return await server.ask(ask)
         except ProjectError:
-            return none  # The settings are wrong: diagnostics say so.
+            return none  # The settings are wrong: diagnostics report that.
         except UsageError as error:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
@@ -92,20 +92,20 @@ def add_features(server: VdeServer) -> None:
             symbols = desk.symbols()
             here = [one for one in references(symbols, path, offset) if one.path == path]
             codec = server.workspace.position_codec
-            lines = lines_of(symbols.reading.text(path))
+            lines = split_lines(symbols.reading.text(path))
             return [lsp.DocumentHighlight(lines.range(s.start, s.end, codec)) for s in here]
 
         return await at(params, ask, [])
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    async def told(params: lsp.HoverParams) -> lsp.Hover | None:
+    async def hover_at(params: lsp.HoverParams) -> lsp.Hover | None:
         def ask(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
             symbols = desk.symbols()
             found = hover(symbols, path, offset)
             if found is None:
                 return None
             span, text = found
-            lines = lines_of(symbols.reading.text(path))
+            lines = split_lines(symbols.reading.text(path))
             place = lines.range(span.start, span.end, server.workspace.position_codec)
             return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), place)
 
@@ -116,7 +116,7 @@ def add_features(server: VdeServer) -> None:
         def ask(desk: Desk, path: str, offset: int) -> lsp.Range | None:
             symbols = desk.symbols()
             span = word_at(symbols, path, offset).span
-            lines = lines_of(symbols.reading.text(path))
+            lines = split_lines(symbols.reading.text(path))
             return lines.range(span.start, span.end, server.workspace.position_codec)
 
         return await at(params, ask, None)
@@ -166,22 +166,22 @@ def add_features(server: VdeServer) -> None:
         lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     )
     async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        path = server.path_of(params.text_document.uri)
+        path = server.project_path(params.text_document.uri)
         if path is None:
             return []
         try:
             return await server.ask(lambda desk: list(_fixes(server, desk.read(), path, params)))
         except ProjectError:
-            return []  # The settings are wrong: diagnostics say so.
+            return []  # The settings are wrong: diagnostics report that.
 
 
 def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
-    """Return stretches of files as clients know places."""
+    """Convert spans of files to the client's locations."""
     codec = server.workspace.position_codec
     return [
         lsp.Location(
-            server.uri_of(span.path),
-            lines_of(reading.text(span.path)).range(span.start, span.end, codec),
+            server.document_uri(span.path),
+            split_lines(reading.text(span.path)).range(span.start, span.end, codec),
         )
         for span in spans
     ]
@@ -190,12 +190,12 @@ def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> lis
 def _item(
     reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
 ) -> lsp.CompletionItem:
-    """Return a completion; what it replaces is said, as clients differ on where words begin."""
+    """Return a completion with an explicit range, as clients differ on where words begin."""
     text = reading.text(path)
     start = offset
     while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
         start -= 1
-    edit = lsp.TextEdit(lines_of(text).range(start, offset, codec), one.label)
+    edit = lsp.TextEdit(split_lines(text).range(start, offset, codec), one.label)
     return lsp.CompletionItem(
         one.label,
         kind=_KINDS[one.kind],
@@ -208,19 +208,19 @@ def _item(
 def _workspace_edit(
     server: VdeServer, reading: Reading, edits: Mapping[str, Iterable[Edit]]
 ) -> lsp.WorkspaceEdit:
-    """Return edits of files as clients know them."""
+    """Convert edits of files to the client's form."""
     codec = server.workspace.position_codec
     changes: dict[str, list[lsp.TextEdit]] = {}
     for path, given in edits.items():
-        lines = lines_of(reading.text(path))
-        changes[server.uri_of(path)] = [
+        lines = split_lines(reading.text(path))
+        changes[server.document_uri(path)] = [
             lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in given
         ]
     return lsp.WorkspaceEdit(changes=changes)
 
 
 def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
-    """Let an edit rename a file, too, after what it changes in it."""
+    """Let an edit also rename a file, after its other changes in it."""
     if moved is None:
         return
     known = server.workspace.text_documents
@@ -234,7 +234,7 @@ def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | N
         for uri, edits in (edit.changes or {}).items()
     ]
     edit.changes = None
-    old, new = map(server.uri_of, moved)
+    old, new = map(server.document_uri, moved)
     edit.document_changes.append(lsp.RenameFile(old_uri=old, new_uri=new))
 
 
@@ -243,10 +243,10 @@ def _fixes(
 ) -> Iterable[lsp.CodeAction]:
     """Yield the fixes of the mistakes and warnings in a range of a document."""
     codec = server.workspace.position_codec
-    lines = lines_of(reading.text(path))
+    lines = split_lines(reading.text(path))
     begin = lines.offset_at(params.range.start, codec)
     stop = lines.offset_at(params.range.end, codec)
-    for said in reading.said:
+    for said in reading.problems:
         if said.location is None or said.location.path.as_posix() != path:
             continue
         start, end = lines.token(said.location)

@@ -1,4 +1,4 @@
-"""Lenses: above each model what would come of its text, by the plan that would be made of it."""
+"""Lenses: above each model the effect of its text, by the plan for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lens:
 
     Args:
         line: From 1.
-        breaks: Whether readers of the environment will miss something.
+        breaks: Whether the change breaks readers of the environment.
     """
 
     model: ModelName
@@ -35,7 +35,7 @@ class Lens:
 def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
     """Return the lenses of a file's models, in their order."""
     found: list[Lens] = []
-    for model in reading.models_of(path):
+    for model in reading.models_in(path):
         if model.kind.is_external:
             continue
         line = model.location.line or 1
@@ -54,12 +54,12 @@ def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
 def _consequence(
     reading: Reading, outlook: Outlook, plan: Plan, model: PlannedModel
 ) -> Iterator[str]:
-    """Say what comes of one model's text: of its own table, of those below, and for readers."""
+    """Describe the effect of one model's text: on its own table, on those below, and on readers."""
     if model.change is Change.UNCHANGED and not model.builds and not model.audits:
         yield f"as in {outlook.environment}"
         return
     yield from (f"breaks {text}" for text in _breaks(plan, model))
-    yield _own(plan, model)
+    yield _own_rows(plan, model)
     if model in plan.audited:
         yield "1 to audit"
     below = descendants(reading.project.models, [model.name]) - {model.name}
@@ -68,15 +68,15 @@ def _consequence(
         names = listed([str(one.name) for one in computed], MOST_NAMES)
         yield f"{count(len(computed), 'model')} below computed: {names}"
     elif below and model.change is not Change.ADDED:
-        yield f"{count(len(below), 'model')} below stay as they are"
+        yield f"{count(len(below), 'model')} below unchanged"
     work = [one for one in plan.computed if one.name == model.name or one in computed]
     seconds = [outlook.seconds[one.name] for one in work if one.name in outlook.seconds]
     if seconds:
         yield f"about {duration(sum(seconds))}"
 
 
-def _own(plan: Plan, model: PlannedModel) -> str:
-    """Say what the plan does with the model's own rows, and why."""
+def _own_rows(plan: Plan, model: PlannedModel) -> str:
+    """Describe the plan's work on the model's own rows, and its reason."""
     if model.change is Change.ADDED:
         return f"new: {work_text(plan, model)}" if model.builds else "new: nothing is computed"
     if model.category is Category.METADATA:

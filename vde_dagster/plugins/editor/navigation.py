@@ -1,4 +1,4 @@
-"""Where a word is defined and used, and its rename with the proof that nothing else changes."""
+"""Definitions and uses of a word, and its rename with the proof that nothing else changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vde_dagster.base.names import ModelName, split_identifier
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, column_names
 from vde_dagster.plugins.editor.words.symbols import Symbols
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -22,16 +22,16 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return where what stands at an offset is made: a model, column, CTE, alias, or macro."""
+    """Return the definitions of the word at an offset: a model, column, CTE, alias, or macro."""
     found = symbols.at(path, offset)
     if not found:
         return _macro(symbols.reading, path, offset)
-    # A word that names an output is that of the column which it reads, too: that one is meant.
+    # A word that names an output also reads a column: the column is meant.
     return [one.span for one in symbols.definitions(found[0].symbol)]
 
 
 def references(symbols: Symbols, path: str, offset: int) -> list[Span]:
-    """Return every place of the project that means what stands at an offset, in order."""
+    """Return every place of the project that refers to the word at an offset, in order."""
     found = symbols.at(path, offset)
     spans = {one.span for mention in found for one in symbols.mentions(mention.symbol)}
     return sorted(spans, key=lambda span: (span.path, span.start))
@@ -52,7 +52,7 @@ def _macro(reading: Reading, path: str, offset: int) -> list[Span]:
 
 
 def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
-    """Return the mention that a rename at an offset is of.
+    """Return the mention that a rename at an offset starts from.
 
     Raises:
         UsageError: There is none, or it cannot be renamed.
@@ -60,38 +60,38 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
     found = symbols.at(path, offset)
     if not found:
         raise UsageError(
-            "there is no column, table or model here whose uses are known",
-            hint="names that macros write, and names that may mean two things, are not renamed",
+            "no column, table or model with known uses is here",
+            hint="names written by macros, and ambiguous names, cannot be renamed",
         )
     chosen = next((one for one in found if one.output or not one.defines), found[0])
     root = symbols.root(chosen.symbol)
     model = symbols.reading.project.models.get(root.model)
     if root.kind in ("model", "column") and model is not None and model.kind.is_external:
         raise UsageError(
-            f"{model.name} is a table of others: neither it nor its columns are renamed here",
-            hint="rename it where it is written, and then in external_models.yaml",
+            f"{model.name} is an external table: neither it nor its columns are renamed here",
+            hint="rename it at its source, and then in external_models.yaml",
         )
-    # A bare name in SELECT reads one column and names another: what it names is meant.
+    # A bare name in SELECT reads one column and names another: the named one is meant.
     return next((one for one in found if one.defines), chosen)
 
 
 def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> dict[str, list[Edit]]:
-    """Return the edits that give a model, column, CTE or alias another name wherever it is used.
+    """Return the edits that rename a model, column, CTE or alias wherever it is used.
 
-    What reads a renamed column and shows it under its old name goes on to: the old name is written
-    behind the new one. The result is read before it is handed out: no mistake may come of it, and
-    no version of any other column or of any model's rows may change.
+    A query that shows a renamed column under its old name keeps doing so: the old name is added
+    as an alias. The result is checked first: it may add no mistake, and change no version of any
+    other column or of any model's rows.
 
     Raises:
-        UsageError: The name is taken or no name, a macro has a part in it, or something else would
-            change.
+        UsageError: The name is taken or invalid, a macro writes part of it, or something else
+            would change.
     """
     mention = word_at(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading
     if symbol.kind == "model":
         return _model_renamed(desk, symbols, symbol, new)
     if not _NAME.fullmatch(new):
-        raise UsageError(f"'{new}' is no plain name", hint="use letters, digits and _")
+        raise UsageError(f"'{new}' is not a plain name", hint="use letters, digits and _")
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
     for one in _renamed_mentions(symbols, symbol, new):
         old = reading.text(one.span.path)[one.span.start : one.span.end]
@@ -102,7 +102,7 @@ def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> di
 
 
 def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
-    """Return the mentions of a symbol, all of which a rename edits.
+    """Return the mentions of a symbol, if a rename can edit all of them.
 
     Raises:
         UsageError: Only the author can change one of them.
@@ -123,14 +123,14 @@ def _place(reading: Reading, span: Span) -> str:
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
-    """Return the name that a model is to get: a plain one stays in its namespace.
+    """Return the new name of a model: a plain one stays in its namespace.
 
     Raises:
-        UsageError: It is no name.
+        UsageError: It is not a valid name.
     """
     parts = new.strip().split(".")
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
-        raise UsageError(f"'{new}' is no model's name", hint="write name, or schema.name")
+        raise UsageError(f"'{new}' is not a model's name", hint="write name, or schema.name")
     return ModelName(parts[0].lower() if parts[1:] else old.namespace, parts[-1].lower())
 
 
@@ -140,7 +140,7 @@ def moved_file(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, 
     path = model.location.path
     to = path.with_name(f"{new.name}{path.suffix}")
     taken = (symbols.reading.project.root / to).exists()
-    alone = len(symbols.reading.models_of(path.as_posix())) == 1
+    alone = len(symbols.reading.models_in(path.as_posix())) == 1
     if path.stem.lower() != name.name or new.name == name.name or taken or not alone:
         return None
     return path.as_posix(), to.as_posix()
@@ -152,12 +152,12 @@ def _model_renamed(
     reading, names = symbols.reading, symbols.reading.project.names
     new = new_model_name(symbol.model, said)
     if new in reading.project.models:
-        raise UsageError(f"there is a model {new}", hint="take another name")
+        raise UsageError(f"the model {new} already exists", hint="choose another name")
     known = _renamed_mentions(symbols, symbol, str(new))
     if not any(one.defines for one in known):
         raise UsageError(
             f"the name of {symbol.model} is not written in a SQL header",
-            hint="rename it where it is made, and let the mistakes show who reads it",
+            hint="rename it where it is defined; the resulting mistakes show its readers",
         )
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
     for one in known:
@@ -201,13 +201,13 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
 
 
 def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
-    """Read the project with new texts, which may bring no mistake."""
+    """Read the project with new texts, which must not add a mistake."""
     after = desk.imagine(texts)
-    known = {str(one) for one in before.said}
-    # A warning in a file of readers, too, is of a name that is not there any more.
+    known = {str(one) for one in before.problems}
+    # A warning in a reader's file, too, is about a name that no longer exists.
     wrong = [
         one
-        for one in after.said
+        for one in after.problems
         if str(one) not in known
         and (isinstance(one, ProjectError) or one.location.path.suffix != ".sql")
     ]
@@ -221,14 +221,14 @@ def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -
 
 
 def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
-    """Return what to do about a mistake that a rename would make."""
+    """Return the advice about a mistake that a rename would cause."""
     named = new.lower().rpartition(".")[2]
     where = wrong.location.path.as_posix() if wrong.location is not None else ""
-    models = before.models_of(where)
+    models = before.models_in(where)
     tables = {name for model in models for name in (model.name, *model.depends_on)}
     for name in sorted(tables):
-        if named in (columns_of(before.snapshots, name) or ()):
-            return f"take another name: {name} already has a column '{named}'"
+        if named in (column_names(before.snapshots, name) or ()):
+            return f"choose another name: {name} already has a column '{named}'"
     if wrong.location is None:
         return "rename it by hand"
     return f"rename it by hand, in {wrong.location} as well"
@@ -237,7 +237,7 @@ def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
 def _require_same(
     desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
 ) -> None:
-    """Read the project with the new texts and compare: only the name may be another."""
+    """Read the project with the new texts and compare: only the name may differ."""
     after = _imagined(desk, before, new, texts)
     for name, old in before.snapshots.items():
         now = after.snapshots.get(name)

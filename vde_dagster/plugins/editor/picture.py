@@ -1,4 +1,4 @@
-"""The lineage of a file as a picture: what its models read, and what reads them (SVG)."""
+"""The lineage of a file as a picture: its models with their inputs and readers (SVG)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.project.dag import children
 
 WIDTH, HEIGHT, GAP, BETWEEN = 220, 28, 12, 90
-"""Of a box, and the space below and beside it (pixels)."""
+"""Size of a box, and the space below and between boxes (pixels)."""
 
 
 def lineage_picture(reading: Reading, path: str) -> str:
     """Return the picture of a file's models between their parents and children; '' without any."""
     models = reading.project.models
-    own = [model.name for model in reading.models_of(path) if not model.kind.is_external]
+    own = [model.name for model in reading.models_in(path) if not model.kind.is_external]
     if not own:
         return ""
     below = children(models)

@@ -1,6 +1,6 @@
 """Places: lines and columns of messages, offsets in texts, and positions as clients count them.
 
-Clients count UTF-16 units of a line unless they agreed on another unit; texts and messages count
+Clients count UTF-16 units of a line unless another unit was agreed on; texts and messages count
 characters, messages from 1.
 """
 
@@ -33,7 +33,7 @@ class Lines:
         self._ends = [*(found.start() for found in breaks), len(text)]
 
     def offset(self, line: int, column: int) -> int:
-        """Return the offset of a line's column, both counted from 1; the nearest there is."""
+        """Return the offset of a line's column, both counted from 1, or the nearest one."""
         index = min(max(line, 1), len(self._starts)) - 1
         return min(self._starts[index] + max(column - 1, 0), self._ends[index])
 
@@ -44,11 +44,11 @@ class Lines:
         return Position(line, codec.client_num_units(self.text[self._starts[line] : offset]))
 
     def range(self, start: int, end: int, codec: PositionCodec) -> Range:
-        """Return the client's range of a stretch."""
+        """Return the client's range of a span."""
         return Range(self.position(start, codec), self.position(end, codec))
 
     def offset_at(self, position: Position, codec: PositionCodec) -> int:
-        """Return the offset of a client's position; the line's end for one behind it."""
+        """Return the offset of a client's position, at most the line's end."""
         if position.line >= len(self._starts):
             return len(self.text)
         at, units = self._starts[position.line], 0
@@ -58,7 +58,7 @@ class Lines:
         return at
 
     def token(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the stretch that a message's place means: a word or sign, or its whole line."""
+        """Return the span of a message's place: a word or sign, or its whole line."""
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
             line = self.text[self._starts[index] : self._ends[index]]
@@ -69,6 +69,6 @@ class Lines:
 
 
 @lru_cache(maxsize=64)
-def lines_of(text: str) -> Lines:
-    """Return a text as lines; those of the texts that were asked for lately are kept."""
+def split_lines(text: str) -> Lines:
+    """Return a text as lines, cached for the latest texts."""
     return Lines(text)

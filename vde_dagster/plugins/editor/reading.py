@@ -1,6 +1,4 @@
-"""The project as the editor has it: files of the folder, texts that are not saved yet, and what
-their words stand for.
-"""
+"""The project in the editor: files of the folder, unsaved texts, and the meaning of their words."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ from vde_dagster.project.model import Model
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a file's text.
+    """A range of a file's text.
 
     Args:
         path: From the project's root, with forward slashes.
         start: Offset in characters (code points).
-        end: Offset behind the last of them.
+        end: Offset after the last character.
     """
 
     path: str
@@ -34,14 +32,14 @@ class Span:
 
 
 class Symbol(NamedTuple):
-    """What a word stands for.
+    """The object that a word refers to.
 
     Args:
-        kind: `model`, `column` of a model, `inner` column of a query in a query, `cte`, or `alias`
+        kind: `model`, `column` of a model, `inner` column of a nested query, `cte`, or `alias`
             of a table.
-        model: The model that it is, or in whose text it lies.
+        model: The model itself, or the model whose text contains it.
         name: The column's or the table's name in lower case.
-        scope: Which query of the model's has it, for what is known inside of it alone.
+        scope: The query inside of the model, for objects that are only visible there.
     """
 
     kind: str
@@ -51,14 +49,14 @@ class Symbol(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A word of a file with what it stands for.
+    """A word of a file with the object that it refers to.
 
     Args:
-        defines: Whether it is made or named here.
-        output: Whether the word also names an output column, which keeps its name when the word is
-            exchanged only if it is said behind it.
+        defines: Whether the object is defined or named here.
+        output: Whether the word also names an output column, which needs an alias to keep its name
+            when the word changes.
         qualifies: Whether it is a table's own name in front of a column's.
-        keeps: Text to write behind the word instead of a new word, with `{}` for the new name.
+        keeps: Text to add after the word instead of replacing it, with `{}` for the new name.
         by_hand: Whether only the author can change the word: an edit cannot be proved right.
     """
 
@@ -75,15 +73,15 @@ class Mention(NamedTuple):
 class Reading:
     """A project at one moment, as far as it can be read.
 
-    Where a text that is being typed cannot be read, its models are those of its last readable one.
+    If a text cannot be read while it is typed, its models are those of the last readable text.
 
     Args:
-        project: Has the models of the files that can be read.
-        snapshots: Of the models whose queries are understood, parents first.
-        mistakes: Everything that a plan would refuse, in the order of files and lines.
-        warnings: What looks like a mistake.
+        project: Has the models of the readable files.
+        snapshots: Snapshots of the models whose queries can be analyzed, parents first.
+        mistakes: All mistakes that a plan would report, in the order of files and lines.
+        warnings: Possible mistakes.
         buffers: Texts of the files that are open in the editor, by path.
-        broken: Files that are read by an earlier text of theirs.
+        broken: Files that are represented by an earlier text.
     """
 
     project: Project
@@ -94,26 +92,26 @@ class Reading:
     broken: frozenset[str] = frozenset()
 
     @property
-    def said(self) -> tuple[ProjectError | Problem, ...]:
-        """Mistakes, and then warnings."""
+    def problems(self) -> tuple[ProjectError | Problem, ...]:
+        """Mistakes, followed by warnings."""
         return (*self.mistakes, *self.warnings)
 
     def text(self, path: str) -> str:
-        """Return what a file says now: the editor's text, or the folder's; '' without a file."""
+        """Return a file's current text: the editor's, or the folder's; '' without a file."""
         known = self.buffers.get(path)
         if known is not None:
             return known
         file = self.project.root / path
         return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
 
-    def models_of(self, path: str) -> list[Model]:
+    def models_in(self, path: str) -> list[Model]:
         """Return the models that a file defines, in the order of their places."""
         found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
         return sorted(found, key=lambda model: model.location.order)
 
 
-def columns_of(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
-    """Return the columns of a table in lower case; None where they are not known."""
+def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
+    """Return the columns of a table in lower case; None if they are unknown."""
     snapshot = snapshots.get(name)
     if snapshot is None or not snapshot.columns:
         return None

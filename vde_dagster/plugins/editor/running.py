@@ -1,7 +1,7 @@
-"""Rows of what stands at the cursor: of a common table expression, with those that it reads, or of
-a whole model, over the environment's tables. Nothing is written.
+"""Running the query at the cursor: a common table expression, with the ones it reads, or a whole
+model, over the environment's tables. Nothing is written.
 
-It runs on a thread and a workspace of its own, so that no question about words waits for Spark.
+It runs on a separate thread and workspace, so that requests about words do not wait for Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vde_dagster.execution.plans.render_model import Evaluated
 from vde_dagster.execution.published_version import require_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.editor.desk import EditorMemo
-from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.positions import split_lines
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.plugins.editor.words.ctes import Cte, ctes, up_to
 from vde_dagster.project.model import Model
@@ -27,11 +27,11 @@ MOST_ROWS = 100
 
 
 class Runnable(NamedTuple):
-    """A query that can be run by itself.
+    """A query that can run alone.
 
     Args:
-        title: What it is, for people.
-        query: None for a model's own.
+        title: A description for people.
+        query: None for a model's own query.
     """
 
     model: Model
@@ -40,12 +40,12 @@ class Runnable(NamedTuple):
 
 
 def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:
-    """Return what can be run of a file, with the offsets where each begins."""
+    """Return the runnable queries of a file, with the offsets where each begins."""
     found: list[tuple[int, Runnable]] = []
     if path in reading.broken:
         return []
-    lines = lines_of(reading.text(path))
-    for model in reading.models_of(path):
+    lines = split_lines(reading.text(path))
+    for model in reading.models_in(path):
         if model.kind.is_read and (model.query is not None or model.python is not None):
             found.append((lines.token(model.location)[0], Runnable(model, str(model.name))))
         if model.query is not None and model.origins:
@@ -58,18 +58,18 @@ def runnable(reading: Reading, path: str) -> list[tuple[int, Runnable]]:
 
 
 def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
-    """Return what a cursor stands in: the innermost common table expression, or else the model.
+    """Return the query at a cursor: the innermost common table expression, or else the model.
 
     Raises:
-        UsageError: It stands in nothing that has rows, or the file cannot be read.
+        UsageError: The cursor is not in a query, or the file cannot be read.
     """
     if path in reading.broken:
         raise UsageError("the file has a mistake, so that it cannot be run", hint="correct it")
-    models = [m for m in reading.models_of(path) if m.query is not None or m.python is not None]
-    lines = lines_of(reading.text(path))
+    models = [m for m in reading.models_in(path) if m.query is not None or m.python is not None]
+    lines = split_lines(reading.text(path))
     before = [m for m in models if lines.token(m.location)[0] <= offset] or models[:1]
     if not before:
-        raise UsageError("there is no query here", hint="run a model's query, or a part of it")
+        raise UsageError("the cursor is not in a query", hint="run a model's query, or part of it")
     model = before[-1]
     inside: list[Cte] = []
     if model.query is not None and model.origins:
@@ -84,7 +84,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
 
 
 class Runner:
-    """Runs queries of readings; one thread at a time may ask, and any may interrupt it."""
+    """Runs queries of readings; one thread at a time may run them, any thread may interrupt."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -94,21 +94,19 @@ class Runner:
         return Workspace.open(self.root)
 
     def run(self, reading: Reading, environment: str, what: Runnable, limit: int) -> str:
-        """Return a query's rows as a table of Markdown.
+        """Return a query's rows as a Markdown table.
 
         Args:
-            reading: Has the texts whose query it is.
-            limit: The most rows.
+            reading: The reading with the query's text.
+            limit: Maximum number of rows.
 
         Raises:
-            VdeError: A table that it reads is not there, or Spark refuses it.
+            VdeError: A table that it reads does not exist, or Spark refuses it.
         """
         settings = reading.project.settings
         url = settings.resolved_state_url
         if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-            raise UsageError(
-                "nothing is published yet that could be read", hint=f"vde apply {environment}"
-            )
+            raise UsageError("nothing to read is published yet", hint=f"vde apply {environment}")
         memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
         self._workspace.look_at(reading.project, memo)
         shown = require_environment(self._workspace.store, environment)
@@ -118,7 +116,7 @@ class Runner:
         return _table(what, environment, found, limit)
 
     def interrupt(self) -> None:
-        """Stop the query that runs."""
+        """Stop the running query."""
         if "_workspace" in self.__dict__:
             engine = self._workspace.started_engine
             if engine is not None:

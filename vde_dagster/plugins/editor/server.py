@@ -1,8 +1,8 @@
-"""The language server: `vde lsp`, over stdin and stdout, for any client of LSP.
+"""The language server: `vde lsp`, over stdin and stdout, for any LSP client.
 
-All understanding happens on one thread, in the order of the questions, so that messages of the
-client never wait for it; an answer is of the texts as they were when it is computed, and what was
-computed of older ones is not sent.
+All analysis runs on one thread, in the order of requests, so that the client's messages never wait
+for it; an answer reflects the texts at the time of its computation, and answers about older texts
+are not sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vde_dagster.plugins.editor.desk import Desk, plan_text
 from vde_dagster.plugins.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.plugins.editor.lenses import lenses
 from vde_dagster.plugins.editor.picture import lineage_picture
-from vde_dagster.plugins.editor.positions import lines_of
+from vde_dagster.plugins.editor.positions import split_lines
 from vde_dagster.plugins.editor.reading import Reading
 from vde_dagster.plugins.editor.running import MOST_ROWS, Runner, at_cursor, runnable
 from vde_dagster.project.files import decoded
@@ -37,14 +37,14 @@ T = TypeVar("T")
 KIND = lsp.SymbolKind.Class
 MOST_SYMBOLS = 200
 REFUSED = -32803
-"""LSP's RequestFailed: what was asked for cannot be done, and that is no fault of the server's."""
+"""LSP's RequestFailed: the request is valid but cannot be carried out."""
 
 POLL_SECONDS = 2.0
-"""Time between two looks at the sizes and times of files, for clients that report no changes."""
+"""Seconds between two checks of files' sizes and times, for clients that report no changes."""
 QUIET_SECONDS = 0.08
-"""How long nobody types before the texts are looked at."""
+"""Seconds without typing before the texts are analyzed."""
 STOP_SECONDS = 0.2
-"""How long a query that is to stop may take to do so, until it is told again."""
+"""Seconds for a query to stop before it is interrupted again."""
 WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
 
 
@@ -63,49 +63,49 @@ class VdeServer(LanguageServer):
         self._polling: asyncio.Task[None] | None = None
 
     def begin(self, root: Path, environment: str) -> None:
-        """Sit down at a project."""
+        """Start working on a project."""
         self.desk = Desk(root, environment)
         self.runner = Runner(self.desk.root)
 
     # -- files -----------------------------------------------------------------------------
 
-    def path_of(self, uri: str) -> str | None:
+    def project_path(self, uri: str) -> str | None:
         """Return a document's path from the project's root; None for one outside of it."""
         name = to_fs_path(uri)
-        return None if name is None else self.desk.path_of(Path(name))
+        return None if name is None else self.desk.relative_path(Path(name))
 
-    def uri_of(self, path: str) -> str:
+    def document_uri(self, path: str) -> str:
         """Return the document of a path from the project's root."""
         return from_fs_path(str(self.desk.root / path)) or ""
 
     def take(self, uri: str, *, saved: bool = False) -> None:
-        """Take a document's text as it is now, and look at all of them soon."""
-        path = self.path_of(uri)
+        """Read a document's current text, and analyze all of them soon."""
+        path = self.project_path(uri)
         if path is not None and (saved or not path.endswith(".py")):
             self.desk.change(path, self.workspace.get_text_document(uri).source)
         self.look_soon()
 
-    # -- asking ----------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     async def ask(self, question: Callable[[Desk], T]) -> T:
-        """Ask the desk, on its thread."""
+        """Run a function on the desk's thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._one, question, self.desk)
 
     async def reading(self) -> Reading | None:
-        """Return the reading of the texts as they are; None where nothing can be read."""
+        """Return the reading of the current texts; None if nothing can be read."""
         with suppress(ProjectError):
             return await self.ask(Desk.read)
         return None
 
     def look_soon(self) -> None:
-        """Look at the texts once nobody types; what waits for that is given up for it."""
+        """Analyze the texts once typing stops, replacing a pending analysis."""
         if self._checking is not None and not self._checking.done():
             self._checking.cancel()
         self._checking = asyncio.get_running_loop().create_task(self._look())
 
     def poll(self) -> None:
-        """Begin to look at the folder's files from time to time."""
+        """Begin to check the folder's files regularly."""
         self._polling = asyncio.get_running_loop().create_task(self._poll())
 
     async def _poll(self) -> None:
@@ -118,7 +118,7 @@ class VdeServer(LanguageServer):
                     self.desk.touch()
                     self.look_soon()
                 known = state
-            # At most a twentieth of the time goes into it, however many files there are.
+            # It uses at most a twentieth of the time, however many files there are.
             await asyncio.sleep(max(POLL_SECONDS, 20 * (time.monotonic() - begun)))
 
     async def _look(self) -> None:
@@ -133,15 +133,15 @@ class VdeServer(LanguageServer):
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
             return
         if self.desk.generation != generation:
-            return  # Who changed it looks again.
-        self._tell(diagnostics(reading, self.workspace.position_codec))
+            return  # A newer analysis was scheduled.
+        self._publish(diagnostics(reading, self.workspace.position_codec))
         await self.ask(Desk.outlook)
         if self.desk.generation == generation and self._shows_lenses:
             self.workspace_code_lens_refresh(None)
 
     @property
     def watches_files(self) -> bool:
-        """Whether the client tells of files that change."""
+        """Whether the client reports changed files."""
         workspace = self.client_capabilities.workspace
         watched = workspace.did_change_watched_files if workspace is not None else None
         return bool(watched is not None and watched.dynamic_registration)
@@ -160,10 +160,10 @@ class VdeServer(LanguageServer):
         lens = workspace.code_lens if workspace is not None else None
         return bool(lens is not None and lens.refresh_support)
 
-    def _tell(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
-        """Publish diagnostics, and take back those of files that have none any more."""
+    def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
+        """Publish diagnostics, and clear those of files without any now."""
         for path in sorted({*found, *self._reported}):
-            uri = self.uri_of(path)
+            uri = self.document_uri(path)
             open_ = self.workspace.text_documents.get(uri)
             params = lsp.PublishDiagnosticsParams(
                 uri, found.get(path, []), open_.version if open_ is not None else None
@@ -178,7 +178,7 @@ class VdeServer(LanguageServer):
             path = mistake.location.path.as_posix() if mistake.location else "pyproject.toml"
             file = self.desk.root / path
             text = decoded(Path(path), file.read_bytes()) if file.is_file() else ""
-            lines = lines_of(text)
+            lines = split_lines(text)
             start, end = lines.token(mistake.location) if mistake.location else (0, 0)
             said = lsp.Diagnostic(
                 lines.range(start, end, codec),
@@ -187,20 +187,20 @@ class VdeServer(LanguageServer):
                 source=SOURCE,
             )
             found.setdefault(path, []).append(said)
-        self._tell(found)
+        self._publish(found)
 
     # -- answers ---------------------------------------------------------------------------
 
     def place(self, reading: Reading, location: SourceLocation) -> lsp.Location:
-        """Return a message's place as clients know places."""
+        """Convert a message's place to the client's location."""
         path = location.path.as_posix()
-        lines = lines_of(reading.text(path))
+        lines = split_lines(reading.text(path))
         stretch = lines.range(*lines.token(location), self.workspace.position_codec)
-        return lsp.Location(self.uri_of(path), stretch)
+        return lsp.Location(self.document_uri(path), stretch)
 
     async def lenses(self, uri: str) -> list[lsp.CodeLens]:
-        """Return what would come of a document, above each of its models."""
-        path = self.path_of(uri)
+        """Return the effects of a document, above each of its models."""
+        path = self.project_path(uri)
         if path is None:
             return []
         try:
@@ -209,7 +209,7 @@ class VdeServer(LanguageServer):
             )
         except ProjectError:
             return []
-        lines, codec = lines_of(reading.text(path)), self.workspace.position_codec
+        lines, codec = split_lines(reading.text(path)), self.workspace.position_codec
         told: list[tuple[lsp.Position, str, str, list[Any]]] = [
             (lsp.Position(one.line - 1, 0), one.text, "vde.plan", [uri]) for one in found
         ]
@@ -222,13 +222,13 @@ class VdeServer(LanguageServer):
         ]
 
     async def run(self, uri: str, line: int, character: int, limit: int = MOST_ROWS) -> str:
-        """Return the rows of what stands at a position; see `Runner.run`."""
-        path = self.path_of(uri)
+        """Return the rows of the query at a position; see `Runner.run`."""
+        path = self.project_path(uri)
         if path is None:
-            raise UsageError("the file is not one of the project's")
+            raise UsageError("the file does not belong to the project")
         reading = await self.ask(Desk.read)
         position, codec = lsp.Position(line, character), self.workspace.position_codec
-        what = at_cursor(reading, path, lines_of(reading.text(path)).offset_at(position, codec))
+        what = at_cursor(reading, path, split_lines(reading.text(path)).offset_at(position, codec))
         work = partial(self.runner.run, reading, self.desk.environment, what, limit)
         query = self._spark.submit(work)
         self._queries.add(query)
@@ -242,9 +242,9 @@ class VdeServer(LanguageServer):
             self._queries.discard(query)
 
     async def stop(self) -> None:
-        """Stop the queries that run or wait.
+        """Stop running and waiting queries.
 
-        LSP's own cancellation does not reach commands: pygls cancels only what waits for them.
+        LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
         """
         stopped, self._queries = self._queries, set()
         waiting = {query for query in stopped if not query.cancel()}
@@ -254,8 +254,8 @@ class VdeServer(LanguageServer):
             waiting = (await loop.run_in_executor(None, ended)).not_done
 
     async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
-        """Return a document laid out as `vde format` does; None where it is left alone."""
-        path = self.path_of(uri)
+        """Return a document's edits by `vde format`; None if it is not formatted."""
+        path = self.project_path(uri)
         if path is None or not path.endswith(".sql"):
             return None
         text = self.workspace.get_text_document(uri).source
@@ -265,12 +265,12 @@ class VdeServer(LanguageServer):
             return None
         if made is None or made == text:
             return None
-        lines = lines_of(text)
+        lines = split_lines(text)
         codec = self.workspace.position_codec
         return [lsp.TextEdit(lines.range(0, len(text), codec), made)]
 
     def close(self) -> None:
-        """End the desk's thread, and what it has open."""
+        """End the desk's thread, and release its resources."""
         if self._polling is not None:
             self._polling.cancel()
         self._one.submit(self.desk.close)
@@ -280,7 +280,7 @@ class VdeServer(LanguageServer):
 
 
 def make_server(root: Path | None = None) -> VdeServer:
-    """Return a server with all that it answers.
+    """Return a server with all its features.
 
     Args:
         root: The project's folder; by default the one that the client opens.
@@ -318,7 +318,7 @@ def make_server(root: Path | None = None) -> VdeServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
-        path = server.path_of(params.text_document.uri)
+        path = server.project_path(params.text_document.uri)
         if path is not None:
             server.desk.change(path, None)
         server.look_soon()
@@ -342,13 +342,13 @@ def make_server(root: Path | None = None) -> VdeServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        reading, path = await server.reading(), server.path_of(params.text_document.uri)
+        reading, path = await server.reading(), server.project_path(params.text_document.uri)
         if reading is None or path is None:
             return []
         codec = server.workspace.position_codec
-        lines = lines_of(reading.text(path))
+        lines = split_lines(reading.text(path))
         found = []
-        for model in reading.models_of(path):
+        for model in reading.models_in(path):
             place = lines.range(*lines.token(model.location), codec)
             name, kind = str(model.name), model.kind.name
             found.append(lsp.DocumentSymbol(name, lsp.SymbolKind.Class, place, place, kind))
@@ -371,7 +371,7 @@ def make_server(root: Path | None = None) -> VdeServer:
 
     @server.command("vde.lineage")
     async def lineage(uri: str) -> str:
-        path = server.path_of(uri)
+        path = server.project_path(uri)
         return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
 
     @server.command("vde.run")

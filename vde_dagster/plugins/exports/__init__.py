@@ -1,7 +1,6 @@
-"""Exports: what a project is, and what happens to it, in the forms of other systems.
+"""Exports: a project and its events in the forms of other systems.
 
-`openlineage` follows the state's outbox and tells a receiver of fills, audits and publications;
+`openlineage` follows the state's outbox and sends fills, audits and publications to a receiver;
 `commands` writes the project's document (`json_document`), dbt's files (`dbt_artifacts`) or
-DataHub's proposals (`datahub`). The libraries of receivers are imported by those who export, and
-by nobody else.
+DataHub's proposals (`datahub`). Only the exporters that need them import receivers' libraries.
 """

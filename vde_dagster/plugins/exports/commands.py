@@ -1,4 +1,4 @@
-"""`vde describe`: the project as a document for other programs, in a form of their choice."""
+"""`vde describe`: the project as a document for other programs, in one of several forms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Form = Annotated[
 Of = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ENV]", help="An environment, or dev@7; by default the files, for datahub prod."
+        metavar="[ENV]", help="An environment, or dev@7; default: the files, for datahub prod."
     ),
 ]
 To = Annotated[
@@ -36,7 +36,7 @@ To = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="TIME", help="By when rows are missing; by default now."),
+    typer.Option("--at", metavar="TIME", help="Report rows missing at this time; default now."),
 ]
 Schema = Annotated[
     bool, typer.Option("--schema", help="Print the JSON Schema of the form json instead.")
@@ -53,26 +53,26 @@ def describe(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write the project, or what an environment shows, as a document for other programs.
+    """Write the project, or the content of an environment, as a document for other programs.
 
-    Nothing is computed, and no Spark started. Example: vde describe json prod --to prod.json
+    Nothing is computed, and Spark is not started. Example: vde describe json prod --to prod.json
     """
     if form not in FORMS:
-        raise UsageError(f"there is no form '{form}'", hint=f"forms: {', '.join(FORMS)}")
+        raise UsageError(f"the form '{form}' does not exist", hint=f"forms: {', '.join(FORMS)}")
     if schema:
         from vde_dagster.plugins.exports.json_document import document_schema
 
         print_json(document_schema())
         return
     if to is None and form == "dbt":
-        raise UsageError("dbt's form is two files", hint="give their folder: --to DIR")
+        raise UsageError("dbt's form is two files", hint="pass their folder: --to DIR")
     folder = to if form == "dbt" else to.absolute().parent if to is not None else None
     if folder is not None and not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", hint="make it first")
+        raise UsageError(f"the folder {folder} does not exist", hint="create it first")
     if form == "datahub":
         from vde_dagster.planning.environments.environment import PRODUCTION
 
-        environment = environment or PRODUCTION  # A catalog has what readers find.
+        environment = environment or PRODUCTION  # A catalog contains what readers can query.
     document = _gather(project, environment, at)
     if to is None:
         sys.stdout.write(_ONE_FILE[form](document).decode())
@@ -124,7 +124,7 @@ def _gather(project: Path, environment: str | None, at: str | None) -> Document:
 
 
 def _write(contents: Mapping[Path, bytes]) -> None:
-    """Write files whole or not at all, each.
+    """Write each file completely or not at all.
 
     Raises:
         UsageError: One of them cannot be written.

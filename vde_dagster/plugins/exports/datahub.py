@@ -1,4 +1,4 @@
-"""What an environment shows as a file of DataHub's metadata change proposals (MCPs).
+"""The content of an environment as a file of DataHub's metadata change proposals (MCPs).
 
 Plain JSON in the form that `datahub ingest` reads from a file: one aspect of one entity each.
 Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
@@ -35,7 +35,7 @@ _FABRICS = (
     *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG"),
     *("CORP", "RVW", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
 )
-"""DataHub's environments but for production's: a closed list. What is not in it is NON_PROD."""
+"""DataHub's environments except production's: a closed list; others map to NON_PROD."""
 _MADE_OF = ("identity", "transformation", "aggregation")
 _UNKNOWN = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
@@ -63,10 +63,10 @@ Proposal = dict[str, Any]
 
 
 def datahub_proposals(document: Document) -> list[Proposal]:
-    """Return what the document's first environment shows as metadata change proposals.
+    """Return the content of the document's first environment as metadata change proposals.
 
     Args:
-        document: Of an environment or a version of one.
+        document: The document of an environment or a version of one.
     """
     return list(_Proposals(document, document.environments[0]).all())
 
@@ -116,7 +116,7 @@ class _Proposals:
     # -- names ---------------------------------------------------------------------------------
 
     def _is_dataset(self, model: DocumentedModel) -> bool:
-        """Say whether people find a model in the catalog: a view, or a table of others."""
+        """Return whether a model is in the catalog: a view, or an external table."""
         return model.kind == "EXTERNAL" or self._view(model.name) is not None
 
     def _view(self, name: str) -> str | None:
@@ -124,7 +124,7 @@ class _Proposals:
         return cell.view if cell is not None else None
 
     def _urn(self, name: str) -> str:
-        """Return the dataset of a model, or of a table that the project does not know."""
+        """Return the dataset of a model, or of a table outside of the project."""
         shown = self._view(name) or name
         return (
             f"urn:li:dataset:({_PLATFORM},"
@@ -213,7 +213,7 @@ class _Proposals:
         }
 
     def _lineage(self, model: DocumentedModel) -> dict[str, Any]:
-        """Return what a dataset is made of: by column what values are, by dataset what rows are."""
+        """Return a dataset's lineage: by column for values, by dataset for rows."""
         kind = "TRANSFORMED" if model.has_table else "VIEW"
         parents: dict[str, None] = {}
         for name in self._parents(model):
@@ -238,7 +238,7 @@ class _Proposals:
     def _flows_into(
         self, model: DocumentedModel, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield what makes a column, what decides it, and what may do either."""
+        """Yield the sources of a column: of its values, of its rows, and possible ones."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:
@@ -259,7 +259,7 @@ class _Proposals:
             }
 
     def _parents(self, model: DocumentedModel) -> Iterator[str]:
-        """Yield the datasets that a model reads; embedded models are looked through."""
+        """Yield the datasets that a model reads, through embedded models."""
         for name in model.parents:
             parent = self._models.get(name)
             if parent is None or self._is_dataset(parent):
@@ -376,7 +376,7 @@ def _schema_field(column: DocumentedColumn, is_key: bool, is_partition: bool) ->
 
 
 def _escaped(text: str) -> str:
-    """Return text as a part of a URN, in which commas and parentheses are structure."""
+    """Return text escaped for a URN, in which commas and parentheses are structure."""
     return re.sub("[%,()␟]", lambda one: quote(one[0]), text)
 
 

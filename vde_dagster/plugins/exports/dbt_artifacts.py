@@ -30,7 +30,7 @@ from vde_dagster.sql.tables import tables_read
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
 _DBT = "1.11.6"
-"""The dbt in whose form artifacts are."""
+"""The dbt version whose artifact format is written."""
 
 _COLUMN_TESTS = {
     "not_null": ("not_null", "SELECT * FROM {0} WHERE {1} IS NULL"),
@@ -39,9 +39,9 @@ _COLUMN_TESTS = {
         "SELECT {1}, count(*) FROM {0} WHERE {1} IS NOT NULL GROUP BY 1 HAVING count(*) > 1",
     ),
 }
-"""Tests of one column, as dbt's tools know them, by audits that look at columns one by one."""
+"""Tests of one column with dbt's names, by audits that check columns one by one."""
 _EXPOSED = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
-"""Types of exposures in dbt by what reads models."""
+"""Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")
 _THIS = re.compile(r"@this_model\b", re.IGNORECASE)
 
@@ -54,7 +54,7 @@ def dbt_manifest(document: Document) -> dict[str, Any]:
 
 
 def dbt_catalog(document: Document) -> dict[str, Any]:
-    """Return what the document's first environment shows as a catalog of version 1."""
+    """Return the content of the document's first environment as a catalog of version 1."""
     return _Artifacts(document).catalog()
 
 
@@ -68,7 +68,7 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> DocumentedEnvironment | None:
-        """The environment whose names and row counts are told: production, or the one asked for."""
+        """The environment for names and row counts: production, or the requested one."""
         return next(iter(self.document.environments), None)
 
     @cached_property
@@ -78,7 +78,7 @@ class _Artifacts:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """Models by dbt's names, which have no schema: it is before those that several have."""
+        """dbt's names of models, which lack a schema, so ambiguous ones are prefixed with it."""
         last = Counter(_parts(model.name)[1] for model in self.document.models)
         return {
             model.name: name if last[name := _parts(model.name)[1]] == 1 else "__".join(parts)
@@ -88,7 +88,7 @@ class _Artifacts:
 
     @cached_property
     def _ids(self) -> dict[str, str]:
-        """Unique ids of models and tables of others."""
+        """Unique ids of models and external tables."""
         found = {}
         for model in self.document.models:
             if _resource(model) == "source":
@@ -98,7 +98,7 @@ class _Artifacts:
         return found
 
     def _relation(self, model: DocumentedModel) -> tuple[str, str, str]:
-        """Return catalog, schema and name by which the environment's readers find a model."""
+        """Return catalog, schema and name of a model for the environment's readers."""
         cell = self._shown.get(model.name)
         schema, name = _parts(cell.view if cell is not None and cell.view else model.name)
         return self.document.catalog, schema, name
@@ -131,7 +131,7 @@ class _Artifacts:
                 "project_id": hashlib.md5(
                     self._package.encode(), usedforsecurity=False
                 ).hexdigest(),
-                # Databricks' SQL is Spark's, and more tools know its name.
+                # Databricks' SQL is Spark's, and more tools support its name.
                 "adapter_type": "databricks",
             },
             "nodes": nodes,
@@ -162,7 +162,7 @@ class _Artifacts:
         }
 
     def _named(self, model: DocumentedModel) -> Node:
-        """Return what models, seeds, tests and sources have."""
+        """Return the fields that models, seeds, tests and sources share."""
         catalog, schema, name = self._relation(model)
         path = model.seed or model.path
         return {
@@ -223,7 +223,7 @@ class _Artifacts:
         }
 
     def _compiled(self, model: DocumentedModel) -> str | None:
-        """Return a model's query over relations: tools find its parents by them, as in dbt's."""
+        """Return a model's query over relations, which tools parse for its parents."""
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []
@@ -236,7 +236,7 @@ class _Artifacts:
 
     @cached_property
     def _readable(self) -> dict[str, str]:
-        """Quoted relations of what has one, by the project's names."""
+        """Quoted relations by the project's names, where they exist."""
         return {
             model.name: str(self._named(model)["relation_name"])
             for model in self.document.models
@@ -273,7 +273,7 @@ class _Artifacts:
         }
 
     def _exposures(self) -> Iterator[Node]:
-        """Yield dashboards, syncs and metrics, whose names dbt has in one space."""
+        """Yield dashboards, syncs and metrics, whose names share one namespace in dbt."""
         seen: set[str] = set()
         for one in self.document.exposures:
             name = re.sub(r"\W", "_", one.name)
@@ -305,7 +305,7 @@ class _Artifacts:
     # -- tests ---------------------------------------------------------------------------------
 
     def _tests(self, model: DocumentedModel) -> Iterator[Node]:
-        """Yield a model's audits as tests: those of dbt's own by column, others as a query."""
+        """Yield a model's audits as tests: dbt's own ones by column, others as a query."""
         seen = Counter[str]()
         for audit in model.audits:
             called = _COLUMN_AUDIT.fullmatch(audit.name)

@@ -1,7 +1,7 @@
-"""A project's document as JSON, and the JSON Schema that it is of.
+"""A project's document as JSON, and its JSON Schema.
 
-The schema is published as `docs/document.schema.json`. Within one number of `document_version`
-fields are only added.
+The schema is published as `docs/document.schema.json`. Within one `document_version` fields are
+only added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def json_document(document: Document) -> bytes:
 
 
 def document_schema() -> dict[str, Any]:
-    """Return the JSON Schema of what `json_document` writes."""
+    """Return the JSON Schema of the output of `json_document`."""
     schema = msgspec.json.schema(Document)
     for part in schema["$defs"].values():
         part["description"] = inspect.cleandoc(part["description"])

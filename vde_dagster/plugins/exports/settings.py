@@ -1,4 +1,4 @@
-"""The table `[tool.vde.openlineage]`: who is told of fills and publications, and how."""
+"""The table `[tool.vde.openlineage]`: the receiver of events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class OpenLineageSettings(PluginSettings):
     """The receiver of OpenLineage's events.
 
     Args:
-        namespace: Of jobs; the project's name where it is empty.
-        transport: As OpenLineage's own client has it (`type`, `url`, …); without one its
+        namespace: Namespace of jobs; the project's name by default.
+        transport: Options of OpenLineage's own client (`type`, `url`, …); without them its
             OPENLINEAGE_… variables and `openlineage.yml` decide. `${NAME}` in texts is read from
             the environment when used.
     """
@@ -24,6 +24,6 @@ class OpenLineageSettings(PluginSettings):
     transport: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Say where a transport does not say what it is."""
+        """Yield the mistake of a transport without a type."""
         if self.transport and not self.transport.get("type"):
             yield "transport", "has no type", "write { type = 'http', url = 'http://…' }"

@@ -1,1 +1,1 @@
-"""SQL laid out anew: only blanks, line ends and the case of keywords change."""
+"""SQL formatting: only blanks, line ends and the case of keywords change."""

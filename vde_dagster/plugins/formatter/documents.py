@@ -1,8 +1,8 @@
-"""Texts whose lines break where they have to: a small pretty printer.
+"""Texts whose lines break where necessary: a small pretty printer.
 
-After Philip Wadler, "A prettier printer" (2003): a group is written in one line where it fits, else
-each of its lines breaks. Comments are the addition: those at a line's end stay there, whatever
-follows, and those on lines of their own get one.
+After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits, else
+each of its lines breaks. Comments are an addition: those at a line's end stay there, whatever
+follows, and others get a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> written(words, 80)
@@ -22,11 +22,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A place where a line may end, or has to.
+    """A possible, or required, line end.
 
     Args:
-        flat: What stands there in a group that is one line.
-        lines: How many lines end where it has to; 0 where it may.
+        flat: The text in its place if the group is one line.
+        lines: Number of required line ends; 0 for a possible one.
     """
 
     flat: str = ""
@@ -47,7 +47,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part kept on one line where it fits."""
+    """A part kept on one line if it fits."""
 
     inside: Document
 
@@ -57,7 +57,7 @@ class Remark:
     """A comment.
 
     Args:
-        behind: Whether it stands behind something in its line.
+        behind: Whether it follows something in its line.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Remark:
 
     @property
     def ends_line(self) -> bool:
-        """Whether nothing may follow it in its line."""
+        """Whether it must be the last in its line."""
         return not self.behind or self.text.startswith("--") or "\n" in self.text
 
 
@@ -74,7 +74,7 @@ Document = Any
 
 
 def written(document: Document, width: int) -> str:
-    """Write a document; lines have no blanks at their ends.
+    """Write a document; lines have no trailing blanks.
 
     Args:
         document: Texts, breaks, groups, and tuples of them; the text " " is a blank between texts.
@@ -149,7 +149,7 @@ class _Lines:
 
 
 def _fits(document: Document, width: int, waiting: list[tuple[int, bool, Document]]) -> bool:
-    """Say whether a document, and what follows it up to a line's end, fit into one line."""
+    """Return whether a document, and the text after it up to a line's end, fit into one line."""
     left, behind = width, len(waiting)
     inside = [document]
     flat = True

@@ -1,6 +1,6 @@
-"""The SQL formatter: headers, statements and queries laid out, templates left alone.
+"""The SQL formatter: formats headers, statements and queries, and leaves templates alone.
 
-Values keep the blanks that they have: some of them are texts of SQL that take part in versions.
+Values keep their blanks: some of them are SQL texts that are part of versions.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from vde_dagster.sql.templates import JinjaBlock, jinja_blocks, without_blocks
 
 
 def format_text(path: Path, text: str, settings: Settings, options: LayoutOptions) -> str | None:
-    """Return a file's text as it is laid out; None where its properties say to leave it alone.
+    """Return a file's formatted text; None if its properties exclude it from formatting.
 
     Raises:
-        ProjectError: The file is malformed, or other words would come of it.
+        ProjectError: The file is malformed, or the result would have other words.
     """
     source = SourceText(path, text)
     if not _wanted(source, settings):
         return None
     made = laid_out(source, settings.dialect, options)
     if _words(source, settings.dialect) != _words(SourceText(path, made), settings.dialect):
-        raise source.error("laid out, it would have other words or comments", 0)
+        raise source.error("the formatted text would have other words or comments", 0)
     return made
 
 
@@ -71,7 +71,7 @@ def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list
                 comments.append(token.text)
             else:
                 words.append(token.text.upper() if token.kind == "word" else token.text)
-    except ProjectError:  # In a dialect of its own, where the file's header says so.
+    except ProjectError:  # The file's header names another dialect.
         words.append(plain.text)
     return words, comments, [source.text[block.start : block.end] for block in blocks]
 
@@ -81,7 +81,7 @@ class _Piece:
     """A statement, or a block of Jinja.
 
     Args:
-        tokens: Its tokens, comments included; none of a block.
+        tokens: Its tokens, including comments; empty for a block.
         end: The semicolon, if there is one.
     """
 
@@ -91,13 +91,13 @@ class _Piece:
 
 
 def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
-    """Return a file's text, laid out.
+    """Return a file's formatted text.
 
     Args:
-        dialect: SQLGlot dialect of what names none.
+        dialect: SQLGlot dialect of files that name none.
 
     Raises:
-        ProjectError: It is not closed somewhere, or a header is malformed.
+        ProjectError: A quote or bracket is not closed, or a header is malformed.
     """
     layout = QueryLayout(options)
     parts: list[Document] = []
@@ -198,15 +198,15 @@ _A_LINE_EACH = ("kind", "columns")
 """Properties whose brackets have a line for every item."""
 
 _OF_CALLS = ("audits", "signals")
-"""Properties whose items are calls, with brackets of their own."""
+"""Properties whose items are calls with brackets."""
 
 
 def header_document(nodes: Sequence[Node], pad: int) -> Document:
     """Lay out a header.
 
     Args:
-        nodes: Its word and its bracket, with comments.
-        pad: Blanks before a property.
+        nodes: Its keyword and its bracket, with comments.
+        pad: Number of blanks before a property.
     """
     parts: list[Document] = []
     for node in nodes:
@@ -227,9 +227,9 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return the depth to which brackets of a property may have lines of their own.
+    """Return the depth up to which brackets of a property may be split into lines.
 
-    What is in deeper ones is a text that takes part in versions, with the blanks at its edges.
+    Deeper ones contain texts that are part of versions, including the blanks at their edges.
     """
     return 2 if _name(nodes) in _OF_CALLS else 1
 
@@ -243,7 +243,7 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
 
 
 def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Lay out a value with the blanks that it has; lines end where they ended, or not at all."""
+    """Lay out a value with its blanks; lines end where they ended, or not at all."""
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node

@@ -1,6 +1,6 @@
-"""SQL text as words, brackets and clauses that know what stood between them.
+"""SQL text as words, brackets and clauses, with the original space between them.
 
-Calls of macros are words: what is in their brackets is not SQL yet, and stays as it is.
+Calls of macros are words: the content of their brackets is not SQL yet, and stays unchanged.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Leaf:
     """A word, sign, literal, comment or call of a macro.
 
     Args:
-        kind: As of `Token`, and `macro`.
-        adjacent: Whether nothing stands before it.
+        kind: As in `Token`, and `macro`.
+        adjacent: Whether it directly follows the token before it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a minus or plus of one operand.
     """
@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def is_value(self) -> bool:
-        """Whether it may end an operand, so that a minus behind it subtracts."""
+        """Whether it may end an operand, so that a minus after it subtracts."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING
@@ -60,7 +60,7 @@ Node: TypeAlias = Leaf | Bracket
 
 
 def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
-    """Read tokens, comments included.
+    """Read tokens, including comments.
 
     Raises:
         ProjectError: Brackets do not match.
@@ -77,7 +77,7 @@ def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
             nodes[-1].append(Bracket(opened.pop(), inside, leaf))
         else:
             nodes[-1].append(leaf)
-    while opened:  # What is not closed is left to who reads the file.
+    while opened:  # Unclosed brackets are reported when the file is read.
         inside = tuple(nodes.pop())
         nodes[-1] += [opened.pop(), *inside]
     return tuple(nodes[0])
@@ -114,7 +114,7 @@ def _leaves(source: SourceText, tokens: list[Token]) -> list[Leaf]:
 
 
 def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the kind of the leaf that begins at a token, and how many tokens it has."""
+    """Return the kind of the leaf that begins at a token, and its number of tokens."""
     token = tokens[index]
     if token.kind != "punct":
         return token.kind, 1
@@ -138,7 +138,7 @@ def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, 
 
 
 def _touches(tokens: list[Token], index: int) -> bool:
-    """Say whether a token follows right behind."""
+    """Return whether the next token follows directly."""
     return index + 1 < len(tokens) and tokens[index + 1].start == tokens[index].end
 
 
@@ -156,8 +156,8 @@ class Clause:
 
     Args:
         kind: `with`, `select`, `list`, `condition`, `join`, `on`, `set`, `values`, `inline`; empty
-            for what stands before the first clause.
-        before: Comments on lines of their own before it.
+            for the part before the first clause.
+        before: Comments on separate lines before it.
     """
 
     kind: str = ""
@@ -167,12 +167,12 @@ class Clause:
 
 
 def is_comment(node: Node) -> bool:
-    """Say whether a node is a comment."""
+    """Return whether a node is a comment."""
     return isinstance(node, Leaf) and node.kind == "comment"
 
 
 def is_query(nodes: Sequence[Node]) -> bool:
-    """Say whether nodes are a query, as far as their beginning tells."""
+    """Return whether nodes are a query, judged by their beginning."""
     first = next((node for node in nodes if not is_comment(node)), None)
     if isinstance(first, Bracket):
         return first.opening.text == "(" and is_query(first.inside)
@@ -181,7 +181,7 @@ def is_query(nodes: Sequence[Node]) -> bool:
     return first.word in ("SELECT", "WITH", "VALUES") or _macro(first) == "@WITH"
 
 
-def clauses_of(nodes: Sequence[Node]) -> list[Clause]:
+def split_clauses(nodes: Sequence[Node]) -> list[Clause]:
     """Split a query into its clauses."""
     clauses = [Clause()]
     index = 0
@@ -199,7 +199,7 @@ def clauses_of(nodes: Sequence[Node]) -> list[Clause]:
 
 
 def _taken_comments(clause: Clause) -> list[Leaf]:
-    """Take from the end of a clause the comments that belong to the next one."""
+    """Remove and return the comments at the end of a clause that belong to the next one."""
     taken: list[Leaf] = []
     while clause.body:
         last = clause.body[-1]
@@ -211,7 +211,7 @@ def _taken_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the clause that begins at a node, and how many keywords it has; 0 for none."""
+    """Return the kind of the clause that begins at a node, and its number of keywords, or 0."""
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):
@@ -220,10 +220,10 @@ def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str,
         if first == "@WITH":
             return "with", 1
         return ("inline", 1) if first in _MACROS else ("", 0)
-    return _of_words(nodes, index, words, current)
+    return _clause_from_words(nodes, index, words, current)
 
 
-def _of_words(
+def _clause_from_words(
     nodes: Sequence[Node], index: int, words: list[str], current: Clause
 ) -> tuple[str, int]:
     first, second = words[0], words[1]
@@ -255,7 +255,7 @@ def _of_words(
 
 
 def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple[str, int]:
-    """Tell `EXCEPT SELECT` from `* EXCEPT (column)`."""
+    """Distinguish `EXCEPT SELECT` from `* EXCEPT (column)`."""
     count = 1
     while words[count] in ("ALL", "DISTINCT", "BY", "NAME"):
         count += 1
@@ -267,7 +267,7 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
 
 
 def _words(nodes: Sequence[Node], index: int) -> list[str]:
-    """Return the words from a node on, up to what is none, with some empty ones behind them."""
+    """Return the words from a node on, up to the first other node, padded with empty ones."""
     found: list[str] = []
     for node in nodes[index : index + 6]:
         word = _word(node)
@@ -288,7 +288,7 @@ def _macro(leaf: Leaf) -> str:
 
 
 def _is_name(nodes: Sequence[Node], index: int) -> bool:
-    """Say whether a word is a part of a name, or an alias."""
+    """Return whether a word is a part of a name, or an alias."""
     before = nodes[index - 1] if index else None
     following = nodes[index + 1] if index + 1 < len(nodes) else None
     if isinstance(before, Leaf) and (before.text == "." or before.word == "AS"):

@@ -1,7 +1,7 @@
-"""Queries laid out as SQLGlot's pretty printer does, in their author's words and with macros.
+"""Queries in the layout of SQLGlot's pretty printer, in their author's words and with macros.
 
-SQLGlot writes other words (`nvl` becomes `COALESCE`), moves comments, and knows no macros. Here
-every word, literal and comment is as it was written, in the same order.
+SQLGlot writes other words (`nvl` becomes `COALESCE`), moves comments, and does not support macros.
+Here every word, literal and comment is unchanged, in the same order.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from vde_dagster.plugins.formatter.nodes import (
     Clause,
     Leaf,
     Node,
-    clauses_of,
     is_comment,
     is_query,
+    split_clauses,
 )
 from vde_dagster.project.settings import LayoutOptions
 from vde_dagster.sql.query_text import CLAUSE_WORDS
@@ -42,18 +42,18 @@ def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":
             items.append(([], []))
-        elif is_comment(node) and not items[-1][0] and len(items) > 1 and not _own_line(node):
+        elif is_comment(node) and not items[-1][0] and len(items) > 1 and not _begins_line(node):
             items[-2][1].extend([node] if isinstance(node, Leaf) else [])
         else:
             items[-1][0].append(node)
     for own, behind in items:
-        while own and is_comment(own[-1]) and not _own_line(own[-1]):
+        while own and is_comment(own[-1]) and not _begins_line(own[-1]):
             last = own.pop()
             behind[:0] = [last] if isinstance(last, Leaf) else []
     return items
 
 
-def _own_line(node: Node) -> bool:
+def _begins_line(node: Node) -> bool:
     return isinstance(node, Leaf) and node.begins_line
 
 
@@ -64,9 +64,9 @@ class QueryLayout:
         self._options = options
 
     def query(self, nodes: Sequence[Node]) -> Document:
-        """Lay out a query, or a statement that has one behind words of its own."""
+        """Lay out a query, or a statement that contains one after its first words."""
         parts: list[Document] = []
-        for clause in clauses_of(nodes):
+        for clause in split_clauses(nodes):
             parts += [HARD, *map(remark, clause.before), self._clause(clause)]
         return tuple(parts)
 
@@ -112,7 +112,7 @@ class QueryLayout:
         return Group(self.expression(own)), tuple(map(remark, behind))
 
     def items(self, nodes: Sequence[Node], between: Document) -> Document:
-        """Lay out what commas separate."""
+        """Lay out items separated by commas."""
         parts: list[Document] = []
         split = split_list(nodes)
         leads = self._options.leading_comma and between is HARD
@@ -129,7 +129,7 @@ class QueryLayout:
         return tuple(parts)
 
     def expression(self, nodes: Sequence[Node]) -> Document:
-        """Lay out what has no comma of its own: an expression, a table with its alias."""
+        """Lay out nodes without commas: an expression, a table with its alias."""
         grouped = _with_cases(nodes)
         return self._run(grouped, _connectors(grouped))
 
@@ -156,7 +156,7 @@ class QueryLayout:
         following = nodes[index + 1] if index + 1 < len(nodes) else None
         node = nodes[index]
         assert isinstance(node, Leaf)
-        return text_of(
+        return leaf_text(
             node,
             before.closing if isinstance(before, Bracket) else before,
             following.opening if isinstance(following, Bracket) else following,
@@ -178,7 +178,7 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Lay out the bracket of a window: its parts are lines, where they do not fit."""
+        """Lay out the bracket of a window: its parts are lines if they do not fit."""
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index
@@ -195,7 +195,7 @@ class QueryLayout:
         return tuple(parts)
 
     def _case(self, bracket: Bracket) -> Document:
-        """Lay out CASE … END: its branches are lines, where they do not fit."""
+        """Lay out CASE … END: its branches are lines if they do not fit."""
         inside = bracket.inside
         words = [node.word if isinstance(node, Leaf) else "" for node in inside]
         starts = [at for at, word in enumerate(words) if word in ("WHEN", "ELSE")]
@@ -223,7 +223,7 @@ def _with_cases(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _connectors(nodes: Sequence[Node]) -> set[int]:
-    """Return the places of AND and OR, but for those of BETWEEN."""
+    """Return the positions of AND and OR, except those of BETWEEN."""
     found: set[int] = set()
     between = 0
     for index, node in enumerate(nodes):
@@ -240,20 +240,20 @@ def _connectors(nodes: Sequence[Node]) -> set[int]:
 _NONE_BEHIND = frozenset(["(", "[", ".", "::"])
 _NONE_BEFORE = frozenset([")", "]", ",", ";", ".", "::"])
 _AS_WRITTEN = frozenset("${}:?!~\\#@")
-"""Signs that may mean something else away from their neighbours."""
+"""Signs that may have another meaning when separated from their neighbors."""
 
 _WORDS = """
 ALL AND AS ASC BETWEEN BY CASE DESC DISTINCT ELSE EXISTS FALSE IN IS LIKE NOT NULL ON OR OVER
 RECURSIVE RLIKE THEN TRUE USING WHEN
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""Words that are always written in capitals; those of clauses are, where a clause begins."""
+"""Words that are always written in capitals; clause keywords are at the begin of clauses."""
 
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE")
 
 
 def blank_between(before: Leaf, leaf: Leaf) -> bool:
-    """Say whether a blank stands between two leaves that follow each other in a line."""
+    """Return whether a blank separates two leaves that follow each other in a line."""
     if leaf.kind == "type" or before.kind == "type":
         return before.text == ">" and leaf.kind != "type"
     if leaf.text in _NONE_BEFORE or before.text in _NONE_BEHIND:
@@ -275,19 +275,21 @@ def _sticks(leaf: Leaf) -> bool:
 
 
 def _is_joined(before: Leaf, leaf: Leaf) -> bool:
-    """Say whether one may be a part of a name that the other has another part of."""
+    """Return whether two leaves may be parts of one name."""
     if "macro" not in (before.kind, leaf.kind):
         return False
     return before.is_value or before.kind == "macro"
 
 
 def _prefixes(before: Leaf, leaf: Leaf) -> bool:
-    """Say whether a word or string may be one literal with the string behind it."""
+    """Return whether a word or string may form one literal with the string after it."""
     return leaf.kind == "string" and before.kind in ("word", "string", "quoted")
 
 
-def text_of(leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions) -> str:
-    """Return a leaf's text, keywords in capitals where the options say so."""
+def leaf_text(
+    leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
+) -> str:
+    """Return a leaf's text, keywords in capitals if the options say so."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text
@@ -300,7 +302,7 @@ def text_of(leaf: Leaf, before: Leaf | None, following: Leaf | None, options: La
 
 
 def _is_name(leaf: Leaf, before: Leaf | None, following: Leaf | None) -> bool:
-    """Say whether a word is a part of a name, or an alias."""
+    """Return whether a word is a part of a name, or an alias."""
     if before and (before.text == "." or before.word == "AS"):
         return True
     if before and before.kind == "macro" and leaf.adjacent:

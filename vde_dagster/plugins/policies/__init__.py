@@ -1,5 +1,5 @@
-"""Policies: a project's rules over plans, as expressions of CEL in files.
+"""Policies: a project's rules for plans, written as CEL expressions in files.
 
-`settings` is the table `[tool.vde.policies]`, `rules` reads the files, `gate` says what expressions
-see of a plan and asks the rules, for every plan and before every apply.
+`settings` reads the table `[tool.vde.policies]` and `rules` reads the files. `gate` evaluates the
+rules on every plan and before every apply, and defines which values expressions can use.
 """

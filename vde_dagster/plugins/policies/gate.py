@@ -1,4 +1,4 @@
-"""The gate `policies`: every plan is held against the project's rules, which see it as facts."""
+"""The gate `policies`: evaluates the project's rules on the facts of every plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.execution.plans.estimate import QUANTITIES, Spread, estimate_plan
 from vde_dagster.planning.plan.plan import Objection
-from vde_dagster.plugins.policies.rules import known_of, read_rules
+from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
 from vde_dagster.reports.plan import breaking
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 
 def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield what rules have against a plan; see `Gate`.
+    """Yield the objections of rules to a plan; see `Gate`.
 
     Raises:
-        UsageError: A rule cannot be asked, or there is no file of rules.
+        UsageError: A rule cannot be evaluated, or a file of rules does not exist.
         ProjectError: The file has a mistake.
     """
     settings = PoliciesSettings(**workspace.settings.plugins["policies"])
     rules = read_rules(workspace.root, settings.files)
     if not rules:
         return
-    known = known_of(facts_of(workspace, plan), now)
+    known = make_variables(plan_facts(workspace, plan), now)
     for rule in rules:
         found = rule.objection(known)
         if found is not None:
             yield found
 
 
-def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
+def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON.
 
     Its models have, in addition to `vde plan --json`: `namespace`, `kind`, `owner`, `tags`,
-    `published_owner` (empty where nobody owns the published definition), `computes` (whether
+    `published_owner` (empty if the published definition has no owner), `computes` (whether
     something is computed), `breaks` (whether readers of production are affected), and the expected
-    `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read` and `money`, 0 where not known.
+    `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read` and `money`, 0 if unknown.
     """
     estimate, broken = estimate_plan(workspace, plan), {model.name for model in breaking(plan)}
     changed = [m for m in plan.models if m.previous_snapshot_id not in (None, m.snapshot_id)]
@@ -72,6 +72,6 @@ def facts_of(workspace: Workspace, plan: Plan) -> dict[str, Any]:
 
 
 def _expected(quantity: str, spread: Spread | None) -> float:
-    """Return what is expected: seconds with parts of one, rows and bytes whole."""
+    """Return the expected value: seconds with fractions, rows and bytes as whole numbers."""
     value = spread.expected if spread is not None else 0.0
     return value if "seconds" in quantity else round(value)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from celpy import Runner
 
 _MOST_SECONDS = 10
-"""How long one expression may take for one plan or model."""
+"""Maximum seconds for evaluating one expression on one plan or model."""
 _MOST_SIZE = 1_000_000
-"""Characters of a text, or items of a list, that an expression may make."""
+"""Maximum characters of a text, or items of a list, that an expression may create."""
 OWNERS = "owners"
-"""Stands for the owners of the models that a rule is about, among those who may approve."""
+"""Placeholder in `approvers` for the owners of the affected models."""
 
 
 class _Written(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,14 +43,14 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What has to hold of a plan, or of each of some of its models.
+    """A condition on a plan, or on each of some of its models.
 
     Args:
         require: An expression over `plan`, `now` and, with `each`, `model`.
-        each: An expression that chooses models; None for a rule about the plan as a whole.
-        approvers: Who may approve what it asks about; `owners` are those of the models.
-        environments: Those it is for; all where there is none.
-        kinds: Kinds of plans that it is for.
+        each: An expression that selects models; None for a rule about the plan as a whole.
+        approvers: Possible approvers with `ask`; `owners` means those of the models.
+        environments: The environments it applies to; empty for all.
+        kinds: The kinds of plans it applies to.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Rule:
     place: SourceLocation
 
     def objection(self, known: Mapping[str, Any]) -> Objection | None:
-        """Return what it has against a plan.
+        """Return the rule's objection to a plan, if any.
 
         Args:
-            known: What expressions know, see `known_of`.
+            known: The variables of expressions, see `make_variables`.
 
         Raises:
-            UsageError: An expression has no answer, or one that is no truth value.
+            UsageError: An expression fails, or its value is not a truth value.
         """
         plan = known["plan"]
         if plan["kind"] not in self.kinds:
@@ -92,15 +92,15 @@ class Rule:
         return self._objection(f"{self.message} ({shown})", against)
 
     def _objection(self, message: str, models: Sequence[Mapping[str, Any]]) -> Objection:
-        # A plan that gives a model another owner is approved by the one that it has.
+        # If a plan changes a model's owner, the previous owner approves it.
         found = (model["published_owner"] or model["owner"] for model in models)
         owners = [str(owner) for owner in found if owner]
         named = [[*owners] if name == OWNERS else [name] for name in self.approvers]
         approvers = tuple(dict.fromkeys(name for some in named for name in some))
         level = self.level
         if self.approvers and not approvers:
-            # Whose approval is asked for is nobody: then anybody's is not enough.
-            level, message = "refuse", f"{message}; there is no owner who could approve it"
+            # Owners are required but missing: then no other approval is enough.
+            level, message = "refuse", f"{message}; no model has an owner who could approve it"
         names = tuple(str(model["name"]) for model in models)
         return Objection(self.name, message, level, approvers, names)
 
@@ -114,26 +114,26 @@ class Rule:
         except TooSlow:
             raise self._unanswered(f"it takes more than {_MOST_SECONDS} s", known) from None
         except CELEvalError as error:
-            said = str(error.args[0]) if error.args else "it has no answer"
+            said = str(error.args[0]) if error.args else "it has no value"
             raise self._unanswered(said, known) from error
         if not isinstance(found, celtypes.BoolType | bool):
-            raise self._unanswered(f"the answer is {found!s}, not true or false", known)
+            raise self._unanswered(f"the value is {found!s}, not true or false", known)
         return bool(found)
 
     def _unanswered(self, why: str, known: Mapping[str, Any]) -> UsageError:
         of = f" for {known['model']['name']}" if "model" in known else ""
         return UsageError(
-            f"{self.place}: the rule '{self.name}' cannot be asked{of}: {why}",
-            hint="docs/policies.md says what `plan` and `model` have; has(model.x) asks for a part",
+            f"{self.place}: the rule '{self.name}' cannot be evaluated{of}: {why}",
+            hint="docs/policies.md lists fields of `plan` and `model`; test one by has(model.x)",
         )
 
 
-def known_of(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return what all rules' expressions know, as values of CEL.
+def make_variables(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the variables of all rules' expressions, as CEL values.
 
     Args:
-        facts: The plan as JSON, see `facts_of`.
-        now: The instant (UTC) that expressions know as `now`.
+        facts: The plan as JSON, see `plan_facts`.
+        now: The instant (UTC) for the variable `now`.
     """
     from celpy import celtypes
     from celpy.adapter import json_to_cel
@@ -145,7 +145,7 @@ def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
     """Return the rules of a project's files.
 
     Raises:
-        UsageError: A file is not there or outside the project, or the extra is not installed.
+        UsageError: A file is missing or outside of the project, or the extra is not installed.
         ProjectError: A file has a mistake.
     """
     found: list[Rule] = []
@@ -155,7 +155,7 @@ def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
         except OSError as error:
             raise UsageError(
                 f"the rules of plans cannot be read: {file}: {error.strerror}",
-                hint="make the file, or correct files under [tool.vde.policies]",
+                hint="create the file, or correct files under [tool.vde.policies]",
             ) from error
         found += _read(load_yaml(Path(file), text), {rule.name for rule in found})
     return found
@@ -163,19 +163,19 @@ def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
 
 def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
     if document.value is not None and not isinstance(document.value, list):
-        raise document.error((), "rules are a list", "write - name: owners")
+        raise document.error((), "the rules must be a list", "write - name: owners")
     for number, entry in enumerate(document.value or []):
         at = (number,)
         one = document.read(at, entry, _Written, "a rule", "docs/policies.md")
         if one.name in known:
-            raise document.error(at, f"the rule '{one.name}' is there twice", "rename one")
+            raise document.error(at, f"the rule '{one.name}' occurs twice", "rename one")
         known.add(one.name)
         if one.approvers and one.level != "ask":
-            message = f"the rule '{one.name}' has approvers, and its level is {one.level}"
+            message = f"the rule '{one.name}' has approvers, but its level is {one.level}"
             raise document.error((number, "approvers"), message, "write level: ask")
         if OWNERS in one.approvers and one.each is None:
-            message = f"the rule '{one.name}' asks owners, and is about no model"
-            raise document.error((number, "approvers"), message, "choose models by each")
+            message = f"the rule '{one.name}' asks owners, but applies to no model"
+            raise document.error((number, "approvers"), message, "select models with each")
         with placed(document.location((number, "environments"))):
             environments = frozenset(map(environment_name, one.environments))
         yield Rule(
@@ -205,12 +205,12 @@ def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Run
         return environment.program(environment.compile(text), functions={"_+_": _added})
     except CELParseError as error:
         told = " ".join(str(error.args[0] if error.args else error).split())
-        message = f"`{field}` is no expression of CEL: {told}"
+        message = f"`{field}` is not a CEL expression: {told}"
         raise document.error((number, field), message, "see docs/policies.md") from None
 
 
 def _added(left: Any, right: Any) -> Any:
-    """Compute `left + right`, unless that is too long a text or list."""
+    """Compute `left + right`, unless the text or list would be too long."""
     from celpy.evaluation import CELEvalError, base_functions
 
     size = sum(len(side) for side in (left, right) if isinstance(side, str | bytes | list))

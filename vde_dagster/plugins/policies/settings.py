@@ -1,4 +1,4 @@
-"""The table `[tool.vde.policies]`: where a project's rules are."""
+"""The table `[tool.vde.policies]`: the files with a project's rules."""
 
 from __future__ import annotations
 

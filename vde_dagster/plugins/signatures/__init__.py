@@ -1,6 +1,6 @@
-"""Signatures of plans: what somebody's key signed is what is applied, where a project asks for it.
+"""Signatures of plans: if a project requires them, only signed plans are applied.
 
-`settings` is the table `[tool.vde.signatures]`, `keys` makes and reads Ed25519 keys, `signing` says
-what is signed and whose signatures hold, `ledger` keeps them by plan in the state's database,
-`gate` asks for them before every apply, `commands` are `vde keys make` and `vde plan sign`.
+`settings` is the table `[tool.vde.signatures]`, `keys` creates and reads Ed25519 keys, `signing`
+signs and verifies, `ledger` stores signatures by plan in the state's database,
+`gate` requires them before every apply, `commands` are `vde keys make` and `vde plan sign`.
 """

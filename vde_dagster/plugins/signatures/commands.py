@@ -13,7 +13,7 @@ from vde_dagster.cli.output import Output
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
-KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")]
 To = Annotated[
     Path | None, typer.Option("--to", metavar="FILE", help="Its file; NAME.pem by default.")
 ]
@@ -27,9 +27,9 @@ Key = Annotated[
 
 
 def keys_make(name: KeyName, to: To = None, as_json: Json = False, debug: Debug = False) -> None:
-    """Make a key to sign plans with, and print the line by which a project trusts it.
+    """Create a key for signing plans, and print the line with which a project trusts it.
 
-    The private key is written to a file that only its owner reads, and is never printed.
+    The private key is written to a file that only its owner can read, and is never printed.
     Example: vde keys make anna
     """
     from vde_dagster.plugins.signatures.keys import make_key
@@ -38,15 +38,15 @@ def keys_make(name: KeyName, to: To = None, as_json: Json = False, debug: Debug 
     public = make_key(path)
     output = Output(as_json)
     output.note(f"the private key is in {path}: keep it, and commit it nowhere")
-    output.note("below \\[tool.vde.signatures.trusted] in pyproject.toml this trusts it:")
+    output.note("to trust it, add below \\[tool.vde.signatures.trusted] in pyproject.toml:")
     output.result({"name": name, "file": str(path), "public": public}, f'{name} = "{public}"')
 
 
 @on_project
 def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key = None) -> None:
-    """Sign a plan with a private key: in its file, or in the state where an id is given.
+    """Sign a plan with a private key: in its file, or in the state for a plan's id.
 
-    Read it first: what is signed is all that the plan does. Examples:
+    Read it first: the signature covers everything that the plan does. Examples:
     vde plan sign plan.json --key anna.pem; vde plan sign prod-1a2b3c4d5e
     """
     from vde_dagster.errors import UsageError
@@ -60,11 +60,11 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     )
     from vde_dagster.planning.intervals.interval import iso
     from vde_dagster.plugins.signatures.keys import private_key
-    from vde_dagster.plugins.signatures.ledger import keep, kept, settings_of
+    from vde_dagster.plugins.signatures.ledger import keep, kept, read_settings
     from vde_dagster.plugins.signatures.signing import read_signatures, sign, wrong
 
     private = private_key(key)
-    settings = settings_of(workspace)
+    settings = read_settings(workspace)
     path = Path(plan) if is_file_name(plan) else None
     if path is not None:
         found = read_plan(path)
@@ -75,8 +75,8 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     made = sign(document, private, iso(workspace.store.database.clock.now()))
     if wrong(document, before):
         raise UsageError(
-            f"{plan} has signatures of something else: it was not signed",
-            hint="take the plan as it was signed before, or plan again",
+            f"{plan} has signatures of other content: it was not signed",
+            hint="use the plan as it was signed before, or plan again",
         )
     name = settings.who(made.key)
     after = [*(one for one in before if one.key != made.key), made]
@@ -85,8 +85,8 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         write_plan(path, {**document, ATTACHED: attached})
     elif name is None:
         raise UsageError(
-            f"the state keeps no signature by a key that is not trusted: {made.key}",
-            hint="write it below [tool.vde.signatures.trusted], or sign the plan's file",
+            f"the state only stores signatures by trusted keys, not by {made.key}",
+            hint="add it below [tool.vde.signatures.trusted], or sign the plan's file",
         )
     else:
         keep(workspace, plan, [made])
@@ -97,5 +97,5 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         "at": made.at,
         "signatures": len(after),
     }
-    who = name or f"{made.key}, whom this project does not trust"
+    who = name or f"{made.key}, which this project does not trust"
     output.result(told, f"{told['plan']} is signed by {who}")

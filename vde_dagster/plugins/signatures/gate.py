@@ -1,4 +1,4 @@
-"""The gate `signatures`: a plan is applied where as many have signed it as the project asks for."""
+"""The gate `signatures`: a plan is applied only with the number of signatures required."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vde_dagster.base.texts import count
 from vde_dagster.execution.plans.plan_file import plan_document, project_of
 from vde_dagster.execution.plans.proven_plan import ProvenPlan
 from vde_dagster.planning.plan.plan import Objection, PlanKind
-from vde_dagster.plugins.signatures.ledger import kept, settings_of
+from vde_dagster.plugins.signatures.ledger import kept, read_settings
 from vde_dagster.plugins.signatures.signing import signers, wrong
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield what a plan lacks of signatures; see `Gate`.
+    """Yield the missing signatures of a plan; see `Gate`.
 
-    A run of what is due needs none: it computes what was signed when it was published. Its kind is
-    derived from its content, see `proven_plan`.
+    A run of missing intervals needs none: it computes what was signed at its publication. Its kind
+    is derived from its content, see `proven_plan`.
     """
-    settings = settings_of(workspace)
+    settings = read_settings(workspace)
     needed = settings.required.get(plan.environment, 0)
     if plan.kind is PlanKind.RUN or not needed:
         return
     found = [one for one in kept(workspace, plan.id) if settings.who(one.key) is not None]
     names: list[str] = []
     if found:
-        # Of the plan that is about to be applied, as it was written.
+        # Signatures of the plan that is about to be applied, as it was written.
         written = plan.written if isinstance(plan, ProvenPlan) else None
         document = plan_document(written or plan, project_of(workspace))
         names = signers(settings, document, found)
@@ -41,7 +41,7 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
     if len(names) < needed:
         of = f" ({', '.join(names)})" if names else ""
         told = (
-            f"{plan.environment} asks for {count(needed, 'signature')}, and the plan has "
+            f"{plan.environment} requires {count(needed, 'signature')}, but the plan has "
             f"{len(names)}{of}: vde plan sign"
         )
         yield Objection("signatures", told, "refuse", tuple(settings.trusted))

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VARIABLE = "VDE_SIGNING_KEY"
-"""The environment variable that has a private key's PEM."""
+"""The environment variable with a private key's PEM."""
 _BEGIN = "ed25519:"
 _KEY_BYTES = 32
 
 
 def make_key(path: Path) -> str:
-    """Write a new private key to a file that only its owner reads, and return the public one.
+    """Write a new private key to a file that only its owner can read, and return the public one.
 
     Raises:
-        UsageError: There is such a file, or it cannot be written.
+        UsageError: The file exists, or cannot be written.
     """
     _require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,21 +38,21 @@ def make_key(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        hint = "give another file: a key that is gone cannot be made again"
-        raise UsageError(f"there is a file {path}", hint=hint) from error
+        hint = "pass another file: a deleted key cannot be recreated"
+        raise UsageError(f"the file {path} already exists", hint=hint) from error
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-    return public_of(key)
+    return public_key(key)
 
 
 def private_key(path: Path | None) -> Ed25519PrivateKey:
     """Read a private key from a file, or from `VDE_SIGNING_KEY`.
 
     Raises:
-        UsageError: There is none, or it is no Ed25519 key without a password. No message has a
-            part of it.
+        UsageError: It is missing, or not an Ed25519 key without a password. Messages never
+            contain any part of it.
     """
     _require_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -64,8 +64,8 @@ def private_key(path: Path | None) -> Ed25519PrivateKey:
         text = os.environ.get(VARIABLE, "")
         if not text:
             raise UsageError(
-                "there is no key to sign with",
-                hint=f"give its file (--key FILE), or its PEM in {VARIABLE}; vde keys make does",
+                "no key for signing was given",
+                hint=f"pass its file (--key FILE), or its PEM in {VARIABLE}; create: vde keys make",
             )
         data = text.encode()
     else:
@@ -78,21 +78,21 @@ def private_key(path: Path | None) -> Ed25519PrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        hint = "vde keys make makes one; a key with a password is not read"
+        hint = "create one with vde keys make; keys with a password are not supported"
         raise UsageError(f"{where} has no private Ed25519 key as PEM", hint=hint) from None
     return key
 
 
-def public_of(key: Ed25519PrivateKey) -> str:
-    """Return a key's public part, as settings have it."""
+def public_key(key: Ed25519PrivateKey) -> str:
+    """Return a key's public part, in the form of settings."""
     return _BEGIN + b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 def public_bytes(public: str) -> bytes | None:
-    """Decode a public key; None where the text is not the one spelling of a key.
+    """Decode a public key; None if the text is not its canonical spelling.
 
     Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
-    same key. The text that `public_of` writes counts, no other.
+    same key. Only the text that `public_key` writes counts.
     """
     raw = _decode(public.removeprefix(_BEGIN))
     known = public.startswith(_BEGIN) and raw is not None and len(raw) == _KEY_BYTES
@@ -100,7 +100,7 @@ def public_bytes(public: str) -> bytes | None:
 
 
 def is_signature(public: str, signature: str, data: bytes) -> bool:
-    """Verify a signature (base64, in its one spelling) of a public key over some bytes."""
+    """Verify a signature (base64, in canonical spelling) of a public key over some bytes."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -116,7 +116,7 @@ def is_signature(public: str, signature: str, data: bytes) -> bool:
 
 
 def _decode(text: str) -> bytes | None:
-    """Decode base64 that is spelled as it is encoded; None for any other text."""
+    """Decode base64 in its canonical spelling; None for any other text."""
     try:
         raw = b64decode(text, validate=True)
     except ValueError:

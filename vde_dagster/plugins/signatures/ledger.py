@@ -1,4 +1,4 @@
-"""Signatures by plan in the state's database: who signed what was applied, for the history."""
+"""Signatures by plan in the state's database, for the history of applied plans."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ rows = Table(
 
 
 class Signatures:
-    """What the plug-in attaches to plans; see `Attachment`."""
+    """The plug-in's attachment to plans; see `Attachment`."""
 
     def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
-        """Keep the signatures of a file by keys that are trusted.
+        """Store the signatures of a file by trusted keys.
 
         Raises:
-            UsageError: One of them is of something else, or none is by a key that is trusted.
+            UsageError: One of them is of other content, or none is by a trusted key.
         """
-        settings, found = settings_of(workspace), read_signatures(value)
+        settings, found = read_settings(workspace), read_signatures(value)
         plan_id = document["plan"]["id"]
         if bad := wrong(document, found):
             names = ", ".join(settings.who(one.key) or one.key for one in bad)
             raise UsageError(
                 f"the plan {plan_id} is not what was signed (by {names}): nothing was applied",
-                hint="take the file as it was signed, or have this one signed: vde plan sign FILE",
+                hint="use the file as it was signed, or have this one signed: vde plan sign FILE",
             )
         if found and not signers(settings, document, found):
             names = ", ".join(one.key for one in found)
             raise UsageError(
-                f"the plan {plan_id} was signed by nobody who is trusted ({names}): nothing was "
+                f"the plan {plan_id} has no signature by a trusted key ({names}): nothing was "
                 "applied",
-                hint="the table trusted below [tool.vde.signatures] says whose keys are",
+                hint="the table trusted below [tool.vde.signatures] lists the trusted keys",
             )
         keep(workspace, plan_id, found)
 
     def told(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return who signed plans, by id, as it was written down when they did."""
+        """Return the signers of plans, by id, under their names at that time."""
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}
@@ -73,11 +73,11 @@ class Signatures:
 SIGNATURES = Signatures()
 
 
-def settings_of(workspace: Workspace) -> SignaturesSettings:
-    """Return the project's table of settings; the empty one where there is none.
+def read_settings(workspace: Workspace) -> SignaturesSettings:
+    """Return the project's table of settings, or an empty one.
 
-    Where the environment's variables have keys, those of the project's files count nothing: who
-    can change the files cannot add one.
+    If the environment's variables define keys, keys in the project's files do not count: a person
+    who can change the files cannot add one.
     """
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
     given = {name.upper(): value for name, value in os.environ.items()}
@@ -90,8 +90,8 @@ def settings_of(workspace: Workspace) -> SignaturesSettings:
 
 
 def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Keep signatures of a plan by trusted keys, each in place of the key's earlier one."""
-    settings = settings_of(workspace)
+    """Store signatures of a plan by trusted keys, replacing each key's earlier one."""
+    settings = read_settings(workspace)
     trusted = {one.key: one for one in found if settings.who(one.key) is not None}
     database = workspace.store.database
     stored = workspace.store.plans.record(plan_id)
@@ -118,7 +118,7 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
 
 
 def kept(workspace: Workspace, plan_id: str) -> list[Signature]:
-    """Return the signatures of a plan that are kept, whether they hold or not."""
+    """Return the stored signatures of a plan, valid or not."""
     database = workspace.store.database
     if not database.has_table(rows.name):
         return []

@@ -1,4 +1,4 @@
-"""What a signature of a plan is over, and whose signatures of a plan hold."""
+"""Signing a plan's content, and verifying its signers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.plan_spelling import canonical
-from vde_dagster.plugins.signatures.keys import is_signature, public_of
+from vde_dagster.plugins.signatures.keys import is_signature, public_key
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _PURPOSE = b"vde-dagster: signature of a plan\n"
-"""What nothing else begins with that a key signs."""
+"""Prefix of the signed bytes, unique to signatures of plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Signature:
 
     Args:
         key: The public key.
-        at: When it was made, as its maker says (UTC, ISO 8601); signed, too.
-        signature: Of Ed25519, in base64.
+        at: The time of signing, from the signer's clock (UTC, ISO 8601); signed, too.
+        signature: An Ed25519 signature, in base64.
     """
 
     key: str
@@ -36,7 +36,7 @@ class Signature:
     signature: str
 
     def to_json(self) -> dict[str, str]:
-        """Return what a plan's file has."""
+        """Return the form in a plan's file."""
         return asdict(self)
 
 
@@ -47,7 +47,7 @@ def sign(document: Mapping[str, Any], key: Ed25519PrivateKey, at: str) -> Signat
         at: The instant (UTC, ISO 8601).
     """
     made = key.sign(_signed(document, at))
-    return Signature(public_of(key), at, b64encode(made).decode())
+    return Signature(public_key(key), at, b64encode(made).decode())
 
 
 def read_signatures(value: object) -> list[Signature]:
@@ -75,7 +75,7 @@ def _unreadable(why: str) -> UsageError:
 
 
 def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[Signature]:
-    """Return those of the signatures that are not of this document."""
+    """Return the signatures that do not match this document."""
     return [
         one
         for one in signatures
@@ -86,7 +86,7 @@ def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[
 def signers(
     settings: SignaturesSettings, document: Mapping[str, Any], signatures: Iterable[Signature]
 ) -> list[str]:
-    """Return whose signatures of a document hold, each name once; others count nothing."""
+    """Return the names of a document's valid signers, each once; other signatures do not count."""
     known = [one for one in signatures if settings.who(one.key) is not None]
     bad = wrong(document, known)
     names = (settings.who(one.key) for one in known if one not in bad)

@@ -22,7 +22,7 @@ SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.j
 """Files of the pages themselves."""
 
 DATA = "data"
-"""The folder of scripts, which is the site's alone."""
+"""The folder of scripts, which contains only the site's files."""
 
 
 def site_files(document: Document) -> dict[str, bytes]:
@@ -34,7 +34,7 @@ def site_files(document: Document) -> dict[str, bytes]:
 
 
 def write_site(made: Mapping[str, bytes], folder: Path) -> None:
-    """Write a site, in place of an earlier one.
+    """Write a site, replacing an earlier one.
 
     Raises:
         UsageError: The folder has other files, or cannot be written.
@@ -51,42 +51,42 @@ def write_site(made: Mapping[str, bytes], folder: Path) -> None:
     except OSError as error:
         raise UsageError(
             f"the site cannot be written to {folder}: {error.strerror}",
-            hint="give another folder: vde docs build --to FOLDER",
+            hint="pass another folder: vde docs build --to FOLDER",
         ) from error
 
 
 def _refuse_others(folder: Path) -> None:
-    """Refuse a folder that is not empty and is not a site."""
+    """Refuse a folder that is not empty and not a site."""
     if not folder.exists():
         return
     if any(folder.iterdir()) and not (folder / DATA / "index.js").exists():
         raise UsageError(
-            f"{folder} has files that are not of a site",
-            hint="give an empty folder, or one of an earlier site: vde docs build --to FOLDER",
+            f"{folder} has files that do not belong to a site",
+            hint="pass an empty folder, or one of an earlier site: vde docs build --to FOLDER",
         )
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of a folder that listens on this machine alone.
+    """Return a server of a folder that listens only on this machine.
 
     Args:
-        port: 0 for any that is free.
+        port: 0 for any free port.
 
     Raises:
-        UsageError: The port is taken.
+        UsageError: The port is in use.
     """
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder)))
     except OSError as error:
         raise UsageError(
-            f"port {port} cannot be listened on: {error.strerror}",
-            hint="give another one: vde docs serve --port PORT",
+            f"cannot listen on port {port}: {error.strerror}",
+            hint="pass another one: vde docs serve --port PORT",
         ) from error
 
 
 class _Quiet(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Answer a file of the folder; a link that leads out of it is none, nor is a listing."""
+        """Send a file of the folder, but no listing, and no file that a link outside points to."""
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None
@@ -95,11 +95,11 @@ class _Quiet(SimpleHTTPRequestHandler):
     def _is_page(self, path: str) -> bool:
         try:
             folder, found = os.path.realpath(self.directory), os.path.realpath(path)
-        except ValueError:  # There is a NUL in it.
+        except ValueError:  # The path contains a NUL.
             return False
         if found != folder and not found.startswith(f"{folder}{os.sep}"):
             return False
         return os.path.isfile(found) or os.path.isfile(os.path.join(found, "index.html"))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of requests."""
+        """Log nothing about requests."""

@@ -1,4 +1,4 @@
-"""`vde docs build`, `serve` and `write`; nothing heavy is imported before they run."""
+"""`vde docs build`, `serve` and `write`; heavy modules are imported when they run."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Of = Annotated[
     str | None,
     typer.Argument(
         metavar="[ENV[@VERSION]]",
-        help="What an environment shows, or showed; by default the files, and all environments.",
+        help="An environment or a version of it; default: the files, and all environments.",
     ),
 ]
 To = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Where to; by default build/docs, or build/docs-ENV."),
+    typer.Option(metavar="FOLDER", help="The target; by default build/docs, or build/docs-ENV."),
 ]
 AsOf = Annotated[
     datetime | None,
-    typer.Option(metavar="TIME", help="By when intervals are missing, in UTC; by default now."),
+    typer.Option(metavar="TIME", help="Show intervals missing at this time (UTC); default now."),
 ]
 Compare = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ENV@VERSION",
-        help="Show what this version has otherwise than the others; give it again for more.",
+        help="Show the differences of this version from the others; repeatable.",
     ),
 ]
-SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any.")]
+SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any.")]
 
 
 @on_project
@@ -61,9 +61,9 @@ def docs_build(
 
 @on_project
 def docs_write(workspace: Workspace, output: Output) -> None:
-    """Give columns and models without a description an empty place in docs.yml, beside the models.
+    """Add empty descriptions for undescribed columns and models to docs.yml, next to the models.
 
-    Nothing that stands there is changed; what describes nothing any more is listed.
+    Existing text is never changed; descriptions of removed columns and models are listed.
 
     Example: vde docs write
     """
@@ -75,7 +75,7 @@ def docs_write(workspace: Workspace, output: Output) -> None:
     project = workspace.project
     if own_files not in sources_of(project.settings):
         raise UsageError(
-            "this project is another tool's, which has descriptions of its own",
+            "this project belongs to another tool, which has its own descriptions",
             hint="write descriptions where that tool reads them, in dbt's schema.yml",
         )
     made = written_descriptions(project.settings, project.names, workspace.snapshots())
@@ -97,7 +97,7 @@ def docs_serve(
     to: To = None,
     port: SitePort = 8090,
 ) -> None:
-    """Write the documentation and show it to this machine's browsers, until Ctrl+C.
+    """Write the documentation and serve it to this machine's browsers, until Ctrl+C.
 
     Example: vde docs serve
     """

@@ -1,14 +1,14 @@
-"""A document as scripts that a page loads: names as numbers, details apart, nothing twice.
+"""A document as scripts that a page loads: names as numbers, separate details, no repetitions.
 
 A page from `file://` may not fetch, but it may add script tags. So each file calls one function,
-`vde(name, value)`. `index` is loaded at once and has what search, lists and the graph need; the
-others have models, environments and publications, and are loaded when a page shows them: as JSON
-that is deflated (zlib's format) and in base64, which is a fifth of it.
+`vde(name, value)`. `index` is loaded at once and has the data for search, lists and the graph; the
+others have models, environments and publications, and are loaded when a page shows them: as
+deflated JSON (zlib's format) in base64, which is a fifth of its size.
 
-Numbers: `words` is a table of texts that occur often, `names` of models and other tables, those of
-models first, as in the document. Snapshots of differences are numbers, by which equal ones are
-known. Instants are seconds since 1970 in UTC; ranges are flat lists of starts and lengths;
-snapshots of Iceberg are texts, as a script's numbers have 53 bits. What is empty is left out.
+Numbers: `words` is a table of frequent texts, `names` of models and other tables, models first, in
+the document's order. Snapshots of differences are numbers, equal for equal snapshots. Instants are
+seconds since 1970 in UTC; ranges are flat lists of starts and lengths; Iceberg snapshots are texts,
+as a script's numbers have 53 bits. Empty values are left out.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from vde_dagster.reports.documentation.values import (
 )
 
 FORM = 1
-"""Raised when the pages and the scripts of before would not understand each other."""
+"""Increased when older pages and scripts would be incompatible."""
 
 AT_ONCE = 50
-"""Models whose details are in one file."""
+"""Number of models whose details are in one file."""
 
 LARGEST = 100_000
-"""Bytes after which publications or differences go on in another file."""
+"""Size in bytes after which publications or differences continue in another file."""
 
 
 @dataclass(slots=True)
 class Words:
-    """Texts by number, in the order in which they came."""
+    """Texts by number, in order of their first use."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Words:
 
 
 def script(name: str, value: Any) -> bytes:
-    r"""Return a file that hands a value to the page, and is harmless wherever it is pasted.
+    r"""Return a file that passes a value to the page, and is safe to embed anywhere.
 
     >>> script("x", ["</script>"])
     b'vde("x",["\\u003c/script\\u003e"])\n'
@@ -67,7 +67,7 @@ def script(name: str, value: Any) -> bytes:
 
 
 def compact(document: Document) -> dict[str, bytes]:
-    """Return a document as scripts, by the name that each hands its value over under."""
+    """Return a document as scripts, by the names under which they pass their values."""
     return _Compactor(document).scripts()
 
 
@@ -172,14 +172,14 @@ class _Compactor:
         return {"index": script("index", index), **packed}
 
     def _listed(self) -> Iterator[list[Any]]:
-        """Yield of each model what is loaded at once."""
+        """Yield for each model the data that is loaded at once."""
         number = self.names.number
         own = {model.name for model in self.document.models}
         parents = [
             [number(name) for name in model.parents if name in own]
             for model in self.document.models
         ]
-        # Parents come first in a document; what does not is an edge to oneself.
+        # Parents come first in a document; otherwise the edge points to the model itself.
         before = [[one for one in above if one < at] for at, above in enumerate(parents)]
         for model, (layer, at) in zip(self.document.models, place(before), strict=True):
             yield [
@@ -192,7 +192,7 @@ class _Compactor:
             ]
 
     def _tables_by_model(self) -> dict[str, dict[int, DocumentedTable]]:
-        """Return the tables that environments show of each model, by number."""
+        """Return the tables that environments show for each model, by number."""
         numbers = {table.id: at for at, table in enumerate(self.document.tables)}
         found: dict[str, dict[int, DocumentedTable]] = {}
         for environment in self.document.environments:
@@ -239,9 +239,9 @@ class _Compactor:
         )
 
     def _flows(self, model: DocumentedModel) -> list[list[Any]]:
-        """Return [parent, how, [column, source, …]]: 0 is all rows, sources are places.
+        """Return [parent, how, [column, source, …]]: 0 means all rows, sources are positions.
 
-        Columns count from one. Sources are places in the parent's columns, or else texts.
+        Columns count from one. Sources are positions in the parent's columns, otherwise texts.
         """
         own = self.columns[model.name]
         found: dict[tuple[int, int], list[Any]] = {}
@@ -278,7 +278,7 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return the cells of the matrix, with words of their own."""
+        """Return the cells of the matrix, with a separate table of words."""
         words = Words()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 
@@ -345,7 +345,7 @@ def _packed(value: Any) -> str:
 
 
 def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-    """Add values to files of some size each; return the file and the place of each value."""
+    """Add values to files of limited size; return the file and the position of each value."""
     places: list[tuple[int, int]] = []
     number, size = -1, LARGEST
     for value in values:
@@ -360,7 +360,7 @@ def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[t
 
 
 def _within(query: str | None, source: str) -> str | list[int] | None:
-    """Return a query as its place in the source, in UTF-16 units, if it stands there but for space.
+    """Return a query as its range in the source (UTF-16 units), if equal except for space.
 
     >>> _within("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
     [18, 10]
@@ -394,14 +394,14 @@ def _ranges(ranges: Iterable[Range]) -> list[int]:
 
 
 def _trimmed(values: list[Any]) -> list[Any]:
-    """Return values without the empty ones at the end."""
+    """Return values without trailing empty ones."""
     while values and (values[-1] is None or values[-1] in (-1, [])):
         values.pop()
     return values
 
 
 def _full(**values: Any) -> dict[str, Any]:
-    """Return values without those that are empty or false; zero is a number of something."""
+    """Return values that are neither empty nor false; zero is kept."""
     return {
         name: value
         for name, value in values.items()

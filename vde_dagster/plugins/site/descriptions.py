@@ -1,7 +1,7 @@
-"""Writing `docs.yml` files: what has no description gets an empty place, and no letter is changed.
+"""Writing `docs.yml` files: undescribed objects get an empty place, existing text stays unchanged.
 
-Lines are only ever added, so that texts, comments, order and form stay their authors'; a library
-that writes YAML anew would keep most of that, and not all.
+Lines are only ever added, so that authors' texts, comments, order and form are preserved; a library
+that rewrites YAML would keep most of that, but not all.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 
-HEAD = "# What models and their columns are, by `vde docs write`; texts and comments are yours.\n"
+HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are yours.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A text whose model or column is gone; it stays in its file until somebody removes it.
+    """A text whose model or column is gone; it stays in its file until its author removes it.
 
     Args:
         name: `schema.model`, or `schema.model.column`.
@@ -42,12 +42,12 @@ class Orphan:
 
 @dataclass(slots=True)
 class Written:
-    """What was added to files of descriptions.
+    """Additions to files of descriptions.
 
     Args:
-        files: New contents by path, of those that change.
+        files: New contents of changed files, by path.
         added: Columns, and models, that now have an empty place, by path.
-        orphans: What describes nothing any more, by place.
+        orphans: Descriptions of removed objects, by place.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -58,10 +58,10 @@ class Written:
 def written_descriptions(
     settings: Settings, names: TableNames, snapshots: Mapping[ModelName, Snapshot]
 ) -> Written:
-    """Return what files of descriptions lack: places for all that no other file describes.
+    """Return missing places in files of descriptions: for all objects that no file describes.
 
     Raises:
-        ProjectError: A file cannot be read, or its form has no room for another line.
+        ProjectError: A file cannot be read, or its form does not allow another line.
     """
     made = Written()
     texts: dict[str, str] = {}
@@ -85,7 +85,7 @@ def written_descriptions(
             for column in snapshot.columns
             if column.name.lower() not in have and not column.description
         ]
-        # Of a model that is there, a missing `description` is its author's choice.
+        # For a listed model, a missing `description` is its author's choice.
         itself = where is None and not model.description
         if columns or itself:
             wanted.setdefault(path, {})[name] = (itself, columns)
@@ -107,7 +107,7 @@ def write_descriptions(root: Path, written: Written) -> None:
 
 
 def _is_own(model: Model, settings: Settings) -> bool:
-    """Say whether a model is of a file in the folder of models, and not of another tool."""
+    """Return whether a model comes from the folder of models, and not from another tool."""
     path = model.location.path
     return path is not None and path.as_posix().startswith(settings.models_dir.strip("/") + "/")
 
@@ -124,7 +124,7 @@ def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
         have: set[str] = set()
     else:
         have = {column.name.lower() for column in snapshot.columns}
-        if not have:  # Nobody knows which columns it has.
+        if not have:  # The columns are unknown.
             return
     for name, text in one.columns.items():
         if name.lower() not in have:
@@ -151,7 +151,7 @@ def _with_places(
         last = len(lines)
         added.append((last, ["", *entry] if last else entry))
     added.sort(key=lambda one: one[0])
-    for at, new in reversed(added):  # Later lines first, so that earlier numbers stay true.
+    for at, new in reversed(added):  # Later lines first, so that earlier numbers stay valid.
         lines[at:at] = new
     made = end.join(lines) + end
     _check(document, Path(path), made, names, models)
@@ -165,7 +165,7 @@ def _columns(columns: Sequence[str], indent: int) -> list[str]:
 def _columns_added(
     document: YamlDocument, lines: list[str], key: str, columns: Sequence[str]
 ) -> tuple[int, list[str]]:
-    """Return behind which line of a model's entry its new columns stand, and those lines."""
+    """Return the new column lines of a model's entry, with the line after which they belong."""
     entry = document.value[key] or {}
     start = document.lines[key,] - 1
     inner = _indent(lines[document.lines[key, next(iter(entry))] - 1]) if entry else 2
@@ -181,7 +181,7 @@ def _columns_added(
 
 
 def _end(lines: Sequence[str], start: int) -> int:
-    """Return how many lines there are up to the end of what begins in one: all deeper ones."""
+    """Return the number of lines up to the end of the block that begins in a line."""
     deep = _indent(lines[start])
     end = start + 1
     for at in range(start + 1, len(lines)):
@@ -197,7 +197,7 @@ def _indent(line: str) -> int:
 
 
 def _word(name: str) -> str:
-    """Return a name as a key of YAML, between quotes where it would be something else."""
+    """Return a name as a YAML key, quoted if necessary."""
     plain = re.fullmatch(r"[\w.]+", name) and yaml.safe_load(name) == name
     return name if plain else "'" + name.replace("'", "''") + "'"
 
@@ -209,7 +209,7 @@ def _check(
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Make sure that all is said that was, and the new: a form such as `{a: x}` has no lines."""
+    """Make sure that old and new content is present: a form such as `{a: x}` has no lines."""
     was = {one.model: one for one in read_descriptions(before, names)}
     try:
         now = {one.model: one for one in read_descriptions(load_yaml(path, made), names)}
@@ -224,6 +224,6 @@ def _check(
             key = next((key for key in before.value or {} if names.read(str(key)) == name), None)
             raise before.error(
                 () if key is None else (key,),
-                f"no line can be added to what is said of {name}",
-                "give each column a line of its own",
+                f"no line can be added to the description of {name}",
+                "write each column on a separate line",
             )

@@ -1,7 +1,7 @@
-"""Where models stand in the picture of a graph: layers by longest path, ordered by barycenters.
+"""Positions of models in the graph: layers by longest path, ordered by barycenters.
 
 The layered layout of Sugiyama, Tagawa and Toda (1981) without its dummy nodes and coordinates:
-edges may cross boxes of layers in between, which readers of a whole project do not follow anyway.
+edges may cross boxes of layers in between, which do not matter in a view of a whole project.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SWEEPS = 6
-"""Times that the layers are ordered by their neighbours, down and up in turns."""
+"""Number of times that the layers are ordered by their neighbors, alternately down and up."""
 
 
-def layers_of(parents: Sequence[Sequence[int]]) -> list[int]:
+def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
     """Return the layer of each node, one more than the deepest of its parents.
 
     Args:
-        parents: Of each node those before it; nodes are numbered parents first.
+        parents: The parents of each node; nodes are numbered parents first.
     """
     layers: list[int] = []
     for above in parents:
@@ -25,15 +25,15 @@ def layers_of(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def place(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return (layer, place within it) of each node; places within a layer are distinct.
+    """Return (layer, position within it) of each node; positions within a layer are distinct.
 
     Args:
-        parents: Of each node those before it; nodes are numbered parents first.
+        parents: The parents of each node; nodes are numbered parents first.
 
     >>> place([[], [], [1], [0]])
     [(0, 1), (0, 0), (1, 0), (1, 1)]
     """
-    layers = layers_of(parents)
+    layers = assign_layers(parents)
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):
         for parent in above:
@@ -64,5 +64,5 @@ def _middle(
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean place of nodes, each as a part of its layer's length."""
+    """Return the mean position of nodes, each relative to its layer's length."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

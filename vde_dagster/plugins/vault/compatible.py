@@ -88,7 +88,7 @@ def hashdiff(
                 "AutomateDV does not hash sets", "it compares the hashdiffs of a set's rows"
             )
         values = [value for _, value in sorted(named, key=lambda one: one[0].lower())]
-        return digest._replace(upper=True).of(_joined(values, upper=upper))
+        return digest._replace(upper=True).hashed(_joined(values, upper=upper))
     values = [value for _, value in named]
     return _datavault4dbt(evaluator, rules, values, digest, upper=upper, set_key=multi_active)
 

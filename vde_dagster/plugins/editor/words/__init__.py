@@ -1,1 +1,1 @@
-"""What the words of files stand for: where they are defined and used, what may stand, renames."""
+"""The words of files: what they refer to, their definitions and uses, completion and renames."""

@@ -1,7 +1,7 @@
-"""Completion: what may stand at the cursor, by the words around it.
+"""Completion: valid words at the cursor, derived from the words around it.
 
-A text that is being completed cannot be parsed, so only its words are looked at: brackets say which
-query the cursor is in, FROM and JOIN which tables that has.
+A text that is being completed cannot be parsed, so only its words are used: brackets delimit the
+cursor's query, FROM and JOIN name its tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.plugins.editor.reading import Reading, columns_of
+from vde_dagster.plugins.editor.reading import Reading, column_names
 from vde_dagster.plugins.editor.words.in_yaml import is_yaml, words_in_yaml
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
@@ -35,12 +35,12 @@ _CRONS = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
 
 
 class Completion(NamedTuple):
-    """Something that may stand at the cursor.
+    """A valid word at the cursor.
 
     Args:
         kind: `model`, `namespace`, `column`, `table`, `function`, `macro`, `variable`, `property`
             or `value`.
-        detail: A few words beside it.
+        detail: A short remark.
     """
 
     label: str
@@ -49,10 +49,10 @@ class Completion(NamedTuple):
 
 
 class At(NamedTuple):
-    """The tokens before and behind the cursor, and the word that is being written.
+    """The tokens before and after the cursor, and the unfinished word.
 
     Args:
-        qualifier: The name before the point that the word follows.
+        qualifier: The name before the dot that the word follows.
     """
 
     before: list[Token]
@@ -62,7 +62,7 @@ class At(NamedTuple):
 
 
 def completions(reading: Reading, path: str, offset: int) -> list[Completion]:
-    """Return what may stand at an offset of a SQL or YAML file, the likeliest kinds first."""
+    """Return the valid words at an offset of a SQL or YAML file, the likeliest kinds first."""
     if is_yaml(path):
         word, said = words_in_yaml(reading, path, offset)
         return [Completion(*one) for one in said if one[0].lower().startswith(word.lower())]
@@ -96,12 +96,12 @@ def _at(path: str, text: str, offset: int) -> At:
 
 
 def tokens_before(path: str, text: str, offset: int) -> list[Token]:
-    """Return the tokens of a text up to an offset, as far as they can be told."""
+    """Return the tokens of a text up to an offset, as far as they are known."""
     return _tokens(text[:offset])
 
 
 def _tokens(text: str) -> list[Token]:
-    """Return the tokens of a piece of a text; of one that ends in a quote, those up to it."""
+    """Return the tokens of a piece of text, up to an unclosed quote."""
     while True:
         try:
             return [
@@ -126,7 +126,7 @@ _NOWHERE = Path("query.sql")
 
 
 def header_before(before: Sequence[Token]) -> list[Token] | None:
-    """Return the tokens of the header that the cursor is in; None in a query."""
+    """Return the tokens of the header around the cursor; None in a query."""
     start = next((i for i in range(len(before) - 1, -1, -1) if before[i].text == ";"), -1) + 1
     statement = list(before[start:])
     if len(statement) < 2 or not statement[0].is_word("MODEL") or statement[1].text != "(":
@@ -165,7 +165,7 @@ def _inheader_before(reading: Reading, header: list[Token], at: At) -> Iterator[
         if described.get("type") == "boolean":
             yield from (Completion(one, "value") for one in ("true", "false"))
     if name not in ("", "name", "kind", "cron", "owner", "tags") or depth > 2 or name == "kind":
-        yield from _own_columns(reading, at)
+        yield from _output_columns(reading, at)
 
 
 def _kinds(
@@ -196,8 +196,8 @@ def _audits() -> tuple[str, ...]:
     return tuple(BUILTIN_AUDITS)
 
 
-def _own_columns(reading: Reading, at: At) -> Iterator[Completion]:
-    """Yield the output columns of the model whose header it is, as it was last read."""
+def _output_columns(reading: Reading, at: At) -> Iterator[Completion]:
+    """Yield the output columns of the header's model, as it was last read."""
     texts = [token.text for token in at.before]
     start = len(texts) - texts[::-1].index("MODEL") if "MODEL" in texts else 0
     for number in range(start, len(texts) - 3):
@@ -232,7 +232,7 @@ def _macros(reading: Reading) -> Iterator[Completion]:
 
 
 def _names_table(before: Sequence[Token]) -> bool:
-    """Say whether a table's name follows: behind FROM and JOIN, and a comma between tables."""
+    """Return whether a table's name follows: after FROM and JOIN, and a comma between tables."""
     if not before:
         return False
     if before[-1].is_word("FROM", "JOIN"):
@@ -283,7 +283,7 @@ def _in_query(reading: Reading, at: At) -> Iterator[Completion]:
 
 
 def _tables_in_reach(at: At) -> list[tuple[str, str]]:
-    """Return (alias, name) of the tables of the cursor's query, and of those around it."""
+    """Return (alias, name) of the tables of the cursor's query, and of enclosing ones."""
     tokens = [*at.before, *at.behind]
     here = len(at.before)
     found: list[tuple[str, str]] = []
@@ -297,7 +297,7 @@ def _tables_in_reach(at: At) -> list[tuple[str, str]]:
 
 
 def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
-    """Widen a stretch to the brackets, or the statement, around it."""
+    """Widen a range to the enclosing brackets, or to the statement."""
     depth = 0
     while begin > 0:
         text = tokens[begin - 1].text
@@ -316,7 +316,7 @@ def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
 
 
 def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
-    """Yield the tables of the SELECT, among those of a union, that the cursor is in."""
+    """Yield the tables of the cursor's SELECT, of one part of a union."""
     depth, part = 0, 0
     parts: list[list[Token]] = [[]]
     for index, token in enumerate(tokens):
@@ -381,13 +381,13 @@ def _columns(
     for column in snapshot.columns if snapshot is not None else ():
         yield column.name, f"{model}, {column.type}" if column.type else str(model)
     if snapshot is None:
-        yield from ((column, str(model)) for column in columns_of(reading.snapshots, model) or ())
+        yield from ((column, str(model)) for column in column_names(reading.snapshots, model) or ())
 
 
 def _listed(
     reading: Reading, tokens: list[Token], ctes: dict[str, list[Token]], name: str, budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the columns that a SELECT lists, those behind a star included."""
+    """Yield the columns of a SELECT, including those of a star."""
     depth, item = 0, list[Token]()
     started = False
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Common table expressions in a query's text: where each stands, and the query of its rows."""
+"""Common table expressions in a query's text: their positions, and queries for their rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Cte(NamedTuple):
     """A common table expression of a query's text.
 
     Args:
-        start: Where its name begins.
-        end: Behind its closing bracket.
-        around: Where the brackets begin that it stands in, from the outside.
+        start: Start of its name.
+        end: Position after its closing bracket.
+        around: Starts of the brackets around it, from the outside.
     """
 
     name: str
@@ -47,13 +47,13 @@ def ctes(query: str) -> list[Cte]:
 
 
 def _named(tokens: Sequence[Token], at: int) -> Token | None:
-    """Return the name of the common table expression whose bracket is opened, if it is one."""
+    """Return the name of the common table expression of an opening bracket, if it is one."""
     if at < 3 or not tokens[at - 1].is_word("AS") or at + 1 >= len(tokens):
         return None
     if not (tokens[at + 1].is_word(*_BEGINS) or tokens[at + 1].text == "("):
         return None
     name = at - 2
-    if tokens[name].text == ")":  # Its columns are named.
+    if tokens[name].text == ")":  # It has a list of column names.
         while name > 1 and tokens[name].text != "(":
             name -= 1
         name -= 1
@@ -63,7 +63,7 @@ def _named(tokens: Sequence[Token], at: int) -> Token | None:
 
 
 def up_to(query: str, chosen: Cte) -> str:
-    """Return the query of a common table expression's rows, with those that it may read.
+    """Return the query of a common table expression's rows, with the ones it may read.
 
     >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
     >>> up_to(query, ctes(query)[0])

@@ -1,4 +1,4 @@
-"""Hover: what is known of a model or a column, as Markdown."""
+"""Hover: facts about a model or a column, as Markdown."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return what is known of what stands at an offset; None where that is nothing."""
+    """Return the facts about the word at an offset, or None."""
     for mention in symbols.at(path, offset):
-        said = "\n\n".join(_about(symbols.reading, mention.symbol))
-        if said:
-            return mention.span, said
+        facts = "\n\n".join(_about(symbols.reading, mention.symbol))
+        if facts:
+            return mention.span, facts
     return _in_header(symbols.reading, path, offset)
 
 
 def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return what a property of a SQL header, or of its kind, means, and which values it has."""
+    """Return the meaning and values of a property in a SQL header, or of its kind."""
     text = reading.text(path)
     word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
     if word is None or not path.endswith(".sql"):
@@ -59,7 +59,7 @@ def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | N
 
 
 def _property(name: str, told: Mapping[str, Any]) -> Iterator[str]:
-    """Say what JSON Schema says of a property."""
+    """Describe a property from its JSON Schema."""
     yield f"**{name}** {'needed' if told.get('needed') else ''}".rstrip()
     if "description" in told:
         yield str(told["description"])

@@ -1,4 +1,4 @@
-"""Words of audits: queries over the models that call them, and of audits that stand alone."""
+"""Words of audits, inline and standalone, as queries over the models that use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import VdeError
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, column_names
 from vde_dagster.project.files import find_files
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.audits import AuditDefinition, read_audit
@@ -24,13 +24,13 @@ _THIS_MODEL = re.compile(r"@this_model\b", re.IGNORECASE)
 
 
 class AuditQuery(NamedTuple):
-    """An audit as one model calls it.
+    """An audit for one model that uses it.
 
     Args:
-        model: A model with the audit's query, over the model that calls it.
+        model: A model with the audit's query, over the model that uses it.
         reads: The models that the query may name.
-        start: Where the query begins in the file.
-        end: Where it ends.
+        start: Start of the query in the file.
+        end: End of the query in the file.
     """
 
     model: Model
@@ -45,7 +45,7 @@ class _Found(NamedTuple):
 
 
 class AuditFiles:
-    """The audits that files of a project define, as queries over models."""
+    """The audits in a project's files, as queries over models."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -64,7 +64,7 @@ class AuditFiles:
                     if block.header.word == "AUDIT" and block.statements:
                         found.append(_Found(path, read_audit(block, source, settings.dialect)))
             except VdeError:
-                continue  # A mistake of the file, which diagnostics report.
+                continue  # The file has a mistake, which diagnostics report.
         return found
 
     @cached_property
@@ -76,12 +76,12 @@ class AuditFiles:
         return found
 
     def over(self, model: Model) -> list[AuditQuery]:
-        """Return the audits that read a model, once for each model that calls one."""
+        """Return the audits that read a model, once for each model that uses one."""
         every = (one for found in self._definitions for one in self._queries(found))
         return [one for one in every if model.name in one.reads]
 
-    def of_file(self, path: str) -> list[AuditQuery]:
-        """Return the audits that a file defines, once for each model that calls one."""
+    def in_file(self, path: str) -> list[AuditQuery]:
+        """Return the audits that a file defines, once for each model that uses one."""
         own = (found for found in self._definitions if found.path == path)
         return [one for found in own for one in self._queries(found)]
 
@@ -109,10 +109,10 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def words(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words of an audit that may be columns: macros or a dialect hide its form."""
+        """Yield the words of an audit that may be columns, if macros or a dialect hide its form."""
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
-            known = columns_of(self._reading.snapshots, name) or ()
+            known = column_names(self._reading.snapshots, name) or ()
             for word in re.compile(r"\w+").finditer(text, audit.start, audit.end):
                 if word[0].lower() in known:
                     symbol = Symbol("column", name, word[0].lower())

@@ -1,7 +1,7 @@
-"""Words of files that read models from outside: exposures, syncs, descriptions, metrics, policies.
+"""Words of files that refer to models: exposures, syncs, descriptions, metrics, policies.
 
-A column in an expression of a metric has its place there. A word whose place cannot be proved, such
-as one in a text of another dialect, is a mention that only its author can change.
+A column in an expression of a metric has a known place. A word without one, such as a word in a
+text of another dialect, is a mention that only its author can change.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, column_names
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.expressions import read_expression
 
 _ELEMENTS = ("entities", "dimensions", "measures")
 _QUOTED = re.compile(r"(['\"])((?:\w+\.){0,2}(\w+))\1")
-"""A text in an expression of CEL that may be the name of a column."""
+"""A text in a CEL expression that may be the name of a column."""
 
 
 class ReaderFiles:
-    """The files of a project that read models from outside, with the words in each."""
+    """The files of a project that refer to models, with their words."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -46,13 +46,13 @@ class ReaderFiles:
         return {path: form for form, paths in forms.items() for path in paths}
 
     def mentions(self, path: str) -> list[Mention]:
-        """Return the words of a file that stand for models and columns."""
+        """Return the words of a file that refer to models and columns."""
         if path not in self._known:
             self._known[path] = list(self._read(path))
         return self._known[path]
 
-    def of(self, symbol: Symbol) -> Iterator[Mention]:
-        """Yield the words of all files that stand for a model or a column."""
+    def mentions_of(self, symbol: Symbol) -> Iterator[Mention]:
+        """Yield the words of all files that refer to a model or a column."""
         word = symbol.name if symbol.kind == "column" else symbol.model.name
         for path in self.paths:
             if word in self._reading.text(path).lower():
@@ -76,7 +76,7 @@ class ReaderFiles:
 
     @cached_property
     def _semantic_models(self) -> Mapping[str, ModelName]:
-        """The models that semantic models are of, by the names of these."""
+        """The models of semantic models, by the names of the latter."""
         found: dict[str, ModelName] = {}
         for path, form in self.paths.items():
             text = self._reading.text(path) if form == "metrics" else ""
@@ -149,10 +149,10 @@ class _Words:
             yield from self._columns([one for one in columns if one is not None], model)
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find texts in rules that may be columns of any model: only their author can tell."""
+        """Find texts in rules that may be columns of any model: only their author can decide."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self._text)}
         for name in self._reading.snapshots if found else ():
-            for column in columns_of(self._reading.snapshots, name) or ():
+            for column in column_names(self._reading.snapshots, name) or ():
                 match = found.get(column)
                 if match is not None and match[2].lower() in (column, f"{name}.{column}"):
                     span = Span(self._path, match.start(2), match.end(2))
@@ -208,7 +208,7 @@ class _Words:
                 yield Mention(span, Symbol("column", model, word[0].lower()), by_hand=True)
 
     def _has(self, model: ModelName, column: str) -> bool:
-        return column.lower() in (columns_of(self._reading.snapshots, model) or ())
+        return column.lower() in (column_names(self._reading.snapshots, model) or ())
 
     def _dotted(self, node: yaml.ScalarNode) -> Iterator[Mention]:
         """Find the model and the column in `schema.model.column`."""
@@ -237,7 +237,7 @@ class _Words:
         return Mention(span, symbol, by_hand=not is_written)
 
     def _start(self, node: yaml.ScalarNode) -> tuple[int, bool]:
-        """Return where a value's text begins, and whether it is written there as it is."""
+        """Return where a value's text begins, and whether it is written without escapes."""
         start, end = node.start_mark.index, node.end_mark.index
         if self._text[start : start + 1] in ("'", '"'):
             start, end = start + 1, end - 1

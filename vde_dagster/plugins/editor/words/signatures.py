@@ -1,4 +1,4 @@
-"""Calls while they are written: what the function or macro before the bracket takes."""
+"""Calls while they are written: the parameters of the function or macro before the bracket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NO_CALLS = frozenset({"AS", "IN", "AND", "OR", "ON", "BY", "FROM", "VALUES", "O
 
 
 class Signature(NamedTuple):
-    """What a call takes.
+    """The parameters of a call.
 
     Args:
-        parameters: As they are shown.
-        active: Of them, the one that is being written, from 0.
-        told: What it does.
+        parameters: Their texts.
+        active: Index of the parameter at the cursor.
+        told: A description.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Signature(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The call as it is shown."""
+        """The text of the call."""
         return f"{self.name}({', '.join(self.parameters)})"
 
 
 def signature(reading: Reading, path: str, offset: int) -> Signature | None:
-    """Return the signature of the call that a cursor stands in, in a SQL file; None outside."""
+    """Return the signature of the call around a cursor, in a SQL file; None outside of calls."""
     if not path.endswith(".sql"):
         return None
     tokens = tokens_before(path, reading.text(path), offset)
@@ -57,7 +57,7 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
                 return found and found._replace(active=_active(found.parameters, commas))
             return None
         elif text in "[{":
-            commas = 0  # Those counted so far were of the list.
+            commas = 0  # The commas so far belong to the list.
         elif text == "," and not depth:
             commas += 1
         elif text == ";":
@@ -66,7 +66,7 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
 
 
 def _active(parameters: tuple[str, ...], commas: int) -> int:
-    """Return which parameter is written; the last one may be there several times."""
+    """Return the index of the parameter at the cursor; the last one may be repeated."""
     return min(commas, max(len(parameters) - 1, 0))
 
 
@@ -89,7 +89,7 @@ def _function(name: str) -> Signature | None:
 
 
 def _macro(reading: Reading, name: str) -> Signature | None:
-    for found in _own_macros(reading, name):
+    for found in _project_macros(reading, name):
         return found
     builtin = BUILTINS.get(name.lower())
     written = _WRITTEN.match(" ".join((builtin.__doc__ or "").split())) if builtin else None
@@ -99,8 +99,8 @@ def _macro(reading: Reading, name: str) -> Signature | None:
     return Signature(f"@{name}", tuple(map(str.strip, taken)), 0, written["told"])
 
 
-def _own_macros(reading: Reading, name: str) -> Iterator[Signature]:
-    """Yield the macro in Python of the project, without the evaluator that comes first."""
+def _project_macros(reading: Reading, name: str) -> Iterator[Signature]:
+    """Yield the project's Python macro of a name, without its first parameter, the evaluator."""
     for path in find_files(reading.project.settings).macros:
         text = reading.text(path) if path.endswith(".py") else ""
         if not re.search(rf"def\s+{re.escape(name)}\b", text, re.IGNORECASE):
@@ -111,12 +111,12 @@ def _own_macros(reading: Reading, name: str) -> Iterator[Signature]:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name.lower() == name.lower():
-                taken = tuple(_shown(node.args)[1:])
+                taken = tuple(_parameter_texts(node.args)[1:])
                 yield Signature(f"@{node.name}", taken, 0, ast.get_docstring(node) or "")
 
 
-def _shown(arguments: ast.arguments) -> list[str]:
-    """Return the arguments of a function as they are written, defaults as macros have them."""
+def _parameter_texts(arguments: ast.arguments) -> list[str]:
+    """Return the parameters of a function as text, with defaults in the form of macros."""
     positional = [*arguments.posonlyargs, *arguments.args]
     without = len(positional) - len(arguments.defaults)
     shown = []

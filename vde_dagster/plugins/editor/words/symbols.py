@@ -1,8 +1,7 @@
-"""Symbols: what the words of a model's file stand for, and which other words stand for the same.
+"""Symbols: the objects that the words of a model's file refer to, and all words for one object.
 
-Scopes are SQLGlot's; what stands in a table is the snapshots' word. A word that a macro wrote has
-no place in the file, and a name that may mean two things has no symbol: no answer is better than a
-wrong one.
+Scopes come from SQLGlot; columns of tables come from the snapshots. A word that a macro wrote has
+no place in the file, and an ambiguous name has no symbol: no answer is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sqlglot.optimizer import scope as scopes
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, columns_of
+from vde_dagster.plugins.editor.reading import Mention, Reading, Span, Symbol, column_names
 from vde_dagster.plugins.editor.words.in_audits import AuditFiles, AuditQuery
 from vde_dagster.plugins.editor.words.in_readers import ReaderFiles
 from vde_dagster.plugins.editor.words.in_yaml import is_yaml, mentions
@@ -43,8 +42,8 @@ class FileSymbols:
     """The symbols of a model's text.
 
     Args:
-        links: What columns are that pass through a star, by the columns that they are then.
-        whole: Whether every word of the query has its place and its symbol.
+        links: For columns that pass through a star, the original column.
+        whole: Whether every word of the query has a place and a symbol.
     """
 
     mentions: list[Mention] = field(default_factory=list)
@@ -56,10 +55,10 @@ Remembered = dict[tuple[str, str], FileSymbols]
 
 
 class Symbols:
-    """The symbols of a project, found out file by file when they are asked for.
+    """The symbols of a project, computed file by file on first use.
 
     Args:
-        remembered: Of earlier readings, by the model's version and text.
+        remembered: Results of earlier readings, by the model's version and text.
     """
 
     def __init__(self, reading: Reading, remembered: Remembered | None = None) -> None:
@@ -72,11 +71,11 @@ class Symbols:
         self._in_audits: dict[ModelName, list[Mention]] = {}
 
     def at(self, path: str, offset: int) -> list[Mention]:
-        """Return the mentions at an offset: the narrowest first."""
+        """Return the mentions at an offset, the narrowest first."""
         found = [
             mention
-            for model in self.reading.models_of(path)
-            for mention in self.of(model).mentions
+            for model in self.reading.models_in(path)
+            for mention in self.in_model(model).mentions
             if mention.span.start <= offset <= mention.span.end
         ]
         if not found:
@@ -87,34 +86,34 @@ class Symbols:
     def _elsewhere(self, path: str) -> Sequence[Mention]:
         """Return the words of a file of tests, readers or audits."""
         if path in self._tests:
-            return self.of_yaml(path)
+            return self.in_yaml(path)
         if path in self._readers.paths:
             return self._readers.mentions(path)
         if not path.endswith(".sql"):
             return ()
-        found = [one for audit in self._audits.of_file(path) for one in self._of_audit(audit)]
+        found = [one for audit in self._audits.in_file(path) for one in self._in_audit(audit)]
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Return the column that a column is behind stars, of its own model or of another."""
+        """Return the original column behind stars, in the same or another model."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
             model = self.reading.project.models.get(symbol.model)
             if model is None:
                 break
-            symbol = self.of(model).links.get(symbol, symbol)
+            symbol = self.in_model(model).links.get(symbol, symbol)
         return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return where a symbol is made, through stars to where it has a word."""
+        """Return the definitions of a symbol, through stars to a word."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
             model = self.reading.project.models.get(symbol.model)
             if model is None:
                 return []
-            known = self.of(model)
+            known = self.in_model(model)
             found = [one for one in known.mentions if one.defines and one.symbol == symbol]
             if found or symbol not in known.links:
                 return found
@@ -122,42 +121,42 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return every mention of a symbol in the project, and of what it is behind stars."""
+        """Return every mention of a symbol in the project, and of its original behind stars."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
         while waiting:
             one = waiting.pop()
-            for model in self._places_of(one):
-                known = self.of(model)
+            for model in self._models_around(one):
+                known = self.in_model(model)
                 found += [mention for mention in known.mentions if mention.symbol == one]
                 behind = [outer for outer, inner in known.links.items() if inner == one]
                 waiting += [outer for outer in behind if outer not in seen]
                 seen.update(behind)
             for path, names in self._tests.items():
                 if one.model in names:
-                    found += [mention for mention in self.of_yaml(path) if mention.symbol == one]
+                    found += [mention for mention in self.in_yaml(path) if mention.symbol == one]
             if one.kind in ("model", "column"):
                 found += self._outside(one)
         return list(dict.fromkeys(found))
 
     def _outside(self, symbol: Symbol) -> Iterator[Mention]:
         """Yield the mentions of a model or column in readers' files, audits and Python code."""
-        yield from self._readers.of(symbol)
+        yield from self._readers.mentions_of(symbol)
         model = self.reading.project.models.get(symbol.model)
         for audit in self._audits.over(model) if model is not None else ():
-            yield from (one for one in self._of_audit(audit) if one.symbol == symbol)
+            yield from (one for one in self._in_audit(audit) if one.symbol == symbol)
         if symbol.kind != "column":
             return
         word = re.compile(rf"\b{re.escape(symbol.name)}\b", re.IGNORECASE)
-        for model in self._places_of(symbol):
+        for model in self._models_around(symbol):
             path = model.location.path.as_posix()
             if not path.endswith((".sql", ".csv")) and not is_yaml(path):
                 for match in word.finditer(self.reading.text(path)):
                     yield Mention(Span(path, *match.span()), symbol, by_hand=True)
 
-    def _of_audit(self, audit: AuditQuery) -> list[Mention]:
-        """Return the words of an audit's query; names of its own output are of no interest."""
+    def _in_audit(self, audit: AuditQuery) -> list[Mention]:
+        """Return the words of an audit's query, without names of its own output."""
         own = audit.model.name
         known = self._in_audits.get(own)
         if known is None:
@@ -177,7 +176,7 @@ class Symbols:
             found[test.location.path.as_posix()] |= {test.model, *(name for name, _ in test.inputs)}
         return found
 
-    def of_yaml(self, path: str) -> list[Mention]:
+    def in_yaml(self, path: str) -> list[Mention]:
         """Return the words of a file of unit tests or external models."""
         if path not in self._in_yaml:
             self._in_yaml[path] = mentions(self.reading, path, self._ctes)
@@ -185,18 +184,18 @@ class Symbols:
 
     def _ctes(self, name: ModelName) -> Mapping[str, int]:
         model = self.reading.project.models.get(name)
-        known = self.of(model).mentions if model is not None else ()
+        known = self.in_model(model).mentions if model is not None else ()
         return {
             one.symbol.name: one.symbol.scope
             for one in known
             if one.symbol.kind == "cte" and one.defines
         }
 
-    def of(self, model: Model) -> FileSymbols:
+    def in_model(self, model: Model) -> FileSymbols:
         """Return the symbols of a model's text."""
         path = model.location.path.as_posix()
         if is_yaml(path):
-            own = [one for one in self.of_yaml(path) if one.symbol.model == model.name]
+            own = [one for one in self.in_yaml(path) if one.symbol.model == model.name]
             return FileSymbols(own)
         snapshot = self.reading.snapshots.get(model.name)
         key = (snapshot.id if snapshot is not None else "", f"{model.name}\0{model.source}")
@@ -205,7 +204,7 @@ class Symbols:
             known = self._remembered[key] = _find(model, self.reading.snapshots)
         return known
 
-    def _places_of(self, symbol: Symbol) -> list[Model]:
+    def _models_around(self, symbol: Symbol) -> list[Model]:
         models = self.reading.project.models
         names = [symbol.model]
         if symbol.kind in ("model", "column"):
@@ -214,7 +213,7 @@ class Symbols:
 
 
 def header_tokens(source: SourceText, model: Model) -> list[Token]:
-    """Return the tokens of a SQL model's header, brackets included; none where it has none."""
+    """Return the tokens of a SQL model's header, including brackets; empty without a header."""
     found: list[Token] = []
     depth = 0
     first = model.location.line or 1
@@ -253,7 +252,7 @@ def _header(
 ) -> None:
     """Find the model's name and its columns in its header."""
     tokens = header_tokens(SourceText(model.location.path, model.source), model)
-    columns = set(columns_of(snapshots, model.name) or ())
+    columns = set(column_names(snapshots, model.name) or ())
     depth, name = 0, ""
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.text in "()":
@@ -265,7 +264,7 @@ def _header(
         if token.text == ",":
             continue
         if name == "name" and depth == 1:
-            # A name is one token or several with points between.
+            # A name is one token or several with dots between.
             last = found.mentions[-1] if found.mentions else None
             start = token.start
             if last is not None and last.symbol.kind == "model" and last.span.end == start:
@@ -283,7 +282,7 @@ def _header(
 
 
 def _dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols) -> None:
-    """Find a table of two parts that a header says the query depends on, by its last part."""
+    """Find a two-part table name in a header's dependencies, by its last part."""
     at = tokens.index(last)
     if at > 1 and tokens[at - 1].text == "." and tokens[at + 1].text in (",", ")"):
         parts = [tokens[at - 2].text, last.text]
@@ -316,7 +315,7 @@ class _Query:
     # -- places ----------------------------------------------------------------------------
 
     def _span(self, *parts: exp.Expr) -> Span | None:
-        """Return where identifiers stand in the file; None where it has not these words."""
+        """Return the place of identifiers in the file; None if the file lacks these words."""
         query, origins = self.model.query or "", self.model.origins
         known = [part.meta for part in parts]
         if not origins or any("start" not in meta for meta in known):
@@ -342,21 +341,21 @@ class _Query:
         if span is not None:
             self.found.mentions.append(Mention(span, symbol, defines, output, qualifies))
 
-    # -- what is there ---------------------------------------------------------------------
+    # -- columns ---------------------------------------------------------------------------
 
-    def _symbol_of(self, scope: Any, column: str) -> Symbol:
-        """Return the symbol of an output column of a query: the model's, where it is the whole."""
+    def _output_symbol(self, scope: Any, column: str) -> Symbol:
+        """Return the symbol of an output column of a query: the model's, for the whole query."""
         scope = _first(scope)
         if self.root is not None and scope is _first(self.root):
             return Symbol("column", self.model.name, column)
         return Symbol("inner", self.model.name, column, self.numbers.get(id(scope), -1))
 
     def _source_columns(self, source: Any) -> list[str] | None:
-        """Return what a table or query of a FROM has; None where that is not known."""
+        """Return the columns of a table or query in FROM; None if they are unknown."""
         if isinstance(source, scopes.Scope):
             return self._scope_columns(_first(source))
         name = table_name(source)
-        return None if name is None else columns_of(self.snapshots, name)
+        return None if name is None else column_names(self.snapshots, name)
 
     def _scope_columns(self, scope: Any) -> list[str] | None:
         names: list[str] = []
@@ -379,7 +378,7 @@ class _Query:
 
     def _in_source(self, source: Any, column: str) -> Symbol | None:
         if isinstance(source, scopes.Scope):
-            return self._symbol_of(source, column)
+            return self._output_symbol(source, column)
         name = table_name(source)
         return None if name is None else Symbol("column", name, column)
 
@@ -423,9 +422,11 @@ class _Query:
                     for column in self._source_columns(source) or ():
                         inner = self._in_source(source, column)
                         if inner is not None:
-                            self.found.links[self._symbol_of(self._outer(scope), column)] = inner
+                            self.found.links[self._output_symbol(self._outer(scope), column)] = (
+                                inner
+                            )
                 continue
-            symbol = self._symbol_of(self._outer(scope), select.alias_or_name.lower())
+            symbol = self._output_symbol(self._outer(scope), select.alias_or_name.lower())
             if isinstance(select, exp.Alias):
                 self._mention(symbol, select.args["alias"], defines=True)
             elif isinstance(select, exp.Column) and isinstance(select.this, exp.Identifier):
@@ -504,7 +505,7 @@ class _Query:
             return None
         aliases = [s for s in getattr(scope.expression, "selects", ()) if isinstance(s, exp.Alias)]
         if single and any(alias.alias.lower() == name for alias in aliases):
-            return self._symbol_of(self._outer(scope), name)
+            return self._output_symbol(self._outer(scope), name)
         return self._in_source(unknown[0], name) if len(unknown) == 1 else None
 
 
@@ -516,7 +517,7 @@ def _first(scope: Any) -> Any:
 
 
 def table_name(node: Any) -> ModelName | None:
-    """Return the model that a table of a query is; None for functions and other catalogs."""
+    """Return the model of a query's table; None for functions and other catalogs."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     parts: Sequence[exp.Expr] = node.parts

@@ -1,7 +1,7 @@
 """Datasets: physical tables by their location, with the names of environments as symlinks.
 
-A dataset's fields are the columns of the model that it is a table of, by the names that people
-know. Naming of files and tables: https://openlineage.io/docs/spec/naming.
+A dataset's fields are the columns of its model, under their logical names. Naming of files and
+tables: https://openlineage.io/docs/spec/naming.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class DatasetName:
     name: str
 
     @classmethod
-    def of_location(cls, location: str) -> DatasetName:
-        """Name what lies at a location: `s3://bucket` and the path, or `file` and the path."""
+    def from_location(cls, location: str) -> DatasetName:
+        """Return the name for a location: `s3://bucket` and the path, or `file` and the path."""
         parts = urlsplit(location)
         if parts.netloc:
             return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
@@ -67,11 +67,11 @@ class DatasetName:
 
 @dataclass
 class Shown:
-    """Models as they are shown by a plan or a version of an environment.
+    """The models of a plan or of a version of an environment.
 
     Args:
-        snapshots: By id.
-        tables: By id.
+        snapshots: Snapshots by id.
+        tables: Tables by id.
     """
 
     workspace: Workspace
@@ -98,21 +98,22 @@ class Shown:
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
-        """Name the dataset of a model: its table, its view, or a table of others."""
+        """Return the dataset's name of a model: for its table, its view, or an external table."""
         table, snapshot = self.table(model), self.snapshot(model)
         if table is not None:
-            return self.of_table(table)
+            return self.for_table(table)
         if snapshot is None or not snapshot.model.kind.is_shown:
             of = snapshot.model.table if snapshot is not None else ()
             return DatasetName(self.catalog, ".".join(of) or str(model))
         return DatasetName(self.catalog, str(self.views.ref(model)))
 
-    def of_table(self, table: PhysicalTable) -> DatasetName:
-        """Name a physical table, by its location."""
-        return DatasetName.of_location(self.workspace.lakehouse.table_location(table.ref, table.id))
+    def for_table(self, table: PhysicalTable) -> DatasetName:
+        """Return the dataset's name of a physical table, by its location."""
+        location = self.workspace.lakehouse.table_location(table.ref, table.id)
+        return DatasetName.from_location(location)
 
     def output(self, snapshot: Snapshot, commit: int | None = None) -> OutputDataset:
-        """Return a model's dataset with all that is known of it."""
+        """Return a model's dataset with all known facets."""
         at = self.name(snapshot.name)
         return OutputDataset(
             namespace=at.namespace, name=at.name, facets=self.facets(snapshot, commit)
@@ -136,7 +137,7 @@ class Shown:
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
-            facets = self.own_facets(own) if own is not None else {}
+            facets = self.static_facets(own) if own is not None else {}
             commit = self._commit(parent, read or {})
             if commit is not None:
                 facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
@@ -169,8 +170,8 @@ class Shown:
         return not (kind.is_shown or kind.is_external or snapshot.has_table)
 
     def facets(self, snapshot: Snapshot, commit: int | None = None) -> dict[str, DatasetFacet]:
-        """Return the facets of a dataset that a model makes."""
-        found = self.own_facets(snapshot)
+        """Return the facets of a model's output dataset."""
+        found = self.static_facets(snapshot)
         lineage = self.lineage(snapshot)
         if lineage is not None:
             found["columnLineage"] = lineage
@@ -178,8 +179,8 @@ class Shown:
             found["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
         return found
 
-    def own_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
-        """Return what a dataset is, without what it is made of."""
+    def static_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
+        """Return the facets of a dataset without its lineage."""
         model, table = snapshot.model, self.table(snapshot.name)
         found: dict[str, DatasetFacet] = {
             "schema": schema_dataset.SchemaDatasetFacet(
@@ -235,7 +236,7 @@ class Shown:
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return what a model's columns are made of and decided by, and what decides its rows."""
+        """Return the sources of a model's columns and rows."""
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
         for read in self._reads(snapshot):
             known = by_output.setdefault(read.output, {})
@@ -252,7 +253,7 @@ class Shown:
         )
 
     def _reads(self, snapshot: Snapshot) -> Iterable[Read]:
-        """Yield what is read of datasets: reads of an embedded model are those of its query."""
+        """Yield the reads of datasets: reads of an embedded model become those of its query."""
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
             if parent is None or not self._is_inlined(parent):
@@ -267,7 +268,7 @@ class Shown:
 
 
 def _through(outer: str, inner: str) -> str:
-    """Say how a column flows through two queries."""
+    """Return how a column flows through two queries."""
     if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer
@@ -294,6 +295,6 @@ def _input_fields(
 def _transformation(how: str) -> column_lineage_dataset.Transformation:
     if how in _KINDS:
         return column_lineage_dataset.Transformation(*_KINDS[how], masking=False)
-    # Code, or SQL that is not understood: the column is read, and may decide anything.
+    # Code, or SQL that cannot be analyzed: the column is read, and may affect anything.
     said = "read by code" if how == "python" else "not understood"
     return column_lineage_dataset.Transformation("INDIRECT", "UNKNOWN", said, masking=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Event = RunEvent | DatasetEvent | JobEvent
 
 _REFUSED = (400, 409, 413, 422)
-"""Answers of a receiver that has read an event and does not accept it."""
+"""Status codes of a receiver that has read an event and does not accept it."""
 _ACKNOWLEDGING = ("http", "file", "console")
 """Transports that return once an event is acknowledged; others fail or succeed as a batch."""
 
@@ -35,7 +35,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
 
     Raises:
         UsageError: OpenLineage's client is not installed, or no transport is configured.
-        PartlyTakenError: The receiver failed behind some records, or refused events.
+        PartlyTakenError: The receiver failed after some records, or refused events.
     """
     try:
         from openlineage.client import OpenLineageClient
@@ -49,7 +49,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
     client = OpenLineageClient(config={"transport": transport} if transport else {})
     if client.transport.kind == "console":
         raise UsageError(
-            "nobody says where OpenLineage's events go",
+            "no transport for OpenLineage's events is configured",
             hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
             "set OPENLINEAGE_URL",
         )
@@ -115,11 +115,11 @@ class _Sender:
     def send(self, events: Iterator[tuple[int, Event]]) -> None:
         """Send all events; keep those that the receiver refuses.
 
-        A receiver that answers with a server error is asked for the next event: if it takes that
-        one, and fails at the first one again, then it fails at this event alone.
+        If a receiver responds with a server error, the next event is tried: if the receiver
+        accepts that one, and fails at the first one again, then it fails only at this event.
 
         Raises:
-            Exception: The receiver is out of reach, or takes no events at present.
+            Exception: The receiver cannot be reached, or accepts no events at present.
         """
         for number, event in events:
             self.record = number
@@ -136,7 +136,7 @@ class _Sender:
                 self.refused.keep(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
-        """Send an event; return the error of a receiver that failed, and may fail at it alone."""
+        """Send an event; return the error of a receiver that may fail only at this event."""
         from requests import HTTPError
         from requests.exceptions import RetryError
 
@@ -192,13 +192,13 @@ class Refused:
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
-        """Return the error that reports the events; delivery continues behind them."""
+        """Return the error that reports the events; delivery continues after them."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
             f"{self.events[0]}{more}",
             hint=f"they are kept in {self.path}; all other events up to here were delivered, and "
-            "`vde export openlineage` continues behind them",
+            "`vde export openlineage` continues after them",
         )
 
 
@@ -224,7 +224,7 @@ def _expanded(value: Any) -> Any:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return an event whose texts have no secrets; its parts are attrs classes."""
+    """Return an event with secrets removed from its texts; its parts are attrs classes."""
     import attr
 
     if isinstance(value, str):

@@ -40,18 +40,18 @@ _Change = lifecycle_state_change_dataset.LifecycleStateChange
 
 @dataclass
 class Publications:
-    """Makes the events of versions of environments, and of what becomes of their tables."""
+    """Makes the events of versions of environments, and of their tables."""
 
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield what a record says of environments and tables; nothing of what is forgotten."""
+        """Yield the events of a record on environments and tables; none if it was cleaned up."""
         if record.kind == "published":
             yield from self._published(record)
         elif record.kind == "audit":
             yield from self._audited(record)
         elif record.kind == "dropped" and record.subject["location"]:
-            at = DatasetName.of_location(record.subject["location"])
+            at = DatasetName.from_location(record.subject["location"])
             yield _dropped(instant(record.at), at)
 
     def _audited(self, record: OutboxRecord) -> Iterator[RunEvent]:
@@ -60,7 +60,7 @@ class Publications:
         environment = store.versions.at(subject["environment"], subject["version"])
         if environment is None:
             return
-        shown = self._shown(environment)
+        shown = self._content(environment)
         found: dict[ModelName, list[AuditRecord]] = {}
         for one in store.audits.results(plan_id=subject["run"]):
             found.setdefault(one.model, []).append(one)
@@ -78,7 +78,7 @@ class Publications:
         at = instant(record.at)
         if now is None:
             return
-        shown = self._shown(now)
+        shown = self._content(now)
         pins = self.runs.workspace.store.pins
         here, there = pins.at(name, version), pins.at(name, version - 1) if before else {}
         made = partial(self._is_made, record, before)
@@ -110,7 +110,7 @@ class Publications:
             if entry.table_id is not None:
                 yield from _view(at, shown, snapshot, before, changed=changed)
             if snapshot.is_virtual and old != entry:
-                # A view has no fill that would say what it is made of.
+                # A view has no fill that would report its lineage.
                 output = shown.output(snapshot)
                 job = Job(self.runs.namespace, output.name, facets=job_facets(snapshot))
                 yield JobEvent(
@@ -121,10 +121,10 @@ class Publications:
     def _ended(
         self, at: str, before: Environment | None, now: Environment, shown: Shown
     ) -> Iterator[DatasetEvent]:
-        """Yield the views that are no longer there; the tables behind them may stay."""
+        """Yield the views that no longer exist; the tables behind them may stay."""
         if before is None:
             return
-        earlier = self._shown(before)
+        earlier = self._content(before)
         for model in sorted(before.entries):
             snapshot = earlier.snapshot(model)
             view = before.views.ref(model)
@@ -134,21 +134,21 @@ class Publications:
                 yield _dropped(at, DatasetName(shown.catalog, str(view)))
 
     def _is_made(self, record: OutboxRecord, before: Environment | None, table_id: str) -> bool:
-        """Say whether a publication is the first that shows a table; a rollback never is."""
+        """Return whether a publication is the first that shows a table; a rollback never is."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False
         table = known[0].tables.get(table_id)
         if table is not None and not table.created:
             return True
-        # A plan that failed may have created it.
+        # A failed plan may have created it.
         if before is not None and table_id in before.tables:
             return False
         name = record.subject["environment"]
         shown = self.runs.workspace.store.shown.entries_on_tables([table_id])
         return all(environment == name for environment, _ in shown)
 
-    def _shown(self, environment: Environment) -> Shown:
+    def _content(self, environment: Environment) -> Shown:
         store = self.runs.workspace.store
         ids = sorted({entry.snapshot_id for entry in environment.entries.values()})
         snapshots = store.snapshots.load(ids, None, set())
@@ -168,7 +168,7 @@ def _view(
         or before.views.ref(snapshot.name) != view
     )
     if new or changed:
-        facets = shown.own_facets(snapshot)
+        facets = shown.static_facets(snapshot)
         facets.pop("symlinks", None)
         facets["datasetType"] = dataset_type_dataset.DatasetTypeDatasetFacet("VIEW")
         facets["lifecycleStateChange"] = _changed(_Change.CREATE if new else _Change.ALTER)

@@ -48,13 +48,13 @@ _INTEGRATION = "VDE"
 
 
 def instant(at: datetime) -> str:
-    """Write an instant (UTC) as OpenLineage has them."""
+    """Return an instant (UTC) in OpenLineage's format."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass
 class Runs:
-    """Makes the events of plans and fills; looks each plan up once."""
+    """Makes the events of plans and fills; reads each plan once."""
 
     workspace: Workspace
     _plans: dict[str, tuple[Plan, Shown] | None] = field(default_factory=dict)
@@ -69,12 +69,12 @@ class Runs:
         self.namespace = said.get("namespace") or settings.name
 
     def id(self, *parts: object) -> str:
-        """Return the run id (UUIDv5) of what has these names in this state."""
+        """Return the run id (UUIDv5) for the given names in this state."""
         name = "\x1f".join(map(str, ("vde", self.store_name, *parts)))
         return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
     def events(self, record: OutboxRecord) -> Iterator[RunEvent]:
-        """Yield what a record says of runs."""
+        """Yield the events of a record on runs."""
         subject = record.subject
         known = self.plan(subject["plan"]) if subject.get("plan") else None
         if known is None:
@@ -95,27 +95,27 @@ class Runs:
             yield self._plan_ended(record, known[0])
 
     def plan(self, plan_id: str) -> tuple[Plan, Shown] | None:
-        """Return a plan with what it shows; None when it was forgotten."""
+        """Return a plan with its models; None if it was cleaned up."""
         if plan_id not in self._plans:
             try:
                 plan = self.workspace.store.plans.load(plan_id)
             except VdeError:
                 self._plans[plan_id] = None
             else:
-                self._plans[plan_id] = plan, self._shown(plan)
+                self._plans[plan_id] = plan, self._content(plan)
         return self._plans[plan_id]
 
-    def _shown(self, plan: Plan) -> Shown:
+    def _content(self, plan: Plan) -> Shown:
         store, settings = self.workspace.store, self.workspace.settings
         current = store.environments.get(plan.environment)
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         views = current.views if current else ViewNames(plan.environment, suffix, mode)
-        # Tables that the plan was to make may be others by now that exist.
+        # The plan's new tables may have been replaced by existing ones.
         wanted = {entry.table_id for entry in plan.entries.values() if entry.table_id}
         tables = {**plan.tables, **store.tables.load(sorted(wanted))}
         return Shown(self.workspace, views, plan.entries, plan.snapshots, tables)
 
-    def _of_plan(self, plan_id: str) -> list[OutboxRecord]:
+    def _plan_records(self, plan_id: str) -> list[OutboxRecord]:
         if plan_id not in self._records:
             found = self.workspace.store.outbox.for_plan(plan_id, self.newest)
             self._records[plan_id] = found
@@ -124,7 +124,7 @@ class Runs:
     def _fill(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
         subject = record.subject
         if subject.get("waited"):
-            return  # It was told when it began to wait; what moves is the publication's to tell.
+            return  # It was reported when it began to wait; its move is the publication's event.
         snapshot = self._snapshot(plan, subject["table"])
         if snapshot is None:
             return
@@ -147,7 +147,7 @@ class Runs:
         if fill is not None and fill.facts.skipped is not None:
             return  # Nothing was computed.
         audited = list(one.audited(record.at))
-        if not any(_is_begin_of(other, record) for other in self._of_plan(one.plan.id)):
+        if not any(_begins_attempt(other, record) for other in self._plan_records(one.plan.id)):
             # Recorded by another version of this code, or taken over from a process that died.
             seconds = fill.seconds if fill is not None and fill.seconds is not None else 0.0
             started = one.event(RunState.START, record.at - timedelta(seconds=seconds))
@@ -168,17 +168,17 @@ class Runs:
         for entry in plan.entries.values():
             if entry.table_id == table_id:
                 return plan.snapshots.get(entry.snapshot_id)
-        # Another plan made a table of the same meaning first, and this one took it over.
+        # Another plan created an equivalent table first, and this plan took it over.
         found = self.workspace.store.tables.load([table_id]).get(table_id)
         same = (plan.snapshot_of(one) for one in plan.builds)
         return next((s for s in same if found and s.fill_version == found.fill_version), None)
 
     def _abandoned(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
         """Yield the ends of fills whose process died: they began, and their plan has ended."""
-        own = [one for one in self._of_plan(plan.id) if one.number <= record.number]
+        own = [one for one in self._plan_records(plan.id) if one.number <= record.number]
         for begun in own:
             if begun.kind != "begun" or any(
-                one.kind in _ENDS and one.number > begun.number and _is_begin_of(begun, one)
+                one.kind in _ENDS and one.number > begun.number and _begins_attempt(begun, one)
                 for one in own
             ):
                 continue
@@ -191,14 +191,14 @@ class Runs:
         """Return the records of a plan's attempt up to one of its records."""
         own = [
             one
-            for one in self._of_plan(record.subject["plan"])
+            for one in self._plan_records(record.subject["plan"])
             if one.number <= record.number and not one.subject.get("waited")
         ]
         ends = [one.number for one in own if one.kind == "failed" and one.number < record.number]
         return [one for one in own if one.number > max(ends, default=0)]
 
     def _is_first(self, record: OutboxRecord) -> bool:
-        """Say whether no earlier record of its attempt made events."""
+        """Return whether no earlier record of its attempt made events."""
         key = self.plan_run(record.subject["plan"], record)
         if key not in self._firsts:
             kinds = ("begun", "computed", *_ENDS)
@@ -224,7 +224,7 @@ class Runs:
         }
         earlier = [
             one.at
-            for one in self._of_plan(plan.id)
+            for one in self._plan_records(plan.id)
             if one.kind == "failed" and one.number < record.number
         ]
         found: dict[ModelName, list[AuditRecord]] = {}
@@ -243,10 +243,11 @@ class Runs:
                 yield from audit_events(job, run, shown.output(snapshot), results)
 
     def _plan_started(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
-        """Return the start of a plan's attempt, which precedes the runs that it is parent of."""
+        """Return the start of a plan's attempt, which precedes its child runs."""
         known = self.workspace.store.plans.record(plan.id)
         again = any(
-            one.kind == "failed" and one.number < record.number for one in self._of_plan(plan.id)
+            one.kind == "failed" and one.number < record.number
+            for one in self._plan_records(plan.id)
         )
         if known is not None and known.started_at is not None and not again:
             earliest = min(earliest, instant(known.started_at))
@@ -273,18 +274,18 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the attempt at a plan that a record is of."""
-        own = self._of_plan(plan_id)
+        """Return the run id of the attempt at a plan that a record belongs to."""
+        own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
 
     def around(self, record: OutboxRecord) -> dict[str, RunFacet]:
-        """Return the facets of a run of Dagster's that a record was written by, if one was."""
+        """Return the facets of the Dagster run that wrote a record, if one did."""
         found = record.dagster_run
         return {"parent": _parent(found, self.namespace, "dagster")} if found else {}
 
     def parent(self, plan: Plan, record: OutboxRecord) -> parent_run.ParentRunFacet:
-        """Return the run of Dagster's that a record was written by, or else the plan's."""
+        """Return the Dagster run that wrote a record, otherwise the plan's run."""
         found = record.dagster_run
         if found is not None:
             return _parent(found, self.namespace, "dagster")
@@ -354,19 +355,19 @@ class _Fill:
         output = self.shown.output(self.snapshot, commit)
         found = self.runs.workspace.store.tables.load([self.record.subject["table"]])
         for table in found.values():
-            at = self.shown.of_table(table)
+            at = self.shown.for_table(table)
             output.namespace, output.name = at.namespace, at.name
         return output
 
     def recorded(self) -> FillRecord | None:
-        """Return the fill as it is recorded, where it is."""
+        """Return the recorded fill, if there is one."""
         store, table_id = self.runs.workspace.store, self.record.subject["table"]
         waiting = store.pending.for_plan(self.plan.id, table_id=table_id)
         logged = store.fills.log(table_id, self.plan.id, self.interval)
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
     def audited(self, at: datetime) -> Iterator[RunEvent]:
-        """Yield a run of the audits of the range, whose input is what the fill wrote."""
+        """Yield a run of the audits of the range, whose input is the fill's output."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
@@ -380,12 +381,12 @@ class _Fill:
         yield from audit_events(job, run, self.output(None), own, self._began(at))
 
     def _began(self, at: datetime) -> datetime | None:
-        """Return the start of the fill that had ended at an instant, where it is recorded."""
+        """Return the start of the fill that ended at an instant, if it is recorded."""
         keys = ("table", "start", "end", "branch")
         wanted = [self.record.subject.get(key) for key in keys]
         found = [
             one.at
-            for one in self.runs._of_plan(self.plan.id)
+            for one in self.runs._plan_records(self.plan.id)
             if one.kind == "begun"
             and one.at <= at
             and [one.subject.get(key) for key in keys] == wanted
@@ -405,7 +406,7 @@ def audit_events(
     results: Sequence[AuditRecord],
     not_before: datetime | None = None,
 ) -> Iterator[RunEvent]:
-    """Yield the start and the end of audits, of which the dataset has the assertions.
+    """Yield the start and the end of audits, with the assertions on their dataset.
 
     Args:
         results: At least one, in their order.
@@ -451,8 +452,8 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
     return found
 
 
-def _is_begin_of(begun: OutboxRecord, end: OutboxRecord) -> bool:
-    """Say whether two records are of one attempt, and the first is its beginning."""
+def _begins_attempt(begun: OutboxRecord, end: OutboxRecord) -> bool:
+    """Return whether the first record is the beginning of the second one's attempt."""
     keys = ("table", "start", "end", "branch")
     same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
     return begun.kind == "begun" and same
