@@ -83,14 +83,14 @@ LEAVES_OUT = """#!/bin/sh
 while [ "$1" != "--target-path" ]; do shift; done
 mkdir -p "$2"
 cp "{manifest}" "$2/manifest.json"
-cp "{asked}" "$VDE_DBT_ASKED"
+cp "{told}" "$(echo "$_VDE_COMPILE" | sed 's/.*"file": "\\([^"]*\\)".*/\\1/')"
 touch "$2/partial_parse.msgpack"
 """
 
 
-def _leave_out(shop: DbtCopy, folder: Path, asked: dict[str, str]) -> Project:
-    """Load the shop as dbt compiles it where the code of some nodes asks the warehouse."""
-    told, dbt, manifest = folder / "asked.json", folder / "dbt", folder / "manifest.json"
+def _leave_out(shop: DbtCopy, folder: Path, asked: dict[str, str], failure: str = "") -> Project:
+    """Load the shop as dbt compiles it where some nodes introspect."""
+    told, dbt, manifest = folder / "told.json", folder / "dbt", folder / "manifest.json"
 
     def take_code(content: dict[str, Any]) -> None:
         for unique_id in asked:
@@ -98,8 +98,9 @@ def _leave_out(shop: DbtCopy, folder: Path, asked: dict[str, str]) -> Project:
 
     shop.edit(take_code)
     (shop.root / MANIFEST).rename(manifest)
-    told.write_text(json.dumps(asked))
-    dbt.write_text(LEAVES_OUT.format(manifest=manifest, asked=told))
+    content = {"left_out": asked, "adapter": "duckdb", "failure": failure}
+    told.write_text(json.dumps(content))
+    dbt.write_text(LEAVES_OUT.format(manifest=manifest, told=told))
     dbt.chmod(0o755)
     (shop.root / "pyproject.toml").write_text(f"[tool.vde]\n[tool.vde.dbt]\nexecutable = '{dbt}'\n")
     return load_project(shop.root)
@@ -130,10 +131,10 @@ def test_nodes_that_ask_the_warehouse_are_left_out_with_their_readers_and_tests(
     told = [one.message for one in project.warnings if "left out" in one.message]
     assert told == [
         "8 models and 10 tests of the dbt project are left out, as dbt cannot compile them without "
-        "answers of the warehouse: models and snapshots that ask: stg_orders (dbt_utils.star); "
-        "models that read these: big_spenders, customers, large_orders, order_facts, "
+        "answers of the warehouse: introspective models: stg_orders (dbt_utils.star); "
+        "their readers: big_spenders, customers, large_orders, order_facts, "
         "order_history, paid_orders, visits; "
-        "tests that ask: source_not_null_web_visits_visitor; "
+        "introspective tests: source_not_null_web_visits_visitor; "
         "tests of these models: accepted_values_stg_orders_status__placed__returned, "
         "at_least_customers_total__0, no_free_orders, not_null_customers_customer_id, "
         "not_null_stg_orders_order_id, "
@@ -152,3 +153,15 @@ def test_a_test_that_asks_the_warehouse_takes_no_model_with_it(
     audits = project.models[ModelName("main_staging", "stg_orders")].audits
     assert "no_free_orders" not in {audit.name for audit in audits}
     assert any("1 test of the dbt project is left out" in one.message for one in project.warnings)
+
+
+def test_no_node_is_left_out_because_no_engine_could_answer(shop: DbtCopy, tmp_path: Path) -> None:
+    """A plan would take models out of production that were there the day before."""
+    asked = {"test.shop.no_free_orders": "run_query"}
+    with pytest.raises(ProjectError) as raised:
+        _leave_out(shop, tmp_path, asked, failure="there is no Java")
+
+    assert str(raised.value).startswith(
+        "dbt_project.yml: dbt's introspective queries have no answers: there is no Java Hint: "
+        "introspect = false under [tool.vde.dbt]"
+    )

@@ -160,53 +160,86 @@ def test_what_dbt_refuses_is_one_message(
     assert [one[: len(expected)] for one in told] == [expected], told
 
 
-ASKS = {
-    "macros/asks.sql": """{% macro ids() %}
-        {%- set found = run_query("select max(id) from " ~ ref('merged')) -%}
-        {{ return(found.columns[0].values() | list if execute else []) }}
+INTROSPECTIVE = {
+    "macros/kinds.sql": """{% macro kinds(table) %}
+        {%- set found = run_query("select a, b, c, d from " ~ table) -%}
+        {{ return(found.rows if execute else []) }}
     {% endmacro %}""",
-    "models/by_query.sql": "select {{ ids() | length }} as n from {{ ref('merged') }}",
+    "models/by_query.sql": """
+        select {% for row in kinds(ref('merged')) %}'{{ row | join('|') }}',{% endfor %} 1 as n""",
     "models/by_relation.sql": """
         {% set found = adapter.get_relation(none, this.schema, 'merged') %}
-        select {{ 1 if found else 0 }} as n, id from {{ ref('merged') }}""",
+        select '{{ found }}' as name, {{ 1 if load_relation(this) else 0 }} as again""",
     "models/by_columns.sql": """
         select {% for column in adapter.get_columns_in_relation(ref('merged')) -%}
-            {{ column.name }},
+            {{ column.name }} as {{ column.name }}_{{ column.dtype[:7] }},
         {%- endfor %} 1 as n from {{ ref('merged') }}""",
     "models/by_statement.sql": """
-        {% call statement('found', fetch_result=True) %}select 1{% endcall %}
+        {% call statement('found', fetch_result=True) %}select a from merged{% endcall %}
         select {{ (load_result('found') or {'data': []})['data'] | length }} as n""",
     "models/when_later.sql": """
         {{ config(materialized='incremental', unique_key='id') }}
-        select id from {{ ref('merged') }}
-        {% if is_incremental() %}where id > {{ ids()[0] }}{% endif %}""",
+        select id from {{ ref('contracted') }}
+        {% if is_incremental() %}where id > {{ kinds('elsewhere')[0] }}{% endif %}""",
+    "models/no_relation.sql": """
+        {% set found = adapter.get_relation(none, 'elsewhere', 'orders') %}
+        select '{{ found }}' as name""",
     "models/asks_not.sql": """
         {{ config(materialized='view') }}
-        {% if not execute %}{{ ids() }}{% endif %}
-        select {{ adapter.quote('id') }} from {{ ref('merged') }}""",
-    "models/their_reader.sql": "select * from {{ ref('by_query') }}",
+        {% if not execute %}{{ kinds('none') }}{% endif %}
+        select {{ adapter.quote('id') }} from {{ ref('contracted') }}""",
+    "models/their_reader.sql": "select * from {{ ref('when_later') }}",
 }
-"""Models whose code asks the warehouse in each way that dbt has, and one that only may."""
+"""Models that introspect in each way that dbt has, two without an answer, and one that does not."""
 
 
-def test_models_that_ask_the_warehouse_leave_the_rest_of_the_project(
-    dbt: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "table"
+def _introspective(dbt: Path, root: Path, setting: str = "") -> None:
+    """Write a project with models that introspect."""
     shutil.copytree(PROJECTS / "table", root, ignore=shutil.ignore_patterns("target"))
-    (root / "pyproject.toml").write_text(f"{SETTINGS.format(dbt=dbt)}introspect = false\n")
-    before = set(load_project(root).models)
-    for name, text in ASKS.items():
+    (root / "pyproject.toml").write_text(f"{SETTINGS.format(dbt=dbt)}{setting}\n")
+    for name, text in INTROSPECTIVE.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
 
+
+def test_models_without_an_answer_leave_the_rest_of_the_project(dbt: Path, tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    _introspective(dbt, root, "introspect = false")
+
     project = load_project(root)
 
-    assert set(project.models) - before == {ModelName("main", "asks_not")}
-    assert before <= set(project.models)
+    expected = yaml.safe_load((FILES / "table.yaml").read_text())["models"]
+    assert {str(name) for name in project.models} == {*expected, "main.asks_not"}
     told = next(one.message for one in project.warnings if "left out" in one.message)
     assert told.endswith(
-        "models and snapshots that ask: by_columns (adapter.get_columns_in_relation), "
-        "by_query (ids), by_relation (adapter.get_relation), by_statement (statement), "
-        "when_later (ids); models that read these: their_reader"
+        "introspective models: by_columns (adapter.get_columns_in_relation), by_query (kinds), "
+        "by_relation (adapter.get_relation), by_statement (statement), "
+        "no_relation (adapter.get_relation), when_later (kinds); their readers: their_reader"
+    )
+
+
+def test_introspective_models_of_a_spark_target_have_answers(
+    dbt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "vde_dagster.plugins.dbt.compiling._ANSWERS", "vde_dagster_tests.dbt.canned_answers"
+    )
+    root = tmp_path / "table"
+    _introspective(dbt, root)
+
+    project = load_project(root)
+
+    queries = {name.name: model.query for name, model in project.models.items()}
+    assert queries["by_query"] == (
+        "select 'open|2.50|2024-01-02|None', 'paid|10.00|2024-01-03|7', 1 as n"
+    )
+    assert queries["by_relation"] == "select 'main.merged' as name, 0 as again"
+    assert queries["by_columns"] == (
+        "select kind as kind_string, total as total_decimal, 1 as n from main.merged"
+    )
+    assert queries["by_statement"] == "select 2 as n"
+    told = next(one.message for one in project.warnings if "left out" in one.message)
+    assert told.endswith(
+        "introspective models: no_relation (adapter.get_relation), when_later (kinds); "
+        "their readers: their_reader"
     )

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.plugins.dbt.answers import Answers, published_state
 from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, SETTINGS
 from vde_dagster_tests.dbt.test_beside import FILES
 from vde_dagster_tests.projects import ProjectFolder
@@ -94,6 +95,33 @@ def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
         found = [(one.audit.label, one.result.failed_rows) for one in report.results]
         assert found == [("freshness(limit=warn_after)", 1), ("freshness(limit=error_after)", 1)]
         assert not report.is_blocked
+
+        answers = Answers(workspace, [("raw", "orders"), ("raw", "none")])
+        shown, source = ModelName("main", "report"), ModelName("raw", "orders")
+        tables = (shown, source, ModelName("raw", "none"), ModelName("main", "none"))
+        assert [answers.exists(name) for name in tables] == [True, True, False, False]
+        given = {"ask": "columns", "relation": list(source)}
+        assert answers.answer(given)["columns"] == [
+            ("id", "bigint"),
+            ("amount", "bigint"),
+            ("loaded_at", "timestamp"),
+        ]
+        given = {"ask": "columns", "relation": list(shown)}
+        assert [type_ for _, type_ in answers.answer(given)["columns"]] == ["bigint", "bigint"]
+        query = "SELECT max(o.id), max(r.total) FROM raw.orders o CROSS JOIN main.report r;"
+        asked = {"ask": "rows", "sql": query, "limit": 5}
+        assert answers.answer(asked)["rows"] == [[1, 5]]
+        for query in (
+            "DROP TABLE raw.orders",
+            "SELECT * FROM other.t",
+            "SHOW TABLES IN raw",
+        ):
+            with pytest.raises(UsageError):
+                answers.rows(query, None)
+        before = published_state(root, [("raw", "orders")])
+        session.sql("INSERT INTO lakehouse.raw.orders VALUES (2, 6, TIMESTAMP '2024-01-01')")
+        assert published_state(root, [("raw", "orders")]) != before
+        assert published_state(root, []) == published_state(root, []) != ""
 
         manifest = root / MANIFEST
         manifest.write_text(manifest.read_text().replace(", max(amount) as largest", ""))

@@ -34,9 +34,10 @@ _CACHE = ".vde/cache/dbt"
 _DONE = "done.json"
 _FIRST, _LATER, _EMPTY = "first/manifest.json", "later/manifest.json", "empty/manifest.json"
 _HOOKS = "hooks.json"
-_ASKED = "asked.json"
+_LEFT_OUT = "left_out.json"
 _INSIDE_DBT = Path(__file__).parent / "inside_dbt"
 """A folder on the path of dbt's own process."""
+_ANSWERS = "vde_dagster.plugins.dbt.answers"
 _PARSED = "partial_parse.msgpack"
 MACROS = "vde_macros"
 """The folder of the macro that a compile has more than the project."""
@@ -72,7 +73,7 @@ class Compiled(NamedTuple):
         later: Of incremental models alone, with `is_incremental()` being true; None where there
             are none, or the project has a macro of that name.
         hooks: Hooks as they were rendered, if some were: see `Hooks.rendered`.
-        asked: Nodes that dbt did not compile because their code asks the warehouse, if there are
+        left_out: Nodes that dbt did not compile because their code introspects, if there are
             some, by unique id with what they call.
         empty: Microbatch models with their inputs limited to no rows; None where there are none.
     """
@@ -81,13 +82,13 @@ class Compiled(NamedTuple):
     later: str | None = None
     hooks: str | None = None
     seconds: float | None = None
-    asked: str | None = None
+    left_out: str | None = None
     empty: str | None = None
 
     @property
     def files(self) -> list[str]:
         """All that it is of."""
-        paths = (self.first, self.later, self.hooks, self.asked, self.empty)
+        paths = (self.first, self.later, self.hooks, self.left_out, self.empty)
         return [path for path in paths if path]
 
 
@@ -132,10 +133,10 @@ class Compiler:
                     (cache / _DONE).write_text(json.dumps(done), encoding="utf-8")
         later = f"{_CACHE}/{_LATER}" if done["later"] else None
         hooks = f"{_CACHE}/{_HOOKS}" if done.get("hooks") else None
-        asked = f"{_CACHE}/{_ASKED}" if done.get("asked") else None
+        left_out = f"{_CACHE}/{_LEFT_OUT}" if done.get("left_out") else None
         empty = f"{_CACHE}/{_EMPTY}" if done.get("empty") else None
         seconds = done["seconds"] if now else None
-        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, asked, empty)
+        return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
 
     def _done(self) -> dict[str, Any] | None:
         """Return what the last compile left, if it was of the files as they are."""
@@ -143,7 +144,18 @@ class Compiler:
             done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
         except (OSError, ValueError):
             return None
-        return done if done["key"] == self._key(done["variables"]) else None
+        if done["key"] != self._key(done["variables"]):
+            return None
+        state = done.get("state")
+        return None if state is not None and state != self._state(done["sources"]) else done
+
+    def _state(self, sources: list[list[str]]) -> str:
+        """Hash what answers to introspective queries come from; empty where none are given."""
+        if self.settings.introspect is False:
+            return ""
+        from vde_dagster.plugins.dbt.answers import published_state
+
+        return published_state(self.folder.root, sources)
 
     def _key(self, variables: Any) -> str:
         """Hash all that decides what dbt makes of the project."""
@@ -173,7 +185,7 @@ class Compiler:
 
         What it failed for may lie where nobody looks: an adapter that is not installed, a network.
         """
-        begin = time.monotonic()
+        begin, before = time.monotonic(), self._state([])
         cache = self.folder.root / _CACHE
         (cache / _DONE).unlink(missing_ok=True)
         texts = self._texts()
@@ -181,24 +193,32 @@ class Compiler:
         done: dict[str, Any] = {"key": self._key(variables), "variables": variables, "later": False}
         own = any(map(_OWN_MACRO.search, texts))
         self._lay_out(cache / "project", own)
-        for target in (_FIRST, _LATER, _HOOKS, _ASKED, _EMPTY):
+        for target in (_FIRST, _LATER, _HOOKS, _LEFT_OUT, _EMPTY):
             (cache / target).unlink(missing_ok=True)
         # Said so, as a selector of the project's may else leave nodes out.
-        asked = self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])
+        told = [self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])]
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
             shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
             selected = ["--select", "config.materialized:incremental"]
-            asked |= self._run(cache / "project", "later", selected)
+            told.append(self._run(cache / "project", "later", selected))
             done["later"] = True
         manifest = (cache / _FIRST).read_bytes()
         if b'"incremental_strategy": "microbatch"' in manifest:
             done["empty"] = self._mark_filtered(cache)
         if b"-hook" in manifest or b'"operation"' in manifest:
             done["hooks"] = self._render_hooks(cache / "project")
-        if asked:
-            (cache / _ASKED).write_text(json.dumps(asked, sort_keys=True), encoding="utf-8")
-            done["asked"] = True
+        left_out = {one: call for part in told for one, call in part.get("left_out", {}).items()}
+        if left_out:
+            (cache / _LEFT_OUT).write_text(json.dumps(left_out, sort_keys=True), encoding="utf-8")
+            done["left_out"] = True
+        introspects = left_out or any(part.get("asked") for part in told)
+        is_answered = told[0].get("adapter") == "spark" and self.settings.introspect is not False
+        if introspects and is_answered:
+            is_same = self._state([]) == before
+            sources = told[0]["sources"]
+            state = self._state(sources) if is_same else "published while dbt compiled"
+            done |= {"sources": sources, "state": state}
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _mark_filtered(self, cache: Path) -> bool:
@@ -283,8 +303,8 @@ class Compiler:
 
     def _run(
         self, project: Path, target: str, more: list[str], *, introspect: bool = True
-    ) -> dict[str, str]:
-        """Run dbt, and return the nodes that it did not compile as their code asks the warehouse.
+    ) -> dict[str, Any]:
+        """Run dbt, and return what `inside_dbt` tells of it.
 
         Raises:
             ProjectError: It fails, with what it says.
@@ -293,17 +313,24 @@ class Compiler:
 
         settings, cache = self.settings, project.parent
         command = [str(self.executable), *_FLAGS, *_COMPILE, *more]
+        introspect = introspect and settings.introspect is not False
         command += [] if settings.introspect and introspect else ["--no-introspect"]
         command += ["--target-path", str(cache / target), "--log-path", str(cache / "logs")]
         command += ["--target", settings.target] if settings.target else []
         command += ["--vars", json.dumps(settings.vars)] if settings.vars else []
         if settings.profiles_dir:
-            given = self.folder.root / Path(settings.profiles_dir).expanduser()
-            command += ["--profiles-dir", str(given)]
-        asked = cache / f"{target}_{_ASKED}"
-        asked.unlink(missing_ok=True)
-        path = os.pathsep.join(filter(None, (str(_INSIDE_DBT), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, "PYTHONPATH": path, "VDE_DBT_ASKED": str(asked)}
+            profiles = self.folder.root / Path(settings.profiles_dir).expanduser()
+            command += ["--profiles-dir", str(profiles)]
+        told = cache / f"{target}_{_LEFT_OUT}"
+        told.unlink(missing_ok=True)
+        path = os.environ.get("PYTHONPATH", "")
+        answering = [sys.executable, "-m", _ANSWERS, str(self.folder.root)] if introspect else []
+        given = {"file": str(told), "command": answering, "path": path}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(_INSIDE_DBT), path))),
+            "_VDE_COMPILE": json.dumps(given),
+        }
         try:
             done = subprocess.run(
                 command,
@@ -318,8 +345,15 @@ class Compiler:
             why = f"{self.executable} cannot be run: {error.strerror or error}"
             raise self._said(why) from None
         if done.returncode == 0:
-            # A dbt that is no Python, or runs elsewhere, writes none.
-            found: dict[str, str] = json.loads(asked.read_text()) if asked.is_file() else {}
+            # A dbt that is not a Python program, or that runs in a container, writes no file.
+            found: dict[str, Any] = json.loads(told.read_text()) if told.is_file() else {}
+            if found.get("failure"):
+                # Without this the plan would take nodes out that were there yesterday.
+                raise ProjectError(
+                    f"dbt's introspective queries have no answers: {found['failure']}",
+                    hint="introspect = false under [tool.vde.dbt] leaves out what needs answers",
+                    location=SourceLocation(Path(f"{self.inside}{PROJECT_FILE}")),
+                )
             return found
         said = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
         parts = _ERROR.split(said, maxsplit=1)

@@ -1,7 +1,8 @@
 """Nodes that are left out of a project, because dbt cannot compile them here, and their readers.
 
-A node whose code asks the warehouse has no compiled code where no warehouse answers. What reads its
-table cannot be filled without it, and a test that reads it has nothing to compare with.
+The code of an introspective node queries the warehouse while dbt compiles it, so that it has no
+compiled code where nothing answers. Models that read its table cannot be filled without it, and
+tests of it have no rows to look at.
 """
 
 from __future__ import annotations
@@ -30,23 +31,26 @@ class LeftOut:
     message: str
 
     @classmethod
-    def of(cls, manifest: Manifest, asked: Mapping[str, str]) -> LeftOut:
-        """Find the readers of nodes that ask the warehouse.
+    def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOut:
+        """Find the readers of introspective nodes.
 
         Args:
-            asked: What nodes call that asks, by unique id.
+            introspective: The calls that query the warehouse, by the nodes' unique ids.
         """
-        gone = _with_readers(manifest, asked)
+        gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
         found = [(one, node) for one, node in every.items() if one in gone]
         models = [(one, n) for one, n in found if isinstance(n, Node) and _has_table(n)]
         tests = [(one, n) for one, n in found if not (isinstance(n, Node) and _has_table(n))]
-        calls = [f"{n.name} ({asked[one]})" for one, n in models if one in asked]
+        calls = [f"{n.name} ({introspective[one]})" for one, n in models if one in introspective]
+        readers = (n.name for one, n in models if one not in introspective)
+        own_tests = (n.name for one, n in tests if one in introspective)
+        other_tests = (n.name for one, n in tests if one not in introspective)
         parts = [
-            _named("models and snapshots that ask", calls),
-            _named("models that read these", (n.name for one, n in models if one not in asked)),
-            _named("tests that ask", (n.name for one, n in tests if one in asked)),
-            _named("tests of these models", (n.name for one, n in tests if one not in asked)),
+            _named("introspective models", calls),
+            _named("their readers", readers),
+            _named("introspective tests", own_tests),
+            _named("tests of these models", other_tests),
         ]
         numbers = [count(len(n), noun) for n, noun in ((models, "model"), (tests, "test")) if n]
         is_one = len(models) + len(tests) == 1
@@ -70,13 +74,13 @@ def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
     )
 
 
-def _with_readers(manifest: Manifest, asked: Iterable[str]) -> set[str]:
+def _with_readers(manifest: Manifest, unique_ids: Iterable[str]) -> set[str]:
     readers: dict[str, list[str]] = {}
     every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}
     for unique_id, node in every.items():
         for parent in node.depends_on.nodes:
             readers.setdefault(parent, []).append(unique_id)
-    found, waiting = set[str](), list(asked)
+    found, waiting = set[str](), list(unique_ids)
     while waiting:
         one = waiting.pop()
         if one not in found:

@@ -21,7 +21,8 @@ class DbtSettings(PluginSettings):
         vars: Variables, as `--vars` has them.
         grants: Whether rights are granted when a model is published, by the statements GRANT and
             REVOKE, which Spark has with some catalogs' extensions alone.
-        introspect: Whether dbt may connect to its warehouse meanwhile, for macros that ask it.
+        introspect: Whether introspective macros have answers meanwhile: of a Spark target from
+            what production shows here, which is the default, of another one from its warehouse.
     """
 
     compile: bool = True
@@ -29,5 +30,5 @@ class DbtSettings(PluginSettings):
     target: str = ""
     profiles_dir: str = ""
     vars: dict[str, Any] = field(default_factory=dict)
-    introspect: bool = False
+    introspect: bool | None = None
     grants: bool = False

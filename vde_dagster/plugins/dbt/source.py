@@ -35,9 +35,13 @@ _SEMANTIC = "semantic_manifest.json"
 """What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
 _HOOKS, _EMPTY = "target/hooks.json", "target/empty/manifest.json"
-_ASKS_HINT = (
-    "set introspect = true under [tool.vde.dbt], so that dbt asks while it compiles; or compile = "
-    "false, and run `dbt compile` where the warehouse is"
+_INTROSPECT = (
+    "set introspect = true under [tool.vde.dbt], so that dbt connects while it compiles; or "
+    "compile = false, and run `dbt compile` where the warehouse is"
+)
+_PUBLISH = (
+    "they have answers once production shows the tables that they query: run `vde apply prod`, and "
+    "plan again"
 )
 _DIALECTS = {
     "athena": "athena",
@@ -92,8 +96,8 @@ class DbtProject:
         return compiler_of(self._folder, self._inside)
 
     @property
-    def _grants(self) -> bool:
-        return DbtSettings(**self._folder.settings.plugins.get("dbt", {})).grants
+    def _settings(self) -> DbtSettings:
+        return DbtSettings(**self._folder.settings.plugins.get("dbt", {}))
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -174,20 +178,22 @@ class DbtProject:
         from vde_dagster.plugins.dbt.manifest import read_manifest
 
         content = self._content(self._path)
-        return read_manifest(Path(self._path), content, Path(self._inside), self._asked)
+        return read_manifest(Path(self._path), content, Path(self._inside), self._introspective)
 
     @cached_property
-    def _asked(self) -> dict[str, str]:
-        path = self._compiled.asked
+    def _introspective(self) -> dict[str, str]:
+        path = self._compiled.left_out
         found: dict[str, str] = json.loads(self._content(path)) if path else {}
         return found
 
     @cached_property
     def _left_out(self) -> LeftOut | None:
-        """The nodes that ask the warehouse while dbt compiles them, and what reads these."""
+        """The nodes that introspect while dbt compiles them, and their readers."""
         from vde_dagster.plugins.dbt.left_out import LeftOut
 
-        return LeftOut.of(self._whole_manifest, self._asked) if self._asked else None
+        if not self._introspective:
+            return None
+        return LeftOut.from_manifest(self._whole_manifest, self._introspective)
 
     def _content(self, path: str) -> bytes:
         content = self._folder.hasher.content(path)
@@ -227,7 +233,7 @@ class DbtProject:
             sorted(self.names.catalogs.items()),
             memory.get("adapter"),
             memory.get("package"),
-            self._grants,
+            self._settings.grants,
             sorted(settings.dialect_trust),
         )
         return digest(repr(deciding))
@@ -327,7 +333,7 @@ class DbtProject:
             self._memory["package"],
             adapter,
             _DIALECTS[adapter],
-            self._grants,
+            self._settings.grants,
         )
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -373,7 +379,9 @@ class DbtProject:
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
-            found.append(Problem(self._memory["left_out"], _ASKS_HINT, place, False))
+            answers = self._memory["adapter"] == "spark" and self._settings.introspect is not False
+            hint = _PUBLISH if answers else _INTROSPECT
+            found.append(Problem(self._memory["left_out"], hint, place, False))
         if self._compiled.seconds is not None:
             message = f"dbt compile {self._compiled.seconds} s"
             found.append(Problem(message, None, SourceLocation(Path(self._path)), False))

@@ -1,20 +1,27 @@
-"""A compile that leaves out nodes whose code needs an answer of the warehouse, and continues.
+"""A compile without the warehouse that continues after nodes that introspect.
 
-dbt imports this module when it looks for its plug-ins. Each call of `adapter.…` that dbt itself
-does not make while it parses asks the warehouse. Such a call ends the compile of its node; dbt
-then goes to the next one, where it would end the whole compile. The nodes are written to the file
-that the variable `VDE_DBT_ASKED` names. Without that variable nothing is changed.
+dbt imports this module when it looks for its plug-ins. Calls of `adapter.…` that dbt itself does
+not make while it parses are introspective: they read the warehouse. For a Spark target `vde`
+answers from its own catalog. A call without an answer ends the compile of its node alone, where
+dbt would end the whole compile. The variable `_VDE_COMPILE` names the file that takes what was
+left out; without it nothing is changed.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+_ENDED = "the process that answers ended"
 plugins: list[Any] = []
 """dbt's name for plug-ins of a module; there are none."""
 _NEEDS_NO_WAREHOUSE = frozenset(
@@ -23,8 +30,8 @@ _NEEDS_NO_WAREHOUSE = frozenset(
 """Methods that dbt does not call while it parses although they read no table."""
 
 
-class AsksWarehouseError(BaseException):
-    """A question that the code of a node asks the warehouse while it is compiled.
+class IntrospectionError(BaseException):
+    """An introspective call without an answer.
 
     Not an `Exception`, as dbt and adapters catch those on the way and continue or raise others.
 
@@ -37,64 +44,235 @@ class AsksWarehouseError(BaseException):
         self._method, self._macro = method, macro
 
     def call(self, own_packages: list[str]) -> str:
-        """Return what the code calls, as it is written there."""
+        """Return the call as the node's code has it."""
         package, name = self._macro
         if not name:
             return f"adapter.{self._method}"
         return name if package in own_packages else f"{package}.{name}"
 
 
-class Asked:
-    """The nodes that were left out, by unique id, each with what it calls."""
+class NoAnswerError(Exception):
+    """A question that `vde` cannot answer."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+
+class Session:
+    """One compile: its instructions, the nodes that were left out, and the process that answers.
+
+    Args:
+        command: The command of that process; empty for none.
+        path: Its PYTHONPATH.
+    """
+
+    def __init__(self, file: Path, command: list[str], path: str) -> None:
+        self._file, self._command, self._path = file, command, path
         self._lock = threading.Lock()
-        self._nodes: dict[str, str] = {}
-        self._write()
+        self._process: subprocess.Popen[str] | None = None
+        self._left_out: dict[str, str] = {}
+        self._asked, self._failure = False, ""
+        self.adapter = ""
+        self.sources: list[list[str]] = []
+        self.known: set[tuple[str, str]] = set()
+        self.write()
 
-    def add(self, unique_id: str, call: str) -> None:
-        """Note a node."""
+    @property
+    def answers(self) -> bool:
+        """Whether questions have answers."""
+        return bool(self._command) and self.adapter == "spark"
+
+    def leave_out(self, unique_id: str, call: str) -> None:
+        """Note a node that was not compiled."""
         with self._lock:
-            self._nodes[unique_id] = call
-            self._write()
+            self._left_out[unique_id] = call
+            self.write()
 
-    def _write(self) -> None:
-        self._path.write_text(json.dumps(self._nodes), encoding="utf-8")
+    def write(self) -> None:
+        """Write what was done."""
+        told = {
+            "left_out": self._left_out,
+            "asked": self._asked,
+            "adapter": self.adapter,
+            "sources": self.sources,
+            "failure": self._failure,
+        }
+        self._file.write_text(json.dumps(told), encoding="utf-8")
+
+    def learn(self, manifest: Any, adapter: str) -> None:
+        """Take the names of models and sources from dbt's manifest, once."""
+        with self._lock:
+            if self.adapter:
+                return
+            self.adapter = adapter
+            sources = manifest.sources.values()
+            self.sources = sorted([one.schema, one.identifier] for one in sources)
+            kinds = ("model", "seed", "snapshot")
+            nodes = (n for n in manifest.nodes.values() if n.resource_type in kinds)
+            found = [*self.sources, *([n.schema, n.alias] for n in nodes)]
+            self.known = {(schema.lower(), name.lower()) for schema, name in found}
+            self.write()
+
+    def ask(self, **question: Any) -> dict[str, Any]:
+        """Return the answer to a question.
+
+        Raises:
+            NoAnswerError: There is none.
+        """
+        relation = question.get("relation")
+        if relation and tuple(part.lower() for part in relation) not in self.known:
+            raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")
+        with self._lock:
+            if not self._asked:
+                self._asked = True
+                self.write()
+            process = self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(json.dumps(question) + "\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except OSError:
+                line = ""
+            found: dict[str, Any] = json.loads(line) if line else {"failed": _ENDED}
+            if "failed" in found and not self._failure:
+                self._failure = found["failed"]
+                self.write()
+        why = found.get("failed") or found.get("refused")
+        if why:
+            raise NoAnswerError(why)
+        return found
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                env={**os.environ, "PYTHONPATH": self._path},
+            )
+            atexit.register(self._end)
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(self.sources) + "\n")
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
 
 
-def change_compile(asked: Asked) -> None:
-    """Let questions end the compile of their node alone."""
+def change_compile(session: Session) -> None:
+    """Let introspective calls have answers, or end the compile of their node alone."""
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
     from dbt.context.providers import RuntimeDatabaseWrapper
+    from dbt.flags import get_flags
     from dbt.task.compile import CompileRunner
 
     of_adapter, compiled = RuntimeDatabaseWrapper.__getattr__, CompileRunner.compile
 
     def get(self: Any, name: str) -> Any:
-        found = of_adapter(self, name)
-        asks = name in self._adapter._parse_replacements_ and name not in _NEEDS_NO_WAREHOUSE
+        found, adapter = of_adapter(self, name), self._adapter
+        if name not in adapter._parse_replacements_ or name in _NEEDS_NO_WAREHOUSE:
+            return found
+        connects = get_flags().INTROSPECT and adapter.type() != "spark"
+        answer = _ANSWERS.get(name)
 
-        def refuse(*given: Any, **named: Any) -> Any:
-            raise AsksWarehouseError(name, _outermost_macro())
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                if connects:
+                    return found(*given, **named)
+                if answer is not None and session.answers:
+                    return answer(session, adapter, *given, **named)
+            except Exception:  # Of an adapter, whose own errors have no class in common.
+                pass  # The node is left out, with the name of what it calls.
+            raise IntrospectionError(name, _outermost_macro())
 
-        return refuse if asks else found
+        return call
 
     def compile_node(self: Any, manifest: Any) -> Any:
+        adapter = self.adapter.type()
+        session.learn(manifest, adapter)
         try:
             return compiled(self, manifest)
-        except (AsksWarehouseError, InvalidConnectionError) as error:
+        except (IntrospectionError, InvalidConnectionError) as error:
             call = "adapter"
-            if isinstance(error, AsksWarehouseError):
-                own = [self.node.package_name, *get_adapter_package_names(self.adapter.type())]
+            if isinstance(error, IntrospectionError):
+                own = [self.node.package_name, *get_adapter_package_names(adapter)]
                 call = error.call(own)
-            asked.add(self.node.unique_id, call)
+            session.leave_out(self.node.unique_id, call)
             self.node.compiled, self.node.compiled_code = False, None
             return self.node
 
     RuntimeDatabaseWrapper.__getattr__ = get
     CompileRunner.compile = compile_node
+
+
+def _execute(
+    session: Session,
+    adapter: Any,
+    sql: str,
+    auto_begin: bool = False,
+    fetch: bool = False,
+    limit: int | None = None,
+) -> Any:
+    """Answer `adapter.execute`, which `run_query` and `statement` call."""
+    from dbt.adapters.contracts.connection import AdapterResponse
+    from dbt_common.clients import agate_helper
+
+    found = session.ask(ask="rows", sql=sql, limit=limit)
+    names = [name for name, _ in found["columns"]]
+    rows = [dict(zip(names, map(_decoded, row), strict=True)) for row in found["rows"]]
+    table = agate_helper.table_from_data_flat(rows, names) if fetch else agate_helper.empty_table()
+    return AdapterResponse(_message="OK"), table
+
+
+def _get_relation(
+    session: Session, adapter: Any, database: str | None, schema: str, identifier: str
+) -> Any:
+    found = session.ask(ask="exists", relation=[schema, identifier])
+    if not found["exists"]:
+        return None
+    return adapter.Relation.create(schema=schema, identifier=identifier, type="table")
+
+
+def _get_columns(session: Session, adapter: Any, relation: Any) -> Any:
+    found = session.ask(ask="columns", relation=[relation.schema, relation.identifier])
+    return _columns(adapter, found["columns"])
+
+
+def _get_query_columns(session: Session, adapter: Any, sql: str) -> Any:
+    return _columns(adapter, session.ask(ask="rows", sql=sql, limit=0)["columns"])
+
+
+def _columns(adapter: Any, columns: list[list[str]]) -> Any:
+    return [adapter.Column(column=name, dtype=type_) for name, type_ in columns]
+
+
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "execute": _execute,
+    "get_relation": _get_relation,
+    "get_columns_in_relation": _get_columns,
+    "get_column_schema_from_query": _get_query_columns,
+}
+_TYPES: dict[str, Callable[[Any], Any]] = {
+    "decimal": Decimal,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "bytes": bytes.fromhex,
+    "list": lambda values: [_decoded(one) for one in values],
+    "map": lambda pairs: {str(_decoded(key)): _decoded(value) for key, value in pairs},
+}
+
+
+def _decoded(value: Any) -> Any:
+    """Return a value of the kind that JSON has not; see `vde_dagster.plugins.dbt.answers`."""
+    if isinstance(value, dict):
+        ((kind, inner),) = value.items()
+        return _TYPES[kind](inner)
+    return value
 
 
 def _outermost_macro() -> tuple[str, str]:
@@ -110,6 +288,7 @@ def _outermost_macro() -> tuple[str, str]:
     return found
 
 
-_FILE = os.environ.get("VDE_DBT_ASKED")
-if _FILE:
-    change_compile(Asked(Path(_FILE)))
+_TOLD = os.environ.get("_VDE_COMPILE")
+if _TOLD:
+    _GIVEN = json.loads(_TOLD)
+    change_compile(Session(Path(_GIVEN["file"]), _GIVEN["command"], _GIVEN["path"]))

@@ -1,0 +1,182 @@
+"""Answers to introspective queries of dbt, from what production shows; nothing can be changed.
+
+dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question, and
+writes questions as lines of JSON, each of which has a line of JSON as its answer. The process has
+an engine of its own where no engine is warm, and starts it for questions that are queries alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import NoSparkError, UsageError, VdeError
+from vde_dagster.execution.query.query_rules import check_query
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.rendering.render import replace_tables
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.table_names import TableNames
+
+_SQLITE = "sqlite:///"
+
+
+def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
+    """Hash what answers depend on: production's publication, and the data of sources.
+
+    Returns:
+        An empty text where nothing was ever published.
+    """
+    with Workspace.open(root) as workspace:
+        if not has_state(workspace):
+            return ""
+        production = workspace.store.environments.get(PRODUCTION)
+        refs = sorted((TableRef(*parts) for parts in sources), key=str)
+        found = workspace.lakehouse.metadata_locations(refs)
+        locations = [found.get(ref, "") for ref in refs]
+        return digest(production.publication_id if production else "", *map(str, refs), *locations)
+
+
+def has_state(workspace: Workspace) -> bool:
+    """Return whether a state store exists, without creating one."""
+    url = workspace.settings.resolved_state_url
+    return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).exists()
+
+
+class Answers:
+    """Answers from an opened project, for tables that production shows and for sources.
+
+    Args:
+        sources: Names of the dbt project's sources.
+    """
+
+    def __init__(self, workspace: Workspace, sources: Iterable[Sequence[str]]) -> None:
+        self._workspace = workspace
+        self._sources = {ModelName(*parts) for parts in sources}
+        self._production = workspace.store.environments.get(PRODUCTION)
+        self._names = TableNames(workspace.settings.catalog, "default", {})
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer one question.
+
+        Raises:
+            VdeError: It has no answer here.
+        """
+        if question["ask"] == "rows":
+            columns, rows = self.rows(question["sql"], question.get("limit"))
+            return {
+                "columns": _as_in_spark(columns),
+                "rows": [[encoded(value) for value in r] for r in rows],
+            }
+        name = ModelName(*question["relation"])
+        if question["ask"] == "exists":
+            return {"exists": self.exists(name)}
+        return {"columns": _as_in_spark(self.columns(name))}
+
+    def exists(self, name: ModelName) -> bool:
+        """Return whether production shows a model, or the catalog has a source."""
+        if self._production is not None and name in self._production.entries:
+            entry = self._production.entries[name]
+            if entry.table_id is not None or name not in self._sources:
+                return True
+        return name in self._sources and self._source_columns(name) is not None
+
+    def columns(self, name: ModelName) -> list[tuple[str, str]]:
+        """Return (name, Spark SQL type) of a table's columns.
+
+        Raises:
+            UsageError: It does not exist yet.
+        """
+        if not self.exists(name):
+            raise UsageError(f"{name} is in no version of production")
+        if name in self._sources:
+            return self._source_columns(name) or []
+        return self.rows(f"SELECT * FROM {quote(*name)}", 0)[0]
+
+    def rows(
+        self, sql: str, limit: int | None
+    ) -> tuple[list[tuple[str, str]], Sequence[Sequence[Any]]]:
+        """Run a query over production's models and over sources.
+
+        Raises:
+            VdeError: It is no query, or reads something else, or Spark cannot run it.
+        """
+        shown = set(self._production.entries) if self._production else set[ModelName]()
+        sql = sql.strip().rstrip(";")
+        try:
+            check_query(sql, shown, self._names)
+        except UsageError:
+            check_query(sql, shown | self._sources, self._names)
+        else:
+            if self._production is not None:
+                found = self._workspace.query(PRODUCTION, sql, limit)
+                return list(found.columns), found.rows
+        catalog = self._workspace.settings.catalog
+
+        def relation(name: ModelName) -> str:
+            return f"SELECT * FROM {quote(catalog, *name)}"
+
+        columns, rows = self._workspace.engine().query(
+            replace_tables(sql, relation, self._names), limit
+        )
+        return list(columns), rows
+
+    def _source_columns(self, name: ModelName) -> list[tuple[str, str]] | None:
+        found = self._workspace.lakehouse.relation_columns(TableRef(*name))
+        return None if found is None else [(column, type_) for column, type_, _ in found]
+
+
+def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return columns with types as DESCRIBE prints them: small letters, but for fields' names."""
+    return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
+
+
+def encoded(value: Any) -> Any:
+    """Return a value as JSON has it; one of a type that JSON lacks with its type's name."""
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, datetime):
+        plain = value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+        return {"datetime": plain.isoformat()}
+    if isinstance(value, date):
+        return {"date": value.isoformat()}
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": bytes(value).hex()}
+    if isinstance(value, dict):
+        return {"map": [[encoded(k), encoded(v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [encoded(one) for one in value]}
+    return value
+
+
+def main(arguments: list[str]) -> int:
+    """Answer the questions on standard input until it ends."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # Spark and Java print to standard output.
+    root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())
+    with Workspace.open(root) as workspace:
+        answers = Answers(workspace, sources) if has_state(workspace) else None
+        for line in sys.stdin:
+            answer: dict[str, Any] = {"refused": "nothing was published yet"}
+            if answers is not None:
+                try:
+                    answer = answers.answer(json.loads(line))
+                except NoSparkError as error:
+                    answer = {"failed": str(error)}
+                except VdeError as error:
+                    answer = {"refused": str(error)}
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
