@@ -106,7 +106,9 @@ class _Proof:
             tables = {key: one for key, one in tables.items() if key == file.table_id}
         if not tables:
             return f"version {self.made.version} shows no table {ref}"
-        if self.record.environment != PRODUCTION and store.shown.tables_in(conn, PRODUCTION, tables):
+        if self.record.environment != PRODUCTION and store.shown.tables_in(
+            conn, PRODUCTION, tables
+        ):
             return f"the table {ref} is one that production shows"
         (table, *_) = tables.values()
         if self.lakehouse.catalog.form.keeps_pointers:
