@@ -32,11 +32,14 @@ ADAPTERS = {
     "gcp_postgres": "postgres",
 }
 _HEADER = re.compile(r"^\s*MODEL\s*\(.*?\)\s*;", re.DOTALL | re.IGNORECASE | re.MULTILINE)
-_DIALECT = re.compile(r"\bdialect:?\s+['\"]?(\w+)", re.IGNORECASE)
+_DIALECT = re.compile(r"\bdialect['\"]?\s*[:=]?\s*['\"]?(\w+)", re.IGNORECASE)
 _ADAPTER = re.compile(r"^\s*type:\s*['\"]?(\w+)", re.MULTILINE)
 _JINJA = [
     (re.compile(r"\{#.*?#\}", re.DOTALL), " "),
     (re.compile(r"\{%.*?%\}", re.DOTALL), " "),
+    (re.compile(r"\{\{[^}]*type_string\(.*?\}\}"), "varchar"),
+    (re.compile(r"\{\{[^}]*type_timestamp\(.*?\}\}"), "timestamp"),
+    (re.compile(r"\{\{[^}]*type_\w+\(.*?\}\}"), "int"),
     (re.compile(r"\{\{.*?\}\}", re.DOTALL), "jinja"),
     (re.compile(r"@\{?\w+\}?"), "macro"),
 ]

@@ -102,7 +102,8 @@ def test_times_are_read_in_the_model_s_dialect(load_model: LoadModel) -> None:
     text = _block("SELECT 'a\\{{ start_ds }}' AS a, \"B\" FROM r.t WHERE d = '{{ end_ds }}'")
     model = load_model(text.replace("kind FULL", "kind FULL, dialect duckdb"))
     assert model.query == (
-        "SELECT CONCAT('a\\\\', COALESCE(@start_ds, '')) AS a, `B` FROM r.t WHERE d = @end_ds"
+        "SELECT CONCAT('a\\\\', COALESCE(CAST(@start_ds AS STRING), '')) AS a, `B` "
+        "FROM r.t WHERE d = @end_ds"
     )
 
 

@@ -61,6 +61,11 @@ def found(expression: str, dialect: str, *trusted: str) -> list[Finding]:
         ("postgres", "CASE WHEN b THEN d - e END"),
         ("tsql", "s + s"),
         ("redshift", "s + s"),
+        ("duckdb", "m DIV 2"),
+        ("postgres", "ROUND(f)"),
+        ("trino", "CONCAT(s, z)"),
+        ("duckdb", "s || f"),
+        ("postgres", "CONCAT(s, b)"),
     ],
 )
 def test_operator_with_another_value_there_is_an_error(dialect: str, expression: str) -> None:
@@ -95,6 +100,10 @@ def test_operator_with_another_value_there_is_an_error(dialect: str, expression:
         ("tsql", "i + j"),
         ("postgres", "i + j"),
         ("databricks", "i / j"),
+        ("mysql", "f / 2"),
+        ("postgres", "ROUND(m)"),
+        ("postgres", "ROUND(f, 2)"),
+        ("postgres", "s || b"),
     ],
 )
 def test_operator_with_the_same_value_there_is_none(dialect: str, expression: str) -> None:
@@ -109,6 +118,9 @@ def test_operator_with_the_same_value_there_is_none(dialect: str, expression: st
         ("snowflake", "u / v", "/"),
         ("redshift", "AVG(u)", "avg"),
         ("tsql", "u + v", "+"),
+        ("postgres", "ROUND(u)", "round"),
+        ("mysql", "i / j", "/"),
+        ("clickhouse", "i / m", "/"),
     ],
 )
 def test_operator_of_unknown_types_is_a_warning(dialect: str, expression: str, word: str) -> None:

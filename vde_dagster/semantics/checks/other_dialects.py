@@ -130,6 +130,8 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
     whole = origin.dialect in _WHOLE_DIVISION
     if "float" in sides:
         return None
+    if origin.dialect not in _NAMES and not whole:
+        return _found(e, origin, _NOT_RUN, _TYPES, certain=False)
     if sides == ("int", "int"):
         if whole:
             what = "a division of integers leaves out the rest"
@@ -147,15 +149,55 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
             if origin.dialect in _FLOAT_DIVISION:
                 what = "a division of decimals is a float"
             return _found(e, origin, what, _TO_FLOAT, certain=True)
-    if None in sides and (whole or origin.dialect in _ROUNDED_AVERAGE | _FLOAT_DIVISION):
+    depends = whole or origin.dialect in _ROUNDED_AVERAGE | _FLOAT_DIVISION
+    if None in sides and depends:
         what = "a division may leave out the rest, or keep other digits than Spark,"
         return _found(e, origin, what, _TYPES, certain=False)
     return None
 
 
+_NOT_RUN = "a division may have another value"
 _SIX = "a division or average of integers has six decimals"
 _TO_FLOAT = "cast an operand: CAST(… AS DOUBLE PRECISION)"
 _TYPES = "declare the types of the columns where they come from, or cast an operand"
+
+
+def _whole_division(e: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect not in _FLOAT_DIVISION or "decimal" not in (
+        _kind(e.this),
+        _kind(e.expression),
+    ):
+        return None
+    what = "a division of decimals by // is a float"
+    return _found(e, origin, what, "cast the operands: CAST(… AS BIGINT)", certain=True)
+
+
+def _round(e: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect not in _HALVES_TO_EVEN or len(e.expressions) != 1:
+        return None
+    kind = _kind(e.expressions[0])
+    if kind == "float":
+        hint = "cast the value: ROUND(CAST(… AS DECIMAL(20, 6)))"
+        return _found(e, origin, "round of a float rounds halves to even", hint, certain=True)
+    if kind is None:
+        what = "round rounds halves to even, if its argument is a float,"
+        return _found(e, origin, what, _TYPES, certain=False)
+    return None
+
+
+_HALVES_TO_EVEN = frozenset({"postgres", "redshift"})
+
+
+def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
+    values = [e.this, e.expression] if isinstance(e, exp.DPipe) else e.expressions
+    kinds = {_kind(one) for one in values if not isinstance(one.unnest(), exp.Literal)}
+    other = _OTHER_TEXTS.get(origin.dialect, set()) & kinds
+    if origin.dialect == "postgres" and called(e) == "concat":
+        other |= {"boolean"} & kinds
+    if not other:
+        return None
+    what = f"the text of a {sorted(str(one) for one in other)[0]} is another one"
+    return _found(e, origin, what, "write a format for it", certain=True)
 
 
 def _average(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -224,6 +266,11 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
 
 _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Div: _division,
+    exp.IntDiv: _whole_division,
+    exp.DPipe: _joined,
+    "concat": _joined,
+    "concat_ws": _joined,
+    "round": _round,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Sub: _difference,
@@ -233,6 +280,11 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.DPipe: "||",
+    "concat": "concat",
+    "concat_ws": "concat_ws",
+    "round": "round",
     exp.Cast: "cast",
     exp.TryCast: "cast",
     exp.Sub: "-",

@@ -435,6 +435,8 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Length,), texts.length_without_blanks),
     ((exp.Coalesce,), texts.replaced_null),
     ((exp.Concat,), texts.joined_texts),
+    ((exp.Like, exp.ILike), texts.pattern_without_escapes),
+    ((exp.GroupConcat,), texts.listed),
     ((exp.Stuff,), values.inserted),
     ((exp.Window,), values.filtered_window),
     ((exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract), values.json_value),

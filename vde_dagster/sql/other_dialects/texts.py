@@ -220,10 +220,77 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Return NULL where a text is NULL, as Redshift's CONCAT does."""
-    if dialect != "redshift":
+    """Pass over NULL where the dialect's CONCAT does; Redshift's is NULL then.
+
+    What replaces NULL is a text, so that numbers have to be texts before.
+    """
+    if isinstance(node, exp.ConcatWs):
         return None
-    return _call("CONCAT", *node.expressions)
+    if dialect == "redshift":
+        return _call("CONCAT", *node.expressions)
+    if not node.args.get("coalesce"):
+        return None
+    empty = exp.Literal.string("")
+    texts = [
+        one if one.is_string else _call("COALESCE", exp.cast(one.copy(), "TEXT"), empty)
+        for one in node.expressions
+    ]
+    return _call("CONCAT", *texts)
+
+
+_NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabric", "sqlite"})
+"""Dialects whose LIKE has no escape character unless one is given; Spark's has the backslash."""
+
+
+def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
+    """Write a pattern of LIKE so that its backslashes are characters.
+
+    Raises:
+        Unwritable: SQL Server would read a range of characters.
+    """
+    if dialect not in _NO_ESCAPE or isinstance(node.parent, exp.Escape):
+        return None
+    pattern = node.expression
+    if dialect in ("tsql", "fabric") and not (pattern.is_string and "[" not in pattern.name):
+        raise Unwritable("LIKE with a range of characters, or a computed pattern")
+    if not pattern.is_string:
+        back = (exp.Literal.string("\\"), exp.Literal.string("\\\\"))
+        doubled: exp.Expr = _call("REPLACE", pattern, *back)
+    elif "\\" in pattern.name:
+        doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
+    else:
+        return None
+    made = node.copy()
+    made.set("expression", doubled)
+    return made
+
+
+def listed(node: exp.GroupConcat, dialect: str) -> Made:
+    """Return an empty text for no values, as Snowflake's LISTAGG does.
+
+    Raises:
+        Unwritable: The values are those of a window or filter.
+    """
+    if dialect != "snowflake":
+        return None
+    if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
+        raise Unwritable("LISTAGG with OVER or FILTER")
+    return exp.Anonymous(this="COALESCE", expressions=[node.copy(), exp.Literal.string("")])
+
+
+def is_text_of_instant(node: exp.Cast) -> bool:
+    """Return whether a cast writes an instant as a text, in which other engines write the zone."""
+    if node.to.this not in exp.DataType.TEXT_TYPES:
+        return False
+    value = node.this.unnest()
+    zoned = isinstance(value, exp.Cast) and value.to.this in (
+        exp.DType.TIMESTAMPTZ,
+        exp.DType.TIMESTAMPLTZ,
+    )
+    now = isinstance(value, exp.CurrentTimestamp) or (
+        isinstance(value, exp.Anonymous) and value.name.upper() == "NOW"
+    )
+    return zoned or now
 
 
 _JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})

@@ -10,6 +10,7 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
 from vde_dagster.sql.other_dialects.percentiles import interpolates
+from vde_dagster.sql.other_dialects.texts import is_text_of_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql
 from vde_dagster.sql.reading import parse_plain
@@ -49,6 +50,8 @@ def spark_text(
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
+        if isinstance(node, exp.Cast) and dialect not in _SPARKS and is_text_of_instant(node):
+            raise Unwritable("the text of an instant, which has a zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _told(node, dialect):
