@@ -24,8 +24,11 @@ from vde_dagster.base.plugins import installed
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
 from vde_dagster.spark import SessionSettings, SparkEngine
+from vde_dagster.spark.session import warm
+from vde_dagster.spark.session.warm import WarmEngine
 from vde_dagster.state import StateStore
 from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
+from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
@@ -314,6 +317,21 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and at nothing that was there before."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WarmEngine]]:
+    """The engines that the test starts, which end with it; their folder may be gone by then."""
+    begin, started = warm._start, []
+
+    def start(*arguments: Any) -> WarmEngine:
+        started.append(begin(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(warm, "_start", start)
+    yield started
+    for engine in started:
+        end_processes(engine.pid, engine.jvm_pid)
 
 
 @pytest.fixture(scope="session")

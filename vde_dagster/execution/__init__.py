@@ -1,6 +1,6 @@
 """Making and applying plans, and everything that is asked of a published environment.
 
-`Workspace` is the door for the command line, Dagster and programs, and what everything here takes:
-a project with its state store, catalog and engine, and facets: `plans`, `environments`, `changes`,
-`queries`, `models`, `maintenance`. What happens during an apply is told as `events`.
+Functions take `Handles`: a project's settings, files, state store, catalog and engine. `Workspace`
+adds the operations for the command line, Dagster and programs, by facet: `plans`, `environments`,
+`changes`, `queries`, `models`, `maintenance`. An apply reports its progress as `events`.
 """

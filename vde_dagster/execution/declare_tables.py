@@ -13,7 +13,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.files import replacing
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 FILE = "external_models.yaml"
@@ -44,7 +44,7 @@ class Declared:
         }
 
 
-def declare_tables(workspace: Workspace, *, dry_run: bool = False) -> Declared:
+def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
     """Add the tables that models read and nobody declares to `external_models.yaml`.
 
     What the file has stays as it is. Tables of other catalogs are absent: only Spark knows them.
@@ -54,19 +54,19 @@ def declare_tables(workspace: Workspace, *, dry_run: bool = False) -> Declared:
     """
     added: dict[ModelName, Columns] = {}
     absent: list[ModelName] = []
-    for name, model in sorted(workspace.project.models.items()):
+    for name, model in sorted(handles.project.models.items()):
         if not model.kind.is_external or model.source:
             continue
         ref = TableRef(name.namespace, name.name)
-        found = None if model.table else workspace.lakehouse.relation_columns(ref)
+        found = None if model.table else handles.lakehouse.relation_columns(ref)
         if found is None:
             absent.append(name)
             continue
         added[name] = {column: type_ for column, type_, _ in found}
     file = "external_models.yml"
-    file = file if (workspace.root / file).is_file() else FILE
+    file = file if (handles.root / file).is_file() else FILE
     if added and not dry_run:
-        _add(workspace.root, file, added)
+        _add(handles.root, file, added)
     return Declared(file, added, tuple(absent))
 
 

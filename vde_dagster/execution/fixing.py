@@ -15,9 +15,10 @@ from pathlib import Path
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import Fix, ProjectError, Replacement, SourceLocation
+from vde_dagster.execution.handles import Handles
 from vde_dagster.execution.linting.linter import Linter
-from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
-from vde_dagster.execution.workspace import Workspace, all_mistakes
+from vde_dagster.execution.mistakes import all_mistakes
+from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
 from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, replacing
@@ -83,7 +84,7 @@ class Mended:
 
 
 def mend(
-    workspace: Workspace, rules: Collection[str] = (), among: Collection[ModelName] | None = None
+    handles: Handles, rules: Collection[str] = (), among: Collection[ModelName] | None = None
 ) -> Mended:
     """Write the files anew with the one sure fix of each mistake and violation that has it.
 
@@ -93,7 +94,7 @@ def mend(
     """
     mended = Mended()
     for _ in range(MOST_ROUNDS):
-        project, snapshots, mistakes = _read(workspace, mended.texts)
+        project, snapshots, mistakes = _read(handles, mended.texts)
         said: list[ProjectError | Problem] = list(mistakes)
         if not mistakes:
             said += [one.problem for one in Linter(project, rules).findings(snapshots, among)]
@@ -103,23 +104,23 @@ def mend(
             if one.location is not None and len(one.fixes) == 1 and one.fixes[0].sure
         ]
         chosen = [one for one in dict.fromkeys(chosen) if one not in mended.left]
-        if not _take(workspace, mended, chosen, mistakes):
+        if not _take(handles, mended, chosen, mistakes):
             break
     for path, text in mended.texts.items():
-        with replacing(workspace.root / path) as file:
+        with replacing(handles.root / path) as file:
             file.write(text.encode())
     if mended.texts:
-        workspace.reload()
+        handles.reload()
     return mended
 
 
 def _read(
-    workspace: Workspace, texts: Mapping[str, str]
+    handles: Handles, texts: Mapping[str, str]
 ) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
     """Return the project with other texts, and its snapshots or else its mistakes."""
     parsed = ParsedQueries()
     instead = {path: text.encode() for path, text in texts.items()}
-    project = load_project(workspace.root, strict=False, parsed=parsed, instead=instead)
+    project = load_project(handles.root, strict=False, parsed=parsed, instead=instead)
     if project.problems:
         return project, {}, all_mistakes(project, parsed).mistakes
 
@@ -128,13 +129,13 @@ def _read(
         yield from mistakes_in_readers(project.exposures, known, [])
 
     try:
-        return project, workspace.snapshots_of(project.models, parsed, [], more), ()
+        return project, handles.snapshots_of(project.models, parsed, [], more), ()
     except ProjectError as error:
         return project, {}, error.mistakes
 
 
 def _take(
-    workspace: Workspace,
+    handles: Handles,
     mended: Mended,
     chosen: list[tuple[SourceLocation, Fix]],
     before: Iterable[ProjectError],
@@ -143,15 +144,15 @@ def _take(
     known = {_what(mistake) for mistake in before}
 
     def is_right(texts: Mapping[str, str]) -> bool:
-        return all(_what(one) in known for one in _read(workspace, texts)[2])
+        return all(_what(one) in known for one in _read(handles, texts)[2])
 
-    texts, done = _edited(workspace, mended.texts, chosen)
+    texts, done = _edited(handles, mended.texts, chosen)
     if not done:
         return False
     if not is_right(texts):
         texts, kept = dict(mended.texts), list[tuple[SourceLocation, Fix]]()
         for one in done:
-            tried, took = _edited(workspace, mended.texts, [*kept, one])
+            tried, took = _edited(handles, mended.texts, [*kept, one])
             if len(took) > len(kept) and is_right(tried):
                 texts, kept = tried, took
             else:
@@ -169,14 +170,14 @@ def _what(mistake: ProjectError) -> tuple[str, str]:
 
 
 def _edited(
-    workspace: Workspace, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
+    handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
     """Return texts with the edits of fixes, and the fixes; of two in one place the first."""
 
     def text(path: str) -> str:
         if path in texts:
             return texts[path]
-        file = workspace.root / path
+        file = handles.root / path
         return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
 
     edits: defaultdict[str, list[Edit]] = defaultdict(list)

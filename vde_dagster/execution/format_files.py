@@ -16,7 +16,7 @@ from vde_dagster.project.selection import select
 from vde_dagster.project.settings import LayoutOptions, Settings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
@@ -38,7 +38,7 @@ class Formatted:
         return sorted(self.texts)
 
 
-def format_files(workspace: Workspace, chosen: Sequence[str], *, check: bool) -> Formatted:
+def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> Formatted:
     """Lay out files of models and audits.
 
     Args:
@@ -49,15 +49,15 @@ def format_files(workspace: Workspace, chosen: Sequence[str], *, check: bool) ->
         UsageError: A pattern matches nothing.
         ProjectError: The project has a mistake, so that nobody can tell what its files mean.
     """
-    paths = _paths(workspace, chosen)
+    paths = _paths(handles, chosen)
     done = Formatted(len(paths))
     spare: dict[str, str] = {}
     for path in paths:
-        _lay_out(workspace, path, done, spare)
+        _lay_out(handles, path, done, spare)
     if done.texts:
-        _keep_what_means_the_same(workspace, done, spare)
+        _keep_what_means_the_same(handles, done, spare)
     for path, text in {} if check else done.texts.items():
-        with replacing(workspace.root / path) as file:
+        with replacing(handles.root / path) as file:
             file.write(text.encode())
     return done
 
@@ -86,13 +86,13 @@ def _as_written(settings: Settings) -> LayoutOptions:
     return replace(settings.format, keywords=False, normalize_functions="")
 
 
-def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
-    every = find_files(workspace.settings).sql
+def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
+    every = find_files(handles.settings).sql
     if not chosen:
         return list(every)
     known, paths, patterns = set(every), set[str](), list[str]()
     for one in chosen:
-        path = _relative(one, workspace.root)
+        path = _relative(one, handles.root)
         if path in known:
             paths.add(path)
         elif one.endswith(".sql"):
@@ -103,8 +103,8 @@ def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
         else:
             patterns.append(one)
     if patterns:
-        models = workspace.project.models
-        found = select(models, patterns, workspace.changed_files)
+        models = handles.project.models
+        found = select(models, patterns, handles.changed_files)
         paths |= {models[name].location.path.as_posix() for name in found} & known
     return sorted(paths)
 
@@ -118,10 +118,10 @@ def _relative(path: str, root: Path) -> str:
     return path
 
 
-def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, str]) -> None:
+def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
     """Lay one file out, in `spare` without capitals, which take part in versions of statements."""
-    settings = workspace.settings
-    content = (workspace.root / path).read_bytes()
+    settings = handles.settings
+    content = (handles.root / path).read_bytes()
     try:
         text = decoded(Path(path), content)
         made = laid_out(Path(path), text, settings)
@@ -135,13 +135,11 @@ def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, 
         done.texts.pop(path, None)
 
 
-def _keep_what_means_the_same(
-    workspace: Workspace, done: Formatted, spare: Mapping[str, str]
-) -> None:
+def _keep_what_means_the_same(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
     """Leave alone what would be read as another model; each file has two tries."""
-    before = workspace.snapshots()
+    before = handles.snapshots()
     while done.texts:
-        wrong = _what_changes(workspace, before, done.texts)
+        wrong = _what_changes(handles, before, done.texts)
         if not wrong:
             return
         for path, reason in wrong.items():
@@ -154,13 +152,13 @@ def _keep_what_means_the_same(
 
 
 def _what_changes(
-    workspace: Workspace, before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]
+    handles: Handles, before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the files that would mean something else, with what."""
     contents = {path: text.encode() for path, text in texts.items()}
     try:
-        project = load_project(workspace.root, instead=contents)
-        after = workspace.snapshots_of(project.models, warnings=[])
+        project = load_project(handles.root, instead=contents)
+        after = handles.snapshots_of(project.models, warnings=[])
     except ProjectError as error:
         return _blamed(error, texts)
     wrong: dict[str, str] = {}

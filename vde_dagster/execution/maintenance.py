@@ -15,7 +15,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.lakehouse.maintenance.fsck import Finding
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
     from vde_dagster.state.db.outbox import OutboxRecord
@@ -25,32 +25,30 @@ if TYPE_CHECKING:
 class Maintenance:
     """What keeps a warehouse small and whole."""
 
-    workspace: Workspace
+    handles: Handles
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 
-        workspace = self.workspace
-        workspace.store.project.require_own()
+        handles = self.handles
+        handles.store.project.require_own()
         if not dry_run:
             # It removes versions of production, and tables that may be production's.
-            workspace.store.rights.require("publish", "clean up")
+            handles.store.rights.require("publish", "clean up")
             # Before versions are forgotten that these views read.
-            follow(workspace, PRODUCTION, "janitor", first=True)
-        settings = workspace.settings
+            follow(handles, PRODUCTION, "janitor", first=True)
+        settings = handles.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
-        return clean(
-            workspace.lakehouse, retention_policy(settings), keep_snapshots, dry_run=dry_run
-        )
+        return clean(handles.lakehouse, retention_policy(settings), keep_snapshots, dry_run=dry_run)
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 
-        grace = retention_policy(self.workspace.settings).uncommitted_grace
-        return fsck(self.workspace.lakehouse, grace, deep=deep)
+        grace = retention_policy(self.handles.settings).uncommitted_grace
+        return fsck(self.handles.lakehouse, grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file; return its rows by table.
@@ -64,13 +62,13 @@ class Maintenance:
             raise UsageError(f"{path} exists", hint="give another file, or --force to replace it")
         if not path.absolute().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent}", hint="make it first")
-        return export_state(self.workspace.store.database, path)
+        return export_state(self.handles.store.database, path)
 
 
 MOST_RECORDS = 1_000
 """The most that an exporter is given at a time."""
 
-Exporter = Callable[["Workspace", "Sequence[OutboxRecord]"], int | None]
+Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
 """Takes records in order, and returns once they are kept elsewhere; those that fail come again.
 
 One that leaves the rest for a later call returns the number up to which it took them.
@@ -102,17 +100,17 @@ class Exported:
     forgotten: int
 
 
-def export(workspace: Workspace, name: str) -> Exported:
+def export(handles: Handles, name: str) -> Exported:
     """Give an exporter the records since its last call; at least once each, in order.
 
     Raises:
         UsageError: No such exporter is installed, or it is broken.
         ExecutionError: It failed; what it took before counts.
     """
-    return deliver(workspace, name, _PLUGINS.require(name), f"`vde export {name}`")
+    return deliver(handles, name, _PLUGINS.require(name), f"`vde export {name}`")
 
 
-def deliver(workspace: Workspace, consumer: str, exporter: Exporter, again: str) -> Exported:
+def deliver(handles: Handles, consumer: str, exporter: Exporter, again: str) -> Exported:
     """Give a consumer of the outbox the records behind its place, as `export` does.
 
     Args:
@@ -122,14 +120,14 @@ def deliver(workspace: Workspace, consumer: str, exporter: Exporter, again: str)
     Raises:
         ExecutionError: It failed; what it took before counts.
     """
-    outbox = workspace.store.outbox
+    outbox = handles.store.outbox
     first = last = outbox.cursor(consumer)
     oldest = outbox.number().oldest
     forgotten = max(oldest - 1 - first, 0) if first else 0
     count = 0
     while records := outbox.since(last, MOST_RECORDS):
         try:
-            taken = exporter(workspace, records)
+            taken = exporter(handles, records)
         except PartlyTakenError as part:
             if part.taken > last:
                 outbox.move_cursor(consumer, part.taken)

@@ -19,7 +19,7 @@ from vde_dagster.state.environments.pins import Pin
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass
@@ -32,7 +32,7 @@ class PinnedVersion:
         pins: By table id; None before a table was asked for.
     """
 
-    workspace: Workspace
+    handles: Handles
     version: Environment
     live: set[ModelName] = field(default_factory=set)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
@@ -52,11 +52,11 @@ class PinnedVersion:
             self.tables,
             pinned=self._pinned,
         )
-        return relation(name, resolver, self.workspace.settings.catalog)
+        return relation(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
         """Read models, and of those without a table what they read."""
-        entries, store = self.version.entries, self.workspace.store
+        entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]
             found = store.snapshots.load(entry.snapshot_id for entry in wanted)
@@ -73,7 +73,7 @@ class PinnedVersion:
             }
 
     def _load_tables(self, models: dict[str, ModelName]) -> None:
-        store = self.workspace.store
+        store = self.handles.store
         if models and self.pins is None:
             self.pins = store.pins.at(self.version.name, self.version.version)
         pins = self.pins or {}
@@ -83,7 +83,7 @@ class PinnedVersion:
         tables = store.tables.load(models)
         states = {one.id: (one.ref, pins[one.id].state_to_hold) for one in tables.values()}
         self.tables |= tables
-        found = pinned_tables(self.workspace.lakehouse, states)
+        found = pinned_tables(self.handles.lakehouse, states)
         self._pinned |= found
         for table_id, name in models.items():
             if table_id not in found:
@@ -93,7 +93,7 @@ class PinnedVersion:
         shown = self.version
         why = "another program than vde expired or dropped them"
         hint = "`vde fsck` says what is damaged; read another version, or restore a backup"
-        if self.workspace.store.versions.is_before_end(shown.name, shown.version):
+        if self.handles.store.versions.is_before_end(shown.name, shown.version):
             why = "the environment was dropped since"
             hint = f"read a later version: vde history {shown.name}"
         return UsageError(
@@ -112,7 +112,7 @@ def not_pinned(name: ModelName, version: Environment) -> UsageError:
 
 
 def with_held(
-    workspace: Workspace, resolver: Resolver, only: Collection[ModelName] | None = None
+    handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
     """Add to a resolver the states at which its entries hold tables.
 
@@ -131,7 +131,7 @@ def with_held(
     if not wanted:
         return resolver
     states = {one: (resolver.tables[one].ref, held) for one, (_, held) in sorted(wanted.items())}
-    found = pinned_tables(workspace.lakehouse, states)
+    found = pinned_tables(handles.lakehouse, states)
     gone = sorted(name for one, (name, _) in wanted.items() if one not in found)
     if gone:
         raise UsageError(

@@ -21,7 +21,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 _GREATEST = 2**31 - 1
@@ -90,26 +90,26 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     return found
 
 
-def named_environment(workspace: Workspace, text: str) -> Environment:
+def named_environment(handles: Handles, text: str) -> Environment:
     """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
 
     Raises:
         UsageError: There is no such environment or version.
     """
-    version = published_version(workspace.store, text)
+    version = published_version(handles.store, text)
     if version is not None:
         return version
     name = environment_name(text)
-    found = workspace.store.environments.get(name)
+    found = handles.store.environments.get(name)
     if found is None:
-        raise no_environment(workspace.store, name)
+        raise no_environment(handles.store, name)
     return found
 
 
-def stored_snapshots(workspace: Workspace, environment: Environment) -> dict[ModelName, Snapshot]:
+def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelName, Snapshot]:
     """Return the definitions that a version of an environment shows, parents before children."""
     ids = {entry.snapshot_id for entry in environment.entries.values()}
-    found = workspace.store.snapshots.load(sorted(ids))
+    found = handles.store.snapshots.load(sorted(ids))
     return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
 
 
@@ -147,14 +147,14 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
 
 
 def published_entry(
-    workspace: Workspace, environment: str, name: ModelName
+    handles: Handles, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
     """Return an environment as it was published, and a model's entry in it.
 
     Raises:
         UsageError: There is no such environment, or it shows no such model.
     """
-    known = named_environment(workspace, environment)
+    known = named_environment(handles, environment)
     return known, shown_entry(known, name)
 
 
@@ -194,21 +194,21 @@ class TableName:
         return {**asdict(self), "model": str(self.model)}
 
 
-def name_table(workspace: Workspace, environment: str, model: str) -> TableName:
+def name_table(handles: Handles, environment: str, model: str) -> TableName:
     """Name the table of a model in an environment; asks the state store alone.
 
     Raises:
         UsageError: There is no such environment, or it shows no such model.
     """
-    name = ModelName.parse(model, workspace.settings.default_namespace)
-    known, entry = published_entry(workspace, environment, name)
-    catalog = workspace.settings.catalog
+    name = ModelName.parse(model, handles.settings.default_namespace)
+    known, entry = published_entry(handles, environment, name)
+    catalog = handles.settings.catalog
     if entry.table_id is None:
-        snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+        snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
         shown = snapshot.model.kind.is_shown
         return TableName(
             name, environment, known.views.quoted(name, catalog) if shown else None, None
         )
-    table = workspace.store.tables.get(entry.table_id)
+    table = handles.store.tables.get(entry.table_id)
     quoted = table.ref.quoted(catalog)
     return TableName(name, environment, known.views.quoted(name, catalog), quoted, table.branch)

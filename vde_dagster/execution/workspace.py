@@ -1,27 +1,16 @@
-"""The door for the command line, Dagster and programs: one opened project with its warehouse."""
+"""The door for the command line, Dagster and programs: an opened project with all operations."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.failures import Problem
-from vde_dagster.base.locations import normal_location
-from vde_dagster.base.names import ModelName, current_user, unverified
-from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.memo import SnapshotMemo
+from vde_dagster.base.names import current_user, unverified
+from vde_dagster.execution.handles import Handles
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
-from vde_dagster.project.settings import with_secrets
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from typing_extensions import Self
-
     from vde_dagster.execution.changes.reading import Changes
     from vde_dagster.execution.environments.environments import Environments
     from vde_dagster.execution.events import ApplyResult, Event
@@ -29,62 +18,14 @@ if TYPE_CHECKING:
     from vde_dagster.execution.plans.make_plans import Plans
     from vde_dagster.execution.plans.render_model import Models
     from vde_dagster.execution.query.query import Queries, QueryResult
-    from vde_dagster.lakehouse import Lakehouse
-    from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes
     from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.project.loading.loader import Project
-    from vde_dagster.project.model import Model
-    from vde_dagster.project.settings import Settings
-    from vde_dagster.spark import SparkEngine
-    from vde_dagster.sql.trees import ParsedQueries
-    from vde_dagster.state import StateStore
-    from vde_dagster.state.db.effects import Clock, Effects
 
 
-@dataclass(eq=False)
-class Workspace:
-    """A project on disk with its state, catalog and engine, each opened at its first use.
+class Workspace(Handles):
+    """An opened project with its operations, by facet; the three commonest are its own.
 
-    The three commonest calls are its own; facets have all others.
+    Only the command line, Dagster, plug-ins and programs import it: functions below take `Handles`.
     """
-
-    root: Path
-    _engine: SparkEngine | None
-    _lent: bool
-    _join: Callable[[], SparkSession] | None
-    _clock: Clock | None
-    _effects: Effects | None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _origin: str = ""
-    _stops: dict[str, threading.Event] = field(default_factory=dict)
-
-    @classmethod
-    def open(
-        cls,
-        root: Path,
-        *,
-        engine: SparkEngine | None = None,
-        join: Callable[[], SparkSession] | None = None,
-        clock: Clock | None = None,
-        effects: Effects | None = None,
-    ) -> Self:
-        """Open a project; nothing is read or started before it is needed.
-
-        Args:
-            engine: An engine to use instead of one of its own; it is not closed here.
-            join: Starts or returns a Spark session of somebody else, which the engine joins.
-            effects: The state store's port for side effects; for tests.
-
-        Raises:
-            UsageError: The folder does not exist.
-        """
-        if not root.is_dir():
-            raise UsageError(
-                f"there is no folder '{root}'",
-                hint="give the project's folder with --project, or make a project with `vde init`",
-            )
-        return cls(root.resolve(), engine, engine is not None, join, clock, effects)
 
     def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **said: Any) -> Plan:
         """Plan the project's state for an environment; see `Plans.make`."""
@@ -210,260 +151,3 @@ class Workspace:
         from vde_dagster.execution.maintenance import Maintenance
 
         return Maintenance(self)
-
-    def work_for(self, origin: str) -> None:
-        """Say on whose behalf the state is changed from now on; see `Database.origin`."""
-        self._origin = origin
-        if "store" in self.__dict__:
-            self.store.database.origin = origin
-
-    @cached_property
-    def settings(self) -> Settings:
-        """The project's settings."""
-        from vde_dagster.project.loading.loader import read_settings
-
-        return read_settings(self.root)
-
-    @cached_property
-    def project(self) -> Project:
-        """The project.
-
-        Raises:
-            ProjectError: A file is wrong; has every mistake.
-            UsageError: The folder has no models.
-        """
-        from vde_dagster.project.loading.loader import load_project, no_models
-
-        project = load_project(self.root, strict=False, parsed=self.parsed)
-        if project.problems:
-            raise all_mistakes(project, self.parsed)
-        if not project.models:
-            raise no_models(project.settings)
-        return project
-
-    @property
-    def readable_project(self) -> Project:
-        """The project, or as much of it as can be read where files have mistakes."""
-        from vde_dagster.project.loading.loader import load_project_isolated
-
-        return self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
-
-    @cached_property
-    def parsed(self) -> ParsedQueries:
-        """Trees of the queries that loading has just read; planning takes them."""
-        from vde_dagster.sql.trees import ParsedQueries
-
-        return ParsedQueries()
-
-    def changed_files(self, branch: str) -> frozenset[str]:
-        """Return the project's files that differ from a git branch."""
-        from vde_dagster.project.files import git_changes
-
-        return git_changes(self.root, branch)
-
-    @cached_property
-    def store(self) -> StateStore:
-        """The state store; created when it does not exist.
-
-        Raises:
-            UsageError: It would be created in a folder that is no project.
-        """
-        from vde_dagster.state import StateStore
-
-        url = self.settings.resolved_state_url
-        if url.startswith("sqlite:///"):
-            file = Path(url.removeprefix("sqlite:///"))
-            if not file.exists():
-                from vde_dagster.project.loading.loader import require_files
-
-                require_files(self.root)
-            file.parent.mkdir(parents=True, exist_ok=True)
-        store = StateStore.open(url, clock=self._clock, effects=self._effects)
-        store.database.origin = self._origin
-        store.project.own = self.settings.identity
-        store.project.warehouse = normal_location(self.settings.resolved_warehouse)
-        store.project.require_models = self._require_models
-        store.database.before_writing = store.project.require_own
-        return store
-
-    def _require_models(self) -> None:
-        from vde_dagster.project.loading.loader import has_models, no_models
-
-        if not has_models(self.settings):
-            raise no_models(self.settings)
-
-    @cached_property
-    def lakehouse(self) -> Lakehouse:
-        """The Iceberg catalog."""
-        from vde_dagster.lakehouse import Lakehouse
-        from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
-
-        settings = self.settings
-        return Lakehouse(
-            self.store,
-            settings.catalog,
-            settings.resolved_warehouse,
-            with_secrets(settings.io),
-            catalog=outside_catalog(settings, self.store.database.effects),
-        )
-
-    def engine(self) -> SparkEngine:
-        """Return the engine; the first call starts it."""
-        with self._lock:
-            if self._engine is None:
-                from vde_dagster.spark import SparkEngine
-
-                self._engine = SparkEngine(
-                    self.settings, self.root, self.lakehouse, join=self._join
-                )
-            return self._engine
-
-    def require_engine(self) -> None:
-        """Make sure that an engine can be started here, without starting it.
-
-        Raises:
-            NoSparkError: Java or the Spark master is not there.
-        """
-        if self._engine is None and self._join is None:
-            from vde_dagster.spark import SessionSettings
-            from vde_dagster.spark.session.session import require_spark
-
-            require_spark(SessionSettings.from_settings(self.settings))
-
-    @property
-    def started_engine(self) -> SparkEngine | None:
-        """The engine, if it was needed so far."""
-        return self._engine
-
-    @contextmanager
-    def stoppable(self, work_id: str) -> Iterator[threading.Event]:
-        """Give an event that `cancel` sets, for as long as some work goes on."""
-        self._stops[work_id] = threading.Event()
-        try:
-            yield self._stops[work_id]
-        finally:
-            del self._stops[work_id]
-
-    def cancel(self, work_id: str) -> None:
-        """Stop an apply or audit that goes on here, and its Spark jobs; any thread may call."""
-        stop = self._stops.get(work_id)
-        if stop is not None:
-            stop.set()
-        if self._engine is not None:
-            self._engine.cancel(work_id)
-
-    def snapshots(self) -> dict[ModelName, Snapshot]:
-        """Return the project's snapshots in topological order."""
-        return self.snapshots_of(self.project.models, self.parsed, [])
-
-    def snapshots_of(
-        self,
-        models: Mapping[ModelName, Model],
-        parsed: ParsedQueries | None = None,
-        warnings: list[Problem] | None = None,
-        more: MoreMistakes | None = None,
-        revise: Callable[[Snapshot], Snapshot] | None = None,
-        catalog_columns: CatalogColumns | None = None,
-    ) -> dict[ModelName, Snapshot]:
-        """Build the snapshots of definitions, in topological order; see `build_snapshots`.
-
-        Args:
-            warnings: Takes likely mistakes in a project's definitions; by default none are looked
-                for, because a stored definition cannot be corrected.
-            catalog_columns: Looks up external tables, in place of the project's catalog.
-
-        Raises:
-            ProjectError: A query names what its parents do not have, or a check found a mistake.
-        """
-        from vde_dagster.planning.build_snapshots import build_snapshots
-
-        try:
-            return build_snapshots(
-                models,
-                catalog_columns or self.catalog_columns,
-                memo=self._memo,
-                parsed=parsed,
-                scalar_functions=self.settings.scalar_functions,
-                functions=self.settings.functions,
-                warnings=warnings,
-                more=more,
-                revise=revise,
-            )
-        finally:
-            self._memo.save()
-
-    @cached_property
-    def _memo(self) -> SnapshotMemo:
-        return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
-
-    def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return (column, Spark SQL type) of a table of the catalog; None where there is none."""
-        from vde_dagster.planning.tables.table import TableRef
-
-        found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
-        return None if found is None else [(column, type_) for column, type_, _ in found]
-
-    def look_at(self, project: Project, memo: SnapshotMemo) -> None:
-        """Go on with a project as it was read elsewhere, say with texts that are not saved."""
-        self.reload()
-        self.__dict__.update(project=project, settings=project.settings, _memo=memo)
-
-    def reload(self) -> None:
-        """Forget project and settings, so that the next use reads the files; what is open stays."""
-        for name in ("project", "settings"):
-            self.__dict__.pop(name, None)
-
-    def close(self) -> None:
-        """Stop the engine that was started here, and close the store."""
-        if self._engine is not None and not self._lent:
-            self._engine.close()
-            self._engine = None
-        if "store" in self.__dict__:
-            self.store.close()
-            for name in ("store", "lakehouse"):
-                self.__dict__.pop(name, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
-
-
-def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
-    """Return one error with the mistakes of a project's files, and those in what can be read."""
-    from vde_dagster.execution.unit_testing.run_test import mistakes_in_tests
-    from vde_dagster.planning.build_snapshots import build_snapshots, in_order
-    from vde_dagster.planning.environments.contracts import mistakes_in_readers
-
-    models, found = understood(project), list(project.problems)
-    try:
-        build_snapshots(
-            models,
-            lambda name: (),  # The state is not opened for this: any table may be there.
-            parsed=parsed,
-            scalar_functions=project.settings.scalar_functions,
-            functions=project.settings.functions,
-            warnings=[],
-            more=lambda known: (
-                *mistakes_in_tests(project.tests, models, known),
-                *mistakes_in_readers(project.exposures, known, []),
-            ),
-        )
-    except ProjectError as error:
-        known = {str(mistake) for mistake in found}
-        found += (mistake for mistake in error.mistakes if str(mistake) not in known)
-    return ProjectError.combine(in_order(found))
-
-
-def understood(project: Project) -> dict[ModelName, Model]:
-    """Return a project's models without what a file with a mistake may define or spoil."""
-    models = project.models
-    own = {name.namespace for name, m in models.items() if not m.kind.is_external}
-    unknown = {name for problem in project.problems for name in problem.models}
-    for name, model in models.items():  # Parents come first.
-        undeclared = model.kind.is_external and not model.columns
-        doubtful = undeclared and name.namespace in own
-        if doubtful or not unknown.isdisjoint((*model.depends_on, *model.audited_against)):
-            unknown.add(name)
-    return {name: model for name, model in models.items() if name not in unknown}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.handles import LakeHandles
 from vde_dagster.lakehouse.rows.row_filters import Both, Comparison, Condition
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
@@ -42,7 +42,7 @@ class Figures:
 
 
 def interval_figures(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     ref: TableRef,
     snapshot_id: int,
     column: TimeColumn,
@@ -174,7 +174,7 @@ _BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H
 
 
 def some_rows(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     table: PhysicalTable,
     snapshot_id: int,
     columns: Sequence[tuple[str, str]],

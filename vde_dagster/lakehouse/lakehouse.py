@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog
-from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
-from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
-from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
-from vde_dagster.lakehouse.io.manifests import parse_table, whole_avro
-from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
-from vde_dagster.lakehouse.metadata.view_metadata import view_columns
-from vde_dagster.lakehouse.publishing.commit import TableState
+from vde_dagster.errors import DamagedFileError, UsageError
+from vde_dagster.lakehouse.handles import LakeHandles
 from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.new_table import NewTable, create_table
 from vde_dagster.lakehouse.publishing.publication import Publication
@@ -22,77 +15,13 @@ from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.view_ledger import published_views
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    pass
 
 
-class Lakehouse:
-    """An Iceberg catalog, with its files and the state store."""
-
-    def __init__(
-        self,
-        store: StateStore,
-        catalog_name: str,
-        warehouse: str,
-        io_properties: dict[str, str] | None = None,
-        catalog: Catalog | None = None,
-    ) -> None:
-        self.store = store
-        self.catalog_name = catalog_name
-        self.warehouse = warehouse_uri(warehouse)
-        self.files = MetadataFiles(store.database.effects, self.warehouse, io_properties)
-        self.catalog: Catalog = catalog or SqlCatalog(
-            store, catalog_name, self.warehouse, io_properties
-        )
-
-    def now_ms(self) -> int:
-        """Return the current time in Iceberg's unit: milliseconds since 1970 (UTC)."""
-        return int(self.store.database.clock.now().timestamp() * 1000)
-
-    def views_folder(self, publication_id: str) -> str:
-        """Return the folder for the view metadata files of one publication."""
-        return f"{self.warehouse}/_vde_views/{publication_id}"
-
-    def table_location(self, ref: TableRef, table_id: str) -> str:
-        """Return the base location of a physical table; its last part ends with the unique id."""
-        return table_location(self.warehouse, ref, table_id)
-
-    def left_by_others(self) -> list[str]:
-        """Return the names of folders with files of publications, of this or any other state."""
-        names = self.files.folders(self.warehouse)
-        return [name for name in names if name.startswith(("vde__", "_vde_"))]
-
-    def metadata_location(self, ref: TableRef) -> str | None:
-        """Return the metadata file of a table, or None if the table does not exist."""
-        return self.metadata_locations([ref]).get(ref)
-
-    def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Return the metadata files of the given names that are tables, in one lookup."""
-        pointers = self.catalog.pointers(refs)
-        return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
-
-    def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg's class, for reading."""
-        found = self._table(ref)
-        return self.table_from_metadata(found.metadata, ref, found.location)
-
-    def table_from_metadata(
-        self, metadata: dict[str, Any], ref: TableRef, location: str = ""
-    ) -> Table:
-        """Return a table with the given metadata as PyIceberg's class, for reading.
-
-        Args:
-            location: The metadata file, if it was read from one.
-        """
-        from pyiceberg.catalog.noop import NoopCatalog
-        from pyiceberg.table import Table
-
-        loaded = parse_table(metadata, location, str(ref))
-        io = whole_avro(self.files.file_io(location or metadata["location"]))
-        name = (ref.namespace, ref.name)
-        return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
+class Lakehouse(LakeHandles):
+    """The handles of a lakehouse with its operations: publish, recover, create tables."""
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
@@ -112,43 +41,6 @@ class Lakehouse:
             if damaged is not None:
                 raise damaged from error
             raise
-
-    def table_metadata(self, ref: TableRef) -> dict[str, Any]:
-        """Return a table's metadata as JSON data."""
-        return self._table(ref).metadata
-
-    def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
-        """Return a table's metadata and its file, or None if the table does not exist.
-
-        Raises:
-            DamagedFileError: The file is missing or damaged, or belongs to a table with another id.
-        """
-        location = self.metadata_location(ref)
-        if location is None:
-            return None
-        return TableState(location, read_metadata(self.files, location, str(ref), table_id))
-
-    def _table(self, ref: TableRef) -> TableState:
-        found = self.find_table(ref)
-        if found is None:
-            raise ExecutionError(
-                f"the catalog '{self.catalog_name}' has no table {ref}",
-                hint="apply the plan again; to find damaged files: vde fsck",
-            )
-        return found
-
-    def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
-        """Return (name, Spark SQL type, description) of a relation's columns, if it exists."""
-        pointer = self.catalog.pointers([ref]).get(ref)
-        if pointer is None:
-            return None
-        is_view = pointer.kind == VIEW
-        metadata = read_metadata(self.files, pointer.location, str(ref), is_view=is_view)
-        return (view_columns if is_view else current_columns)(metadata)
-
-    def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the Iceberg snapshot id of `main` or a branch, or None."""
-        return head_of(self.table_metadata(ref), branch)
 
     def create_table(self, new: NewTable) -> bool:
         """Create an unpartitioned table, optionally with a first branch, and its namespace."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -37,21 +36,10 @@ if TYPE_CHECKING:
     from vde_dagster.state.environments.versions import ShownStore, VersionStore
     from vde_dagster.state.fills.fills import FillStore
     from vde_dagster.state.fills.outdated import OutdatedStore
-    from vde_dagster.state.fills.table_commits import PendingStore
+    from vde_dagster.state.fills.pending import PendingStore
     from vde_dagster.state.plans.audits import AuditStore
     from vde_dagster.state.retention import RetentionStore
     from vde_dagster.state.tables.tables import LedgerStore
-
-
-def _part(place: str) -> cached_property[Any]:
-    """Return a part of the store, by its place in `state`, built from the parts it depends on."""
-    module, _, kind = place.rpartition(".")
-
-    def make(store: StateStore) -> Any:
-        part = getattr(import_module(f"{__package__}.{module}"), kind)
-        return part(*(getattr(store, needed.name) for needed in fields(part)))
-
-    return cached_property(make)
 
 
 class StateStore:
@@ -60,29 +48,6 @@ class StateStore:
     The parts that planning reads are built at once; other parts are built, and their code is
     imported, on first access.
     """
-
-    audits: cached_property[AuditStore] = _part("plans.audits.AuditStore")
-    change_cursors: cached_property[ChangeCursorStore] = _part(
-        "environments.changes.ChangeCursorStore"
-    )
-    fills: cached_property[FillStore] = _part("fills.fills.FillStore")
-    leases: cached_property[LeaseStore] = _part("db.leases.LeaseStore")
-    ledger: cached_property[LedgerStore] = _part("tables.tables.LedgerStore")
-    log: cached_property[LogStore] = _part("db.log.LogStore")
-    mirror: cached_property[MirrorStore] = _part("environments.mirror.MirrorStore")
-    outbox: cached_property[Outbox] = _part("db.outbox.Outbox")
-    outdated: cached_property[OutdatedStore] = _part("fills.outdated.OutdatedStore")
-    pending: cached_property[PendingStore] = _part("fills.table_commits.PendingStore")
-    pins: cached_property[PinStore] = _part("environments.pins.PinStore")
-    publications: cached_property[PublicationStore] = _part(
-        "environments.publications.PublicationStore"
-    )
-    retention: cached_property[RetentionStore] = _part("retention.RetentionStore")
-    rights: cached_property[RightsStore] = _part("db.rights.RightsStore")
-    shown: cached_property[ShownStore] = _part("environments.versions.ShownStore")
-    statements: cached_property[StatementStore] = _part("environments.statements.StatementStore")
-    tokens: cached_property[TokenStore] = _part("environments.tokens.TokenStore")
-    versions: cached_property[VersionStore] = _part("environments.versions.VersionStore")
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -108,6 +73,132 @@ class StateStore:
     def close(self) -> None:
         """Close every pooled connection."""
         self.database.close()
+
+    @cached_property
+    def audits(self) -> AuditStore:
+        """Reads and writes audit results."""
+        from vde_dagster.state.plans.audits import AuditStore
+
+        return AuditStore(self.database)
+
+    @cached_property
+    def change_cursors(self) -> ChangeCursorStore:
+        """Reads and moves cursors."""
+        from vde_dagster.state.environments.changes import ChangeCursorStore
+
+        return ChangeCursorStore(self.database)
+
+    @cached_property
+    def fills(self) -> FillStore:
+        """Reads and writes filled ranges of tables."""
+        from vde_dagster.state.fills.fills import FillStore
+
+        return FillStore(self.database)
+
+    @cached_property
+    def leases(self) -> LeaseStore:
+        """Acquires, renews, checks and releases leases."""
+        from vde_dagster.state.db.leases import LeaseStore
+
+        return LeaseStore(self.database)
+
+    @cached_property
+    def ledger(self) -> LedgerStore:
+        """Reads physical tables of any status, and drops those that were given up."""
+        from vde_dagster.state.tables.tables import LedgerStore
+
+        return LedgerStore(self.database, self.leases)
+
+    @cached_property
+    def log(self) -> LogStore:
+        """Reads and verifies the log."""
+        from vde_dagster.state.db.log import LogStore
+
+        return LogStore(self.database)
+
+    @cached_property
+    def mirror(self) -> MirrorStore:
+        """Reads and writes the journal."""
+        from vde_dagster.state.environments.mirror import MirrorStore
+
+        return MirrorStore(self.database, self.leases)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """Reads and numbers records."""
+        from vde_dagster.state.db.outbox import Outbox
+
+        return Outbox(self.database)
+
+    @cached_property
+    def outdated(self) -> OutdatedStore:
+        """Finds and stores the ranges that a restatement makes outdated."""
+        from vde_dagster.state.fills.outdated import OutdatedStore
+
+        return OutdatedStore(self.database, self.tables, self.snapshots, self.fills)
+
+    @cached_property
+    def pending(self) -> PendingStore:
+        """Reads and writes fills that wait for a publication."""
+        from vde_dagster.state.fills.pending import PendingStore
+
+        return PendingStore(self.database, self.fills, self.leases)
+
+    @cached_property
+    def pins(self) -> PinStore:
+        """Reads and writes pins, of one version and of many."""
+        from vde_dagster.state.environments.pins import PinStore
+
+        return PinStore(self.database)
+
+    @cached_property
+    def publications(self) -> PublicationStore:
+        """Announces and decides publications."""
+        from vde_dagster.state.environments.publications import PublicationStore
+
+        return PublicationStore(self.database)
+
+    @cached_property
+    def retention(self) -> RetentionStore:
+        """Finds unneeded records, and gives them up or deletes them."""
+        from vde_dagster.state.retention import RetentionStore
+
+        return RetentionStore(self.database, self.plans, self.leases, self.ledger)
+
+    @cached_property
+    def rights(self) -> RightsStore:
+        """Checks rights and grants them."""
+        from vde_dagster.state.db.rights import RightsStore
+
+        return RightsStore(self.database)
+
+    @cached_property
+    def shown(self) -> ShownStore:
+        """Finds the environments and tables that are shown."""
+        from vde_dagster.state.environments.versions import ShownStore
+
+        return ShownStore(self.database)
+
+    @cached_property
+    def statements(self) -> StatementStore:
+        """Records statements, and removes those that have run."""
+        from vde_dagster.state.environments.statements import StatementStore
+
+        return StatementStore(self.database)
+
+    @cached_property
+    def tokens(self) -> TokenStore:
+        """Creates, finds and revokes tokens."""
+        from vde_dagster.state.environments.tokens import TokenStore
+
+        return TokenStore(self.database)
+
+    @cached_property
+    def versions(self) -> VersionStore:
+        """Reads the history of environments."""
+        from vde_dagster.state.environments.versions import VersionStore
+
+        return VersionStore(self.database)
 
 
 _ROW = schema.project

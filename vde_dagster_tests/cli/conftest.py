@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,7 @@ from vde_dagster.cli.app import call
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
-from vde_dagster.spark.session import warm
 from vde_dagster.spark.session.warm import WarmEngine
-from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 
@@ -43,21 +41,6 @@ class Called:
 
 
 Vde = Callable[..., Called]
-
-
-@pytest.fixture
-def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WarmEngine]]:
-    """The engines that the test starts, which end with it; their folder may be gone by then."""
-    begin, started = warm._start, []
-
-    def start(*arguments: Any) -> WarmEngine:
-        started.append(begin(*arguments))
-        return started[-1]
-
-    monkeypatch.setattr(warm, "_start", start)
-    yield started
-    for engine in started:
-        end_processes(engine.pid, engine.jvm_pid)
 
 
 @pytest.fixture

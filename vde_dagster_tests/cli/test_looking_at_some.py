@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.plans import gather_state, make_plans, render_model
+from vde_dagster.execution.plans import build_plans, gather_state, render_model
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.selection import select_by_name
 from vde_dagster.state.plans.snapshots import SnapshotStore
@@ -116,7 +116,7 @@ def test_what_has_to_be_hashed_again_is_hashed_with_all_the_rest(
     shop: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    builder = make_plans.stored_builder
+    builder = build_plans.stored_builder
 
     def noted(warehouse: Any) -> Any:
         build = builder(warehouse)
@@ -128,7 +128,7 @@ def test_what_has_to_be_hashed_again_is_hashed_with_all_the_rest(
         return counted
 
     expected = _intervals(vde, shop, "prod", "marts.weekly")
-    monkeypatch.setattr(make_plans, "stored_builder", noted)
+    monkeypatch.setattr(build_plans, "stored_builder", noted)
     monkeypatch.setattr(gather_state, "CANONICALISER", "another")
     assert _intervals(vde, shop, "prod", "marts.weekly") == expected
     assert set(asked) == {7}

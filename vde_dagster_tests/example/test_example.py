@@ -9,8 +9,8 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
-from vde_dagster.execution.unit_testing.run_test import check_test
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.checks.unit_tests import check_test
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.project.loading.loader import load_project
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.execution.plans import make_plans
+from vde_dagster.execution.plans import build_plans
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -21,7 +21,7 @@ def test_a_run_is_of_the_version_that_was_read_first(
     folder = ProjectFolder(tmp_path, SHOP)
     with open_fake(folder.root) as workspace, open_fake(folder.root) as other:
         workspace.apply(workspace.plan("prod", now=datetime.now(timezone.utc) - timedelta(days=2)))
-        read = make_plans.named_environment
+        read = build_plans.named_environment
         published = []
 
         def read_and_published(*what: Any) -> Environment:
@@ -32,7 +32,7 @@ def test_a_run_is_of_the_version_that_was_read_first(
                 assert other.apply(other.plan("prod")).published
             return found
 
-        monkeypatch.setattr(make_plans, "named_environment", read_and_published)
+        monkeypatch.setattr(build_plans, "named_environment", read_and_published)
         plan = workspace.plans.due("prod", full=True)
         assert published == [1]
         assert plan.base_version == 1

@@ -31,7 +31,7 @@ from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
 from vde_dagster.state import StateStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster.state.fills.fills import FillRecord
-from vde_dagster.state.fills.table_commits import TableCommit
+from vde_dagster.state.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.nessie_process import new_branch

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.apply.plan_tasks import digest_sets
+from vde_dagster.execution.plan_tasks import digest_sets
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.environments.resolver import Columns, Resolver, TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet

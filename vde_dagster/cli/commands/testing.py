@@ -96,7 +96,8 @@ def run_tests(
         )
     from vde_dagster.cli.report_view import results_json, show_results
     from vde_dagster.execution.apply.plan_tests import PassedTests
-    from vde_dagster.execution.unit_testing.run_test import check_test, run_test, select_tests
+    from vde_dagster.execution.unit_testing.run_test import run_test, select_tests
+    from vde_dagster.planning.checks.unit_tests import check_test
     from vde_dagster.project.loading.loader import with_variables
 
     tests = select_tests(

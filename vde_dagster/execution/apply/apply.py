@@ -23,7 +23,6 @@ from vde_dagster.errors import (
 from vde_dagster.execution.apply.early_fills import require_past
 from vde_dagster.execution.apply.failure_report import plan_failure
 from vde_dagster.execution.apply.fill_table import TableFiller
-from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written, digest_sets
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.apply.publish import publish_plan
 from vde_dagster.execution.apply.skipping import with_twins
@@ -46,6 +45,7 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
+from vde_dagster.execution.plan_tasks import PlanTasks, Written, digest_sets
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, moved
 from vde_dagster.planning.environments.resolver import Columns, Resolver
@@ -58,7 +58,7 @@ from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.state.db.leases import Lease, environment_lease
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Applier:
     """
 
     plan: Plan
-    workspace: Workspace
+    handles: Handles
     on_event: Callable[[Event], None]
     concurrency: int
     who: str
@@ -102,10 +102,10 @@ class Applier:
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
-        started, store, name = time.monotonic(), self.workspace.store, self.plan.environment
+        started, store, name = time.monotonic(), self.handles.store, self.plan.environment
         store.project.require_own()
         require_past(self.plan, store.database.clock.now())
-        self.workspace.lakehouse.recover()
+        self.handles.lakehouse.recover()
         store.plans.require_open(self.plan.id)
         store.plans.save(self.plan)
         if self._is_applied():
@@ -142,7 +142,7 @@ class Applier:
         return ApplyResult(plan, environment, True, seconds, failed, skipped)
 
     def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
-        return run_virtual_update(self.workspace, self.plan.environment, self.owner, self.on_event)
+        return run_virtual_update(self.handles, self.plan.environment, self.owner, self.on_event)
 
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
@@ -155,7 +155,7 @@ class Applier:
             if model.table is not None and (model.builds or model.layout or model.deploys):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
-        self.workspace.store.tables.note_parts(
+        self.handles.store.tables.note_parts(
             (model.table.id, part)
             for model in plan.builds
             if model.table is not None
@@ -164,10 +164,10 @@ class Applier:
         sets: Mapping[str, tuple[Columns, ...]] = {}
         lacks: Mapping[str, ParentGaps] = {}
         if plan.builds:
-            sets = digest_sets(plan, target, self.workspace.settings.catalog)
-            known = with_tables(plan, self.workspace.store.tables.load(plan.tables))
-            lacks = parent_gaps(known, self.workspace.settings.start_time)
-        tasks = PlanTasks(plan, target, Written(), self.workspace, sets, lacks)
+            sets = digest_sets(plan, target, self.handles.settings.catalog)
+            known = with_tables(plan, self.handles.store.tables.load(plan.tables))
+            lacks = parent_gaps(known, self.handles.settings.start_time)
+        tasks = PlanTasks(plan, target, Written(), self.handles, sets, lacks)
         filler = TableFiller(
             tasks,
             self._tell,
@@ -183,7 +183,7 @@ class Applier:
             plan,
             tasks.target,
             tasks.written.branches,
-            workspace=self.workspace,
+            handles=self.handles,
             leases=(lease, *leases.held.values()),
             who=self.who,
         )
@@ -199,17 +199,17 @@ class Applier:
             self.on_event(event)
 
         try:
-            tests.run(plan, self.workspace.engine, heard, self.stop)
+            tests.run(plan, self.handles.engine, heard, self.stop)
         finally:
-            self.workspace.store.outbox.add("test", [test.to_json() for test in ended])
+            self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
     def _before_all(self, plan: Plan) -> None:
         """Run what comes before all else; an apply that is begun again runs it again."""
-        store, settings = self.workspace.store, self.workspace.settings
+        store, settings = self.handles.store, self.handles.settings
         for statement in plan.complete_statements.before:
             try:
                 with store.database.effects.at("before_all.run", statement):
-                    self.workspace.engine().run_statement(statement)
+                    self.handles.engine().run_statement(statement)
             except ExecutionError as error:
                 raise ExecutionError(
                     f"a statement of before_all failed: {error.message}: {statement}",
@@ -218,38 +218,38 @@ class Applier:
                 ) from error
 
     def _is_applied(self) -> bool:
-        record = self.workspace.store.plans.record(self.plan.id)
+        record = self.handles.store.plans.record(self.plan.id)
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
         """Return the version that the plan now starts from: runs since then do not outdate it."""
         name = self.plan.environment
-        base = self.workspace.store.versions.current_base(name, self.plan.base_version)
+        base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
-            current = self.workspace.store.environments.get(name)
+            current = self.handles.store.environments.get(name)
             raise moved(name, self.plan.base_version, current)
         return base
 
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
-        self.workspace.store.snapshots.save(self.plan.snapshots.values())
+        self.handles.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
-        made = self.workspace.store.tables.ensure_all(new) if new else {}
+        made = self.handles.store.tables.ensure_all(new) if new else {}
         return with_tables(self.plan, made) if made else self.plan
 
     def _resolver(self, plan: Plan) -> Resolver:
-        production = self.workspace.store.environments.get(PRODUCTION)
+        production = self.handles.store.environments.get(PRODUCTION)
         return plan.resolver(
             production=production.tables if production else frozenset(),
-            suffix=self.workspace.settings.environment_suffix_target,
-            mode=self.workspace.settings.virtual_environment_mode,
+            suffix=self.handles.settings.environment_suffix_target,
+            mode=self.handles.settings.virtual_environment_mode,
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
         """Take the leases of the tables to write that an environment shows."""
         writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
-        shown = self.workspace.store.shown.among(writes)
-        return TableLeases.take(self.workspace.store, self.owner, shown, until)
+        shown = self.handles.store.shown.among(writes)
+        return TableLeases.take(self.handles.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         work = {
@@ -272,7 +272,7 @@ class Applier:
                 f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
             )
         if result.failed:
-            folder = self.workspace.settings.work_dir / "failures"
+            folder = self.handles.settings.work_dir / "failures"
             raise plan_failure(plan, result.failed, result.skipped, folder)
 
     def _run(

@@ -29,7 +29,7 @@ from vde_dagster.planning.plan.plan import Batches, Plan, PlannedModel
 from vde_dagster.spark.session.settings import MEMORY, is_local, local_memory
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
     from vde_dagster.project.settings import SparkSettings
@@ -116,7 +116,7 @@ def bytes_at_once(settings: SparkSettings) -> int:
 
 
 def cut_by_bytes(
-    workspace: Workspace,
+    handles: Handles,
     snapshot: Snapshot,
     table: PhysicalTable,
     missing: IntervalSet,
@@ -138,15 +138,15 @@ def cut_by_bytes(
         or sum(map(cadence.unit.count, missing)) < 2
     ):
         return None
-    limit = bytes_at_once(workspace.settings.spark)
+    limit = bytes_at_once(handles.settings.spark)
     span = Interval((table.intervals | missing).ranges[0].start, missing.ranges[-1].end)
-    weights = [weight for read in reads() for weight in _weights(workspace, read, span, limit)]
+    weights = [weight for read in reads() for weight in _weights(handles, read, span, limit)]
     before = _Cumulative(weights)
     held = sum(before(one.end) - before(one.start) for one in missing)
     return list(cut(missing, cadence, weights, limit)), held
 
 
-def with_batches(workspace: Workspace, plan: Plan) -> Plan:
+def with_batches(handles: Handles, plan: Plan) -> Plan:
     """Say in a plan into how many batches its backfills will be cut.
 
     Only what the parents hold now is known: what the plan itself adds to them is not.
@@ -160,11 +160,11 @@ def with_batches(workspace: Workspace, plan: Plan) -> Plan:
         snapshot = plan.snapshot_of(model)
 
         def reads() -> Iterator[TableRead]:
-            for read in tables_read(snapshot, resolver, workspace.settings.catalog):
+            for read in tables_read(snapshot, resolver, handles.settings.catalog):
                 if read.key not in tables or tables[read.key].created:
                     yield read
 
-        found = cut_by_bytes(workspace, snapshot, model.table, model.intervals, reads)
+        found = cut_by_bytes(handles, snapshot, model.table, model.intervals, reads)
         if found is None or len(found[0]) <= len(model.intervals):
             return None
         return Batches(len(found[0]), round(found[1] / len(found[0])))
@@ -218,10 +218,10 @@ class _Cumulative:
         return self._before[index] + self._slope[index] * (at - self._at[index]).total_seconds()
 
 
-def _weights(workspace: Workspace, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
-    left = _total(workspace, read)
+def _weights(handles: Handles, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
+    left = _total(handles, read)
     if left > limit and not read.external:
-        for fill, part, share in newest_fills(workspace, read.key, IntervalSet((span,))):
+        for fill, part, share in newest_fills(handles, read.key, IntervalSet((span,))):
             known = min(left, round(share * (fill.bytes or 0)))
             left -= known
             for each in part:
@@ -230,12 +230,12 @@ def _weights(workspace: Workspace, read: TableRead, span: Interval, limit: int) 
         yield Weight(span, left)
 
 
-def _total(workspace: Workspace, read: TableRead) -> int:
+def _total(handles: Handles, read: TableRead) -> int:
     """Return the bytes of a table's files; 0 where its metadata does not say it."""
     if read.foreign is not None:
         return 0
     try:
-        metadata = workspace.lakehouse.table_metadata(read.ref)
+        metadata = handles.lakehouse.table_metadata(read.ref)
     except (VdeError, OSError):
         return 0  # Spark will say what is wrong with it.
     shown = next(history(metadata, head_of(metadata, read.branch)), {})
@@ -253,14 +253,14 @@ def _memory(text: str) -> int | None:
 
 
 def newest_fills(
-    workspace: Workspace, table_id: str, wanted: IntervalSet
+    handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
     With each goes which of the ranges it stands for, and what share of the fill that is.
     """
     left = wanted
-    for fill in workspace.store.fills.log(table_id):
+    for fill in handles.store.fills.log(table_id):
         part = left & IntervalSet((fill.interval,))
         if part:
             yield fill, part, _length(part) / _length((fill.interval,))

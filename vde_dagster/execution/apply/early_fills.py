@@ -21,17 +21,17 @@ from vde_dagster.planning.kinds.repeatable import reads_clock
 from vde_dagster.state.db.effects import MOST_APART, STEP
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.plan.plan import Plan
     from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def without_early(
-    workspace: Workspace, state: WarehouseState, *, save: bool
+    handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
     """Return the state without ranges filled before their time, and the warnings on them."""
-    fills, now = workspace.store.fills, workspace.store.database.clock.now()
+    fills, now = handles.store.fills, handles.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
     stays: set[str] = set()

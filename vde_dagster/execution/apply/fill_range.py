@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit
 from vde_dagster.errors import AuditFailedError, ExecutionError, VdeError
 from vde_dagster.execution.apply.make_table import create_table
-from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.execution.apply.skipping import Looked, Skipping
 from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
+from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -33,7 +33,7 @@ from vde_dagster.project.dag import AuditOrder
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Auditor:
     order: AuditOrder
 
     @property
-    def workspace(self) -> Workspace:
+    def handles(self) -> Handles:
         """The project whose plan is applied."""
-        return self.tasks.workspace
+        return self.tasks.handles
 
     def audit(
         self,
@@ -73,9 +73,9 @@ class Auditor:
             return self.order.is_late(snapshot.name, audit.reads) is late
 
         made = list(self.tasks.audits().of(snapshot, table, interval, branch, chosen))
-        results = self.workspace.engine().audit_all([task for _, task in made]) if made else ()
+        results = self.handles.engine().audit_all([task for _, task in made]) if made else ()
         for (audit, task), result in zip(made, results, strict=True):
-            self.workspace.store.audits.save(task, table.id if table else None, result)
+            self.handles.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 sample = result.sample[:SHOWN_ROWS]
@@ -201,7 +201,7 @@ class RangeFiller:
             task = self._make(task)
             if self.filler.model.reads_itself:  # The task of before reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
-        result = self.auditor.workspace.engine().fill(task)
+        result = self.auditor.handles.engine().fill(task)
         facts = skipping.facts(looked, result.output, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._show()
@@ -220,12 +220,12 @@ class RangeFiller:
             task = replace(
                 self._task(interval, branch, looked), base=self.target.branch, completes=False
             )
-            result = self.auditor.workspace.engine().fill(task)
+            result = self.auditor.handles.engine().fill(task)
             facts = skipping.facts(looked, result.output, self.table, interval)
             self._computed(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
             with self._landed(interval):
-                landed = self.auditor.workspace.engine().cherry_pick(task, result)
+                landed = self.auditor.handles.engine().cherry_pick(task, result)
                 if landed is None:
                     # Files with rows of both this range and others: alone it can have them.
                     self._fill(interval)

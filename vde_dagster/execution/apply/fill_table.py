@@ -128,7 +128,7 @@ class TableFiller(Auditor):
         lease: Lease,
         batches: _Batches,
     ) -> PhysicalTable:
-        table = self.workspace.store.tables.get(table.id)
+        table = self.handles.store.tables.get(table.id)
         if model.deploys:
             table = self._extend(snapshot, table, lease)
         if model.builds:
@@ -154,7 +154,7 @@ class TableFiller(Auditor):
             slot = self.tasks.latest_slot(snapshot)
             self.audit(snapshot, None, slot, None, late=True)
             return
-        table = self.workspace.store.tables.get(model.table.id)
+        table = self.handles.store.tables.get(model.table.id)
         branch = self.tasks.written.branches.get(table.id)
         there = table.intervals if model.audits else IntervalSet()
         for interval in _audited(snapshot, model.intervals | there):
@@ -166,11 +166,11 @@ class TableFiller(Auditor):
             if not model.layout or model.table is None or model.snapshot_id is None:
                 continue
             had = model.previous_snapshot_id or model.table.snapshot_id
-            known = self.workspace.store.snapshots.load([had, model.table.snapshot_id])
+            known = self.handles.store.snapshots.load([had, model.table.snapshot_id])
             previous = known.get(had) or known[model.table.snapshot_id]
             with self.leases.guard(model.table):
                 snapshot = self.tasks.plan.snapshot_of(model)
-                self.workspace.engine().evolve_layout(model.table, snapshot, previous)
+                self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Decide where a table is written.
@@ -181,7 +181,7 @@ class TableFiller(Auditor):
         waiting = self.tasks.written.branches
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
         own = BranchName(self.tasks.plan.id, self.attempt, shared=not waits)
-        return Target(self.workspace.lakehouse, table, lease, own, waits)
+        return Target(self.handles.lakehouse, table, lease, own, waits)
 
     def _fill_missing(
         self,
@@ -220,7 +220,7 @@ class TableFiller(Auditor):
         anew = snapshot.model.kind.restates_whole and begins
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
-            return self.workspace.store.tables.get(table.id)
+            return self.handles.store.tables.get(table.id)
         if model.records_only:
             ranges.record_empty(missing)
             return ranges.table
@@ -249,7 +249,7 @@ class TableFiller(Auditor):
         most: int | None,
     ) -> list[Interval]:
         by_bytes = cut_by_bytes(
-            self.workspace, snapshot, table, missing, lambda: self.tasks.tables_read(filler)
+            self.handles, snapshot, table, missing, lambda: self.tasks.tables_read(filler)
         )
         if by_bytes is not None:
             cut = (snapshot.cadence.batches(IntervalSet((one,)), most) for one in by_bytes[0])
@@ -282,7 +282,7 @@ class TableFiller(Auditor):
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
             # A definition that cannot be read fills no more than one that is gone.
-            stored = self.workspace.store.snapshots.load([table.snapshot_id], None, set())
+            stored = self.handles.store.snapshots.load([table.snapshot_id], None, set())
             definition = stored.get(table.snapshot_id)
         found = choose_filler(table, snapshot, definition, plan.target)
         if found is None:
@@ -304,8 +304,8 @@ class TableFiller(Auditor):
             # the columns until they are added here.
             analyzed = replace(planned, created=False) if snapshot.model.reads_itself else planned
             task = self.tasks.fill(snapshot, analyzed, self.tasks.latest_slot(snapshot), None)
-            columns, _ = analysed_types(self.workspace, snapshot, task)
-            table = add_columns(self.workspace.lakehouse, table, snapshot, dict(columns), lease)
+            columns, _ = analysed_types(self.handles, snapshot, task)
+            table = add_columns(self.handles.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
         return table
 

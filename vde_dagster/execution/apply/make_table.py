@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.execution.apply.plan_tasks import PlanTasks
+from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
 from vde_dagster.lakehouse.metadata.table_metadata import current_schema, head_of
@@ -24,36 +24,36 @@ from vde_dagster.planning.rendering.render import only_of_session
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db.leases import Lease
-from vde_dagster.state.fills.table_commits import TableCommit
+from vde_dagster.state.table_commits import TableCommit
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
     """Create a task's table with the types that its query really has; return the task for it."""
-    table, workspace = task.table, tasks.workspace
-    columns, prepared = analysed_types(workspace, filler, task)
+    table, handles = task.table, tasks.handles
+    columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
-        base = workspace.store.tables.get(table.preview.of)
-        _change(workspace.lakehouse, base, filler, dict(columns), lease, table)
-        created = workspace.store.tables.get(table.id)
+        base = handles.store.tables.get(table.preview.of)
+        _change(handles.lakehouse, base, filler, dict(columns), lease, table)
+        created = handles.store.tables.get(table.id)
         tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
-    workspace.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-    created = workspace.store.tables.mark_created(table, columns)
+    handles.engine().create_table(table, filler, tuple(columns), branch=task.branch)
+    created = handles.store.tables.mark_created(table, columns)
     return replace(task, table=created, prepared=prepared)
 
 
 def analysed_types(
-    workspace: Workspace, filler: Snapshot, task: FillTask
+    handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
     """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:
         before = tuple(filter(only_of_session, task.before))
-        prepared = workspace.engine().prepare(task.query, before)
+        prepared = handles.engine().prepare(task.query, before)
         analysed = {name.lower(): type_ for name, type_ in prepared.columns}
     else:
         analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}

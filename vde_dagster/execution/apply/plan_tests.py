@@ -29,7 +29,7 @@ from vde_dagster.project.model import Model, UnitTest
 from vde_dagster.project.settings import Settings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.spark import SparkEngine
 
 
@@ -43,7 +43,7 @@ class PlanTests:
     root: Path
 
     @classmethod
-    def of(cls, workspace: Workspace, plan: Plan) -> PlanTests | None:
+    def of(cls, handles: Handles, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; None where there are none.
 
         Mistakes elsewhere in the files stop no stored plan. A run publishes what was tested when it
@@ -51,10 +51,10 @@ class PlanTests:
         """
         if plan.kind is not PlanKind.PLAN:
             return None
-        project, passed = workspace.readable_project, PassedTests.of(workspace.settings)
+        project, passed = handles.readable_project, PassedTests.of(handles.settings)
         if not project.tests:
             return None
-        return cls(project.tests, project.models, passed, workspace.root)
+        return cls(project.tests, project.models, passed, handles.root)
 
     def of_plan(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.

@@ -28,7 +28,7 @@ from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.plans.snapshots import has_columns
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 _AT_ONCE = 4
@@ -40,7 +40,7 @@ def publish_plan(
     resolver: Resolver,
     written: Mapping[str, str],
     *,
-    workspace: Workspace,
+    handles: Handles,
     leases: tuple[Lease, ...],
     who: str,
 ) -> Environment:
@@ -54,7 +54,7 @@ def publish_plan(
         ConflictError: Somebody else published first.
         UsageError: The clock went back since the plan was made.
     """
-    store, lakehouse = workspace.store, workspace.lakehouse
+    store, lakehouse = handles.store, handles.lakehouse
     require_past(plan, store.database.clock.now())
     current = store.environments.get(plan.environment)
     moving = [(resolver.tables[table_id], branch) for table_id, branch in sorted(written.items())]
@@ -67,7 +67,7 @@ def publish_plan(
     deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
     tables.update((item.table.id, item.table) for item in deployments)
     published = replace(resolver, branches={}, tables=tables)
-    views = define_views(published, workspace)
+    views = define_views(published, handles)
     environment = Environment(
         name=plan.environment,
         version=plan.base_version + 1,
@@ -95,7 +95,7 @@ def publish_plan(
             snapshots=plan.snapshots,
             statements=(
                 *virtual_update(
-                    published, current, workspace.settings.catalog, environment.published_at
+                    published, current, handles.settings.catalog, environment.published_at
                 ),
                 *((AFTER_ALL, text) for text in plan.complete_statements.after),
             ),
@@ -131,7 +131,7 @@ def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tu
 
 def define_views(
     resolver: Resolver,
-    workspace: Workspace,
+    handles: Handles,
     only: Collection[ModelName] | None = None,
 ) -> tuple[ViewDefinition, ...]:
     """Define the views of an environment, analysing VIEW models that are new.
@@ -142,9 +142,9 @@ def define_views(
         resolver: The environment; it reads `main`.
         only: The models whose views are wanted, or None for all.
     """
-    settings, store = workspace.settings, workspace.store
+    settings, store = handles.settings, handles.store
     wanted = [name for name in resolver.entries if only is None or name in only]
-    resolver = with_held(workspace, resolver, wanted)
+    resolver = with_held(handles, resolver, wanted)
     bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
         name: binding
@@ -156,7 +156,7 @@ def define_views(
     types = {key: one for key, one in kept.items() if has_columns(snapshots[key], one)}
     new = [binding for binding in queries.values() if binding.snapshot.id not in types]
     if new:
-        types.update(_analysed(new, resolver, workspace))
+        types.update(_analysed(new, resolver, handles))
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.catalog_names)
         for name in wanted
@@ -165,7 +165,7 @@ def define_views(
 
 
 def _analysed(
-    new: Sequence[Binding], resolver: Resolver, workspace: Workspace
+    new: Sequence[Binding], resolver: Resolver, handles: Handles
 ) -> dict[str, tuple[tuple[str, str], ...]]:
     """Analyse views, those without statements beside each other, and keep their types.
 
@@ -174,10 +174,10 @@ def _analysed(
     """
 
     def analyse(binding: Binding) -> tuple[tuple[str, str], ...]:
-        sql = view_query(binding, resolver, workspace.settings.catalog)
-        before, after = _statements(binding.snapshot, resolver, workspace)
+        sql = view_query(binding, resolver, handles.settings.catalog)
+        before, after = _statements(binding.snapshot, resolver, handles)
         with query_of(binding.snapshot):
-            return workspace.engine().analyze(sql, before, after)
+            return handles.engine().analyze(sql, before, after)
 
     def has_statements(binding: Binding) -> bool:
         model = binding.snapshot.model
@@ -189,18 +189,18 @@ def _analysed(
         found = [*zip(beside, pool.map(analyse, beside), strict=True)]
     found += [(binding, analyse(binding)) for binding in in_turn]
     types = {binding.snapshot.id: columns for binding, columns in found}
-    workspace.store.snapshots.save_view_types(types)
+    handles.store.snapshots.save_view_types(types)
     return types
 
 
 def _statements(
-    snapshot: Snapshot, resolver: Resolver, workspace: Workspace
+    snapshot: Snapshot, resolver: Resolver, handles: Handles
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Render what runs before and after a view's query, once for each version of the view."""
-    model, catalog = snapshot.model, workspace.settings.catalog
+    model, catalog = snapshot.model, handles.settings.catalog
     if not model.pre_statements and not model.post_statements:
         return (), ()
-    now = workspace.store.database.clock.now()
+    now = handles.store.database.clock.now()
     slot = snapshot.cadence.latest_slot(now)
     before, after = (
         render_statements(

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
-from vde_dagster.execution.apply.plan_tasks import PlanTasks
 from vde_dagster.execution.changes.changed_keys import (
     ComputesAllError,
     earlier_reads,
     keys_changed,
 )
+from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
@@ -45,7 +45,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 
@@ -81,18 +81,18 @@ class Skipping:
     tasks: PlanTasks
 
     @property
-    def _workspace(self) -> Workspace:
-        return self.tasks.workspace
+    def _handles(self) -> Handles:
+        return self.tasks.handles
 
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
         """Return a table's last fill, and what a skipped slot is to remember, or None."""
-        last = self._workspace.store.fills.latest([table.id]).get(table.id)
+        last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
         reads = self.tasks.tables_read(filler)
-        now = unchanged_inputs(self._workspace, reads, last.facts.inputs)
+        now = unchanged_inputs(self._handles, reads, last.facts.inputs)
         skipped = last.as_skipped()
         if now is None or not self._holds(table, skipped.commit):
             return None
@@ -104,7 +104,7 @@ class Skipping:
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read."""
         reads = self.tasks.tables_read(filler)
-        states = input_states(self._workspace.lakehouse, reads)
+        states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)
         how = {self.tasks.key_of(parent): how for parent, how in asked.items()}
         parents = [parent for parent, one in asked.items() if one is Input.BY_COMMITS]
@@ -153,13 +153,13 @@ class Skipping:
                 f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
                 hint="read it whole: choose another kind for its reader",
             )
-        metadata = self._workspace.lakehouse.table_metadata(read.ref)
+        metadata = self._handles.lakehouse.table_metadata(read.ref)
         line = commit_line(metadata, states[key].read_id, read.key)
         return range_since(line, seen[key].read_id if key in seen else None)
 
     def seen(self, table: PhysicalTable) -> States:
         """Return what a table's last fill read, if nobody else wrote the table since."""
-        last = self._workspace.store.fills.latest([table.id]).get(table.id)
+        last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return {}
         return last.facts.inputs if self._holds(table, last.as_skipped().commit) else {}
@@ -168,29 +168,27 @@ class Skipping:
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
         """Return the facts that a fill is to remember."""
-        after = input_states(self._workspace.lakehouse, looked.reads, looked.inputs)
+        after = input_states(self._handles.lakehouse, looked.reads, looked.inputs)
         pinned = {*map(self.tasks.key_of, looked.commits), *looked.pinned}
         inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
-            earlier = self._workspace.store.fills.overlapping(table.id, interval, plan_id)
+            earlier = self._handles.store.fills.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
         return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""
-        metadata = self._workspace.lakehouse.table_metadata(table.ref)
+        metadata = self._handles.lakehouse.table_metadata(table.ref)
         line = commit_line(metadata, head_of(metadata, table.branch), table.id)
         decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
         last = next(decisive, None)
         return last is not None and last.snapshot_id == commit
 
 
-def unchanged_inputs(
-    workspace: Workspace, reads: Sequence[TableRead], was: States
-) -> States | None:
+def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
     """Return the contents of tables if they are as they were, else None."""
-    now = input_states(workspace.lakehouse, reads, was)
+    now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
 
@@ -265,7 +263,7 @@ def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
     return replace(found, schema_id=schema, file=_file(read, location))
 
 
-def forecast_skips(workspace: Workspace, plan: Plan, state: WarehouseState) -> Plan:
+def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     """Note in a plan which models have nothing new to compute.
 
     What reads a table that the plan fills may be skipped, too, when its rows come out as before;
@@ -273,7 +271,7 @@ def forecast_skips(workspace: Workspace, plan: Plan, state: WarehouseState) -> P
     """
     resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
-    last = workspace.store.fills.latest(tables)
+    last = handles.store.fills.latest(tables)
     filled: set[str] = set()
     told: set[str] = set()
 
@@ -283,10 +281,10 @@ def forecast_skips(workspace: Workspace, plan: Plan, state: WarehouseState) -> P
             return None
         snapshot, definition = plan.snapshot_of(model), state.snapshots.get(table.snapshot_id)
         filler = choose_filler(table, snapshot, definition, target) or snapshot
-        reads = tables_read(filler, resolver, workspace.settings.catalog)
+        reads = tables_read(filler, resolver, handles.settings.catalog)
         if any(read.key in filled for read in reads):
             return None
-        same = unchanged_inputs(workspace, reads, found.facts.inputs) is not None
+        same = unchanged_inputs(handles, reads, found.facts.inputs) is not None
         return found.as_skipped() if same else None
 
     models = []

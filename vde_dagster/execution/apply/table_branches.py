@@ -35,7 +35,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import Lease, table_lease
 from vde_dagster.state.fills.fills import FillRecord, Progress
-from vde_dagster.state.fills.table_commits import TableCommit, TableShownError
+from vde_dagster.state.table_commits import TableCommit, TableShownError
 
 Commits = dict[int, CommittedFill | None]
 """Commits of a branch beyond `main`, oldest first, with what each says it filled."""

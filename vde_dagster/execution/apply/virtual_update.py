@@ -11,11 +11,11 @@ from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.environments.statements import WaitingStatement
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 def run_virtual_update(
-    workspace: Workspace,
+    handles: Handles,
     environment: str,
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
@@ -28,14 +28,14 @@ def run_virtual_update(
     Returns:
         Those that failed, or that are left to somebody who works on the environment now.
     """
-    store = workspace.store
+    store = handles.store
     if not store.statements.waiting(environment):
         return ()
     ran: list[VirtualUpdateRan] = []
     try:
         with store.leases.holding(environment_lease(environment), owner):
             for one in store.statements.waiting(environment):
-                ran.append(_run(workspace, environment, one))
+                ran.append(_run(handles, environment, one))
                 emit(ran[-1])
     except ConflictError as error:
         for one in store.statements.waiting(environment):
@@ -44,11 +44,11 @@ def run_virtual_update(
     return tuple(one for one in ran if one.error is not None)
 
 
-def _run(workspace: Workspace, environment: str, one: WaitingStatement) -> VirtualUpdateRan:
-    store = workspace.store
+def _run(handles: Handles, environment: str, one: WaitingStatement) -> VirtualUpdateRan:
+    store = handles.store
     try:
         with store.database.effects.at("virtual_update.run", one.statement):
-            workspace.engine().run_statement(one.statement)
+            handles.engine().run_statement(one.statement)
     except VdeError as error:
         # The views are published: what fails now is told, and takes nothing back.
         store.statements.failed(one, error.message)

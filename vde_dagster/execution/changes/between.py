@@ -29,12 +29,12 @@ from vde_dagster.planning.changes.query import (
 )
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Environment
 
 
 def changes_between(
-    workspace: Workspace, environment: str, model: ModelName, since: int, until: int | None
+    handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
     """Find out how the changes of a model from one version to another are read; reads no row.
 
@@ -47,15 +47,15 @@ def changes_between(
             wanted version's data are gone.
     """
     wanted = environment if until is None else f"{environment}@{until}"
-    later = named_environment(workspace, wanted)
-    earlier = workspace.store.versions.at(environment, since) if since else None
+    later = named_environment(handles, wanted)
+    earlier = handles.store.versions.at(environment, since) if since else None
     if since < 0 or (since > later.version and earlier is None):
         raise UsageError(
             f"environment '{environment}' has had no version {since}",
             hint=f"see: vde history {environment}",
         )
-    after = read_side(workspace, later, model)
-    ended = bool(since) and workspace.store.versions.is_end(environment, since)
+    after = read_side(handles, later, model)
+    ended = bool(since) and handles.store.versions.is_end(environment, since)
     known = earlier is not None and not ended
     why = None
     if since and not known and not ended:  # One that ended the environment showed nothing.
@@ -65,14 +65,14 @@ def changes_between(
         if after is None and model not in earlier.entries:
             raise _no_model(environment, model, since, later.version)
         try:
-            before = read_side(workspace, earlier, model)
+            before = read_side(handles, earlier, model)
         except UsageError as error:
             if after is None:
                 raise
             why = error.message
     if after is None and before is None:
         raise _no_model(environment, model, since, later.version)
-    catalog = workspace.settings.catalog
+    catalog = handles.settings.catalog
     return ComparedSides(catalog, later, model, since, before, after, why).changes()
 
 
@@ -88,7 +88,7 @@ Shown = tuple["Environment", Side | None]
 
 
 def changes_by_version(
-    workspace: Workspace, environment: str, model: ModelName, since: int, until: int | None
+    handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
     """Find out how the changes of each version after another one are read; reads no row.
 
@@ -97,7 +97,7 @@ def changes_by_version(
     Raises:
         UsageError: As `changes_between`, or the wanted version is the earlier one.
     """
-    whole = changes_between(workspace, environment, model, since, until)
+    whole = changes_between(handles, environment, model, since, until)
     if whole.until < since:
         raise UsageError(
             f"version {whole.until} of '{environment}' comes before version {since}: there are "
@@ -107,10 +107,10 @@ def changes_by_version(
     if whole.method == "resync" or whole.until == since:
         return whole
     try:
-        shown = list(_shown(workspace, environment, model, since, whole.until))
+        shown = list(_shown(handles, environment, model, since, whole.until))
     except _GoneError as error:
         return resync_of(whole, str(error))
-    return steps_of(workspace.settings.catalog, model, shown, whole)
+    return steps_of(handles.settings.catalog, model, shown, whole)
 
 
 class _GoneError(Exception):
@@ -118,10 +118,10 @@ class _GoneError(Exception):
 
 
 def _shown(
-    workspace: Workspace, environment: str, model: ModelName, since: int, until: int
+    handles: Handles, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
     """Yield the kept versions of a range with the one before it."""
-    versions = workspace.store.versions
+    versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:
         yield None
@@ -132,7 +132,7 @@ def _shown(
         if version is None:
             raise _GoneError(f"version {number} of '{environment}' is kept no longer")
         try:
-            yield version, read_side(workspace, version, model)
+            yield version, read_side(handles, version, model)
         except UsageError as error:
             raise _GoneError(error.message) from None
 

@@ -29,7 +29,7 @@ from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.apply.plan_tasks import PlanTasks
+    from vde_dagster.execution.plan_tasks import PlanTasks
 
 
 States = Mapping[str, InputState]
@@ -88,7 +88,7 @@ def keys_changed(
         if read.key not in now or now[read.key].read_id is None:
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
     moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
-    metadata = {read.key: tasks.workspace.lakehouse.table_metadata(read.ref) for read in reads}
+    metadata = {read.key: tasks.handles.lakehouse.table_metadata(read.ref) for read in reads}
     key = meaning_of(filler.model.kind).changed_by(filler.model)
     located = _located(tasks.catalog, filler, query, key, reads, metadata)
     parts: list[str] = []
@@ -124,7 +124,7 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
         if read.key in found:
             continue
         name = _model_of(tasks, read)
-        tables = tasks.workspace.store.tables.own_tables(name) if name is not None else []
+        tables = tasks.handles.store.tables.own_tables(name) if name is not None else []
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
             gone = ", and the one that was read is gone" if others else ""
@@ -218,7 +218,7 @@ def _rows_of_another(
     """Compare what was read of one table with what another one in its place holds."""
     old, new = was.other, {**tasks.target.tables, **tasks.written.tables}[read.key]
     assert old is not None
-    found = tasks.workspace.lakehouse.find_table(old.ref)
+    found = tasks.handles.lakehouse.find_table(old.ref)
     kept = _kept(found.metadata) if found is not None else {}
     if found is None or was.state.read_id not in kept:
         gone = f"{name} is another table now, and the state that was read is gone"

@@ -42,7 +42,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Environment
 
 
@@ -314,7 +314,7 @@ class Side:
 
 
 def read_side(
-    workspace: Workspace,
+    handles: Handles,
     version: Environment,
     name: ModelName,
     reader: PinnedVersion | None = None,
@@ -330,7 +330,7 @@ def read_side(
     entry = version.entries.get(name)
     if entry is None:
         return None
-    reader = reader or PinnedVersion(workspace, version)
+    reader = reader or PinnedVersion(handles, version)
     query = reader.relation(name)
     snapshot = reader.snapshots[entry.snapshot_id]
     if query is None or not snapshot.model.kind.is_shown:
@@ -341,7 +341,7 @@ def read_side(
     keys = [frozenset(name.lower() for name in grain) for grain in snapshot.model.grains]
     keys += sorted(snapshot.version.unique_keys, key=lambda key: (len(key), sorted(key)))
     if entry.table_id is None:
-        types = workspace.engine().analyze(query)
+        types = handles.engine().analyze(query)
         made = snapshot.version.columns
         columns = tuple(
             ViewColumn(column, type_, made.get(column.lower(), "")) for column, type_ in types
@@ -349,7 +349,7 @@ def read_side(
         return Side(query, columns, tuple(keys), None, _uncertain(reader, snapshot))
     table = reader.tables[entry.table_id]
     assert reader.pins is not None
-    metadata = workspace.lakehouse.table_metadata(table.ref)
+    metadata = handles.lakehouse.table_metadata(table.ref)
     shown = TableAtPin(table, reader.pins[table.id], metadata)
     columns = _of_table(snapshot, shown)
     named = {column.place: column.name.lower() for column in columns}

@@ -13,13 +13,13 @@ from vde_dagster.planning.changes.query import SUFFIX
 from vde_dagster.planning.environments.environment import PRODUCTION
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 _LOG = logging.getLogger(__name__)
 
 
-def follow(workspace: Workspace, environment: str, who: str, *, first: bool = False) -> None:
+def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
     """Let the views of changes follow a publication; a failure is logged, and made up for later.
 
     Args:
@@ -31,12 +31,12 @@ def follow(workspace: Workspace, environment: str, who: str, *, first: bool = Fa
     if environment != PRODUCTION:
         return
     try:
-        wanted = workspace.settings.change_views
-        if not (wanted or workspace.lakehouse.views_ending(PRODUCTION, SUFFIX)):
+        wanted = handles.settings.change_views
+        if not (wanted or handles.lakehouse.views_ending(PRODUCTION, SUFFIX)):
             return
         from vde_dagster.execution.changes.views import refresh_change_views
 
-        found = refresh_change_views(workspace, who)
+        found = refresh_change_views(handles, who)
     except ConflictError as error:
         _LOG.info("%s", error.message)  # Whoever was faster writes them.
     except VdeError as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Environment
 
 
@@ -62,7 +62,7 @@ class Asked(TypedDict, total=False):
 class Changes:
     """Changes of the rows of published models, from one version of an environment to another."""
 
-    workspace: Workspace
+    handles: Handles
 
     def read(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
@@ -73,7 +73,7 @@ class Changes:
             UsageError: There is no such environment, model or version, or the data of the version
                 to go to are gone.
         """
-        changes, engine = self.between(environment, model, **asked), self.workspace.engine
+        changes, engine = self.between(environment, model, **asked), self.handles.engine
         rows: Sequence[tuple[Any, ...]] = ()
         if changes.method == "resync":
             marks = ("resync", 0, None, changes.until, changes.publication_id)
@@ -88,7 +88,7 @@ class Changes:
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
         """Read the rows of `read` as an Arrow table, without rows in Python."""
-        changes, engine = self.between(environment, model, **asked), self.workspace.engine
+        changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also where nothing changed: the engine knows what Arrow's types are.
         table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
         more = limit is not None and table.num_rows > limit
@@ -107,7 +107,7 @@ class Changes:
     ) -> ModelChanges:
         """Return the query of changes, for any Spark session with the catalog; reads no row."""
         where = environment_name(environment)
-        name = ModelName.parse(model, self.workspace.settings.default_namespace)
+        name = ModelName.parse(model, self.handles.settings.default_namespace)
         if (since is None) == (cursor is None):
             raise UsageError(
                 "the version from which changes are wanted is missing"
@@ -117,9 +117,9 @@ class Changes:
             )
         if cursor is not None:
             _check_cursor(cursor)
-            since = self.workspace.store.change_cursors.version(where, name, cursor)
+            since = self.handles.store.change_cursors.version(where, name, cursor)
         ask = changes_by_version if each else changes_between
-        return ask(self.workspace, where, name, since or 0, until)
+        return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
         """Move the cursor by which changes were read, once the caller has kept them.
@@ -148,7 +148,7 @@ class Changes:
     ) -> None:
         """Move a cursor over changes that its consumer has; doing so again changes nothing."""
         _check_cursor(cursor)
-        store = self.workspace.store
+        store = self.handles.store
         store.project.require_own()
         current = store.environments.get(environment)
         if current is None or not 0 < until <= current.version:
@@ -164,8 +164,8 @@ class Changes:
     def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
         """Forget a cursor; say whether there was one."""
         _check_cursor(cursor)
-        self.workspace.store.project.require_own()
-        return self.workspace.store.change_cursors.forget(environment, model, cursor)
+        self.handles.store.project.require_own()
+        return self.handles.store.change_cursors.forget(environment, model, cursor)
 
 
 def _ordered(changes: ModelChanges) -> str:
@@ -194,7 +194,7 @@ _SCHEMA = "vde_changes"
 
 
 def expand_changes(
-    workspace: Workspace, version: Environment, sql: str
+    handles: Handles, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
     """Replace calls of `changes` by names of tables, and return what these stand for, too.
 
@@ -221,9 +221,9 @@ def expand_changes(
             i += 1
             continue
         model, since, until, each = _arguments(tokens[i + 2 : end], sql)
-        name = ModelName.parse(model, workspace.settings.default_namespace)
+        name = ModelName.parse(model, handles.settings.default_namespace)
         ask = changes_by_version if each else changes_between
-        changes = ask(workspace, version.name, name, since, until or version.version)
+        changes = ask(handles, version.name, name, since, until or version.version)
         table = ModelName(_SCHEMA, f"{name.name}_{len(found)}")
         try:
             found[table] = f"({spelled_apart(changes.query, logs)})"

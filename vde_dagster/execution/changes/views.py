@@ -26,7 +26,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state.environments.changes import ChangePoint
 
@@ -43,7 +43,7 @@ class ChangeViews:
     without: tuple[tuple[ModelName, str], ...] = ()
 
 
-def refresh_change_views(workspace: Workspace, who: str) -> ChangeViews:
+def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
     """Write the views of changes that production should have, and remove others.
 
     Raises:
@@ -52,10 +52,10 @@ def refresh_change_views(workspace: Workspace, who: str) -> ChangeViews:
     """
     from vde_dagster.lakehouse.publishing.publish import replace_views
 
-    if not workspace.lakehouse.catalog.form.keeps_pointers:
+    if not handles.lakehouse.catalog.form.keeps_pointers:
         return ChangeViews()
-    store, patterns = workspace.store, workspace.settings.change_views
-    ending = workspace.lakehouse.views_ending(PRODUCTION, SUFFIX)
+    store, patterns = handles.store, handles.settings.change_views
+    ending = handles.lakehouse.views_ending(PRODUCTION, SUFFIX)
     current = store.environments.get(PRODUCTION) if patterns or ending else None
     if current is None:
         return ChangeViews()
@@ -69,7 +69,7 @@ def refresh_change_views(workspace: Workspace, who: str) -> ChangeViews:
     there = [ref for ref in ending if ref not in own]
     if not models and not there:
         return ChangeViews()
-    reading = VersionsOfViews(workspace, lasting_versions(workspace))
+    reading = VersionsOfViews(handles, lasting_versions(handles))
     views: list[ViewDefinition] = []
     without: list[tuple[ModelName, str]] = []
     as_they_are: set[TableRef] = set()
@@ -88,7 +88,7 @@ def refresh_change_views(workspace: Workspace, who: str) -> ChangeViews:
             without.append((name, error.message))
     wanted = as_they_are | {TableRef(view.namespace, view.name) for view in views}
     gone = [ref for ref in there if ref not in wanted]
-    changed, taken = replace_views(workspace.lakehouse, current, views, gone, who)
+    changed, taken = replace_views(handles.lakehouse, current, views, gone, who)
     of = {current.views.ref(_named(name)): name for name in models}
     without += ((of[ref], why) for ref, why in taken.items())
     return ChangeViews(changed, tuple(without))
@@ -105,7 +105,7 @@ def _listed(points: Iterable[ChangePoint]) -> str:
 def _define(
     reading: VersionsOfViews, current: Environment, name: ModelName, points: Sequence[ChangePoint]
 ) -> ViewDefinition:
-    catalog, shown = reading.workspace.settings.catalog, reading.shown(name, points)
+    catalog, shown = reading.handles.settings.catalog, reading.shown(name, points)
     found = _steps(catalog, name, current, shown)
     if found.method == "resync":  # Rows that cannot be told apart: there are only all of them.
         shown = shown[-1:]
@@ -146,13 +146,13 @@ _SOON = timedelta(hours=1)
 """Versions that are forgotten so soon are read by no new view."""
 
 
-def lasting_versions(workspace: Workspace) -> list[int]:
+def lasting_versions(handles: Handles) -> list[int]:
     """Return the versions of production that no clean-up forgets soon, rising."""
     from vde_dagster.lakehouse.maintenance.janitor import retention_policy
     from vde_dagster.state.retention import kept_versions
 
-    database = workspace.store.database
-    policy = retention_policy(workspace.settings)
+    database = handles.store.database
+    policy = retention_policy(handles.settings)
     with database.reading() as conn:
         kept, _ = kept_versions(conn, policy, database.clock.now() + _SOON)
     return sorted(kept.get(PRODUCTION, ()))
@@ -162,7 +162,7 @@ def lasting_versions(workspace: Workspace) -> list[int]:
 class VersionsOfViews:
     """Reads what kept versions of production (their numbers, rising) showed, each version once."""
 
-    workspace: Workspace
+    handles: Handles
     kept: Sequence[int]
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
 
@@ -170,8 +170,8 @@ class VersionsOfViews:
         """Return the last versions that changed a model and can be read, oldest first."""
         from vde_dagster.state.environments.changes import change_points
 
-        most = self.workspace.settings.change_view_versions + 1
-        known = change_points(self.workspace.store.database, PRODUCTION, name)[-most:]
+        most = self.handles.settings.change_view_versions + 1
+        known = change_points(self.handles.store.database, PRODUCTION, name)[-most:]
         readable = takewhile(self._is_readable, reversed(known))
         return list(readable)[::-1]
 
@@ -201,17 +201,17 @@ class VersionsOfViews:
 
     def _read(self, name: ModelName, point: ChangePoint) -> Shown | None:
         number = self._kept_of(point) or 0
-        versions = self.workspace.store.versions
+        versions = self.handles.store.versions
         if number not in self.versions:
             read = versions.at(PRODUCTION, number)
-            self.versions[number] = PinnedVersion(self.workspace, read) if read else None
+            self.versions[number] = PinnedVersion(self.handles, read) if read else None
         reader = self.versions[number]
         if reader is None:
             return None
         side: Side | None = None
         if point.shown:
             try:
-                side = read_side(self.workspace, reader.version, name, reader)
+                side = read_side(self.handles, reader.version, name, reader)
             except UsageError:
                 return None
         made_by = versions.publication(PRODUCTION, point.first) or ""

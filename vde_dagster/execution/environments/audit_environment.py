@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
-from vde_dagster.execution.apply.plan_tasks import AuditTasks
 from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.plan_tasks import AuditTasks
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.engine_tasks import AuditResult
@@ -25,7 +25,7 @@ from vde_dagster.state.plans.audits import AuditRun
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class AuditReport:
 
 
 def audit_environment(
-    workspace: Workspace,
+    handles: Handles,
     environment: str,
     patterns: Sequence[str],
     labels: Collection[str] | None,
@@ -69,18 +69,18 @@ def audit_environment(
         patterns: Patterns of models; all where there are none.
         labels: Only these audits, by their labels; None for all.
     """
-    store, shown = workspace.store, named_environment(workspace, environment)
+    store, shown = handles.store, named_environment(handles, environment)
     store.project.require_own()
     run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)
     state = complete_state(store, shown, None, ())
-    resolver = with_held(workspace, state.resolver(shown))
+    resolver = with_held(handles, state.resolver(shown))
     now = store.database.clock.now()
-    tasks = AuditTasks(run.id, now, resolver, workspace.settings.catalog)
+    tasks = AuditTasks(run.id, now, resolver, handles.settings.catalog)
     entries = shown.entries
     snapshots = in_order({name: state.snapshots[one.snapshot_id] for name, one in entries.items()})
     tables = {name: state.tables[one.table_id] for name, one in entries.items() if one.table_id}
     models = {name: snapshot.model for name, snapshot in snapshots.items()}
-    chosen = select(models, patterns, workspace.changed_files)
+    chosen = select(models, patterns, handles.changed_files)
     work = {
         name: _ranges(snapshot, tables.get(name), now)
         for name, snapshot in snapshots.items()
@@ -97,15 +97,15 @@ def audit_environment(
         table = tables.get(name)
         for interval in work[name]:
             made = list(tasks.of(snapshots[name], table, interval, chosen=wanted))
-            results = workspace.engine().audit_all([task for _, task in made])
+            results = handles.engine().audit_all([task for _, task in made])
             for (one, task), result in zip(made, results, strict=True):
                 store.audits.save(task, table.id if table else None, result, run=run)
                 found[name].append(AuditedRange(name, one, interval, result))
 
     graph: dict[ModelName, set[ModelName]] = {name: set() for name in work}
-    with workspace.stoppable(run.id) as stop:
+    with handles.stoppable(run.id) as stop:
         try:
-            ended = run_graph(graph, audit, threads=workspace.settings.concurrency, stop=stop)
+            ended = run_graph(graph, audit, threads=handles.settings.concurrency, stop=stop)
         finally:
             if any(found.values()):
                 store.audits.finish(run)

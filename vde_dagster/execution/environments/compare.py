@@ -16,7 +16,7 @@ from vde_dagster.planning.plan.plan import Category, Change
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state import StateStore
@@ -52,13 +52,13 @@ class Difference:
 
 
 def compare_environments(
-    workspace: Workspace, new: Environment, old: Environment
+    handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
     """Compare what an environment, or a version of one, shows with what another one does."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
-    snapshots = workspace.store.snapshots.load({*chain.from_iterable(ids.values())} - {""})
+    snapshots = handles.store.snapshots.load({*chain.from_iterable(ids.values())} - {""})
     found = []
     for name, pair in ids.items():
         one, two = map(snapshots.get, pair)
@@ -98,7 +98,7 @@ class DataDifference:
 
 
 def compare_data(
-    workspace: Workspace, new: Environment, old: Environment
+    handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
     """Compare what two versions pin, by Iceberg's metadata; no rows are read.
 
@@ -106,7 +106,7 @@ def compare_data(
         The models that both show, with their own table, as of another snapshot or table. What one
         of them has no pin of is left out.
     """
-    pins = workspace.store.pins
+    pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
     for name in sorted(new.entries.keys() & old.entries.keys()):
@@ -117,17 +117,17 @@ def compare_data(
         same = one.table_id == two.table_id
         if same and one.snapshot_id == two.snapshot_id:
             continue
-        added, removed = _growth(workspace, one, two) if same else (None, None)
+        added, removed = _growth(handles, one, two) if same else (None, None)
         found.append(DataDifference(name, same, two.rows, one.rows, added, removed))
     return tuple(found)
 
 
-def _growth(workspace: Workspace, new: Pin, old: Pin) -> tuple[int | None, int | None]:
+def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
     """Add up the commits between two snapshots; going back, what was added is removed."""
-    with workspace.store.database.reading() as conn:
-        places = workspace.store.pins.places(conn, [new.table_id])
+    with handles.store.database.reading() as conn:
+        places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]
-    metadata = workspace.lakehouse.table_metadata(ref)
+    metadata = handles.lakehouse.table_metadata(ref)
     growth = growth_between(metadata, old.snapshot_id, new.snapshot_id)
     return growth.added, growth.removed
 

@@ -13,7 +13,7 @@ from vde_dagster.execution.published_version import published_entry
 from vde_dagster.planning.environments.environment import environment_name
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.project.model import Model
     from vde_dagster.spark import SparkEngine
 
@@ -56,7 +56,7 @@ class Comparison:
 
 
 def tables_of_environments(
-    workspace: Workspace, environments: str, model: str
+    handles: Handles, environments: str, model: str
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return the views of a model in two environments, and its grain as the first one has it.
 
@@ -64,28 +64,28 @@ def tables_of_environments(
         UsageError: There is no such environment or model, or it has no view.
     """
     first, _, second = environments.partition(":")
-    name = ModelName.parse(model, workspace.settings.default_namespace)
+    name = ModelName.parse(model, handles.settings.default_namespace)
     shown: list[tuple[str, Model]] = []
     for text in (first, second):
         environment = environment_name(text)
-        known, entry = published_entry(workspace, environment, name)
-        found = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
+        known, entry = published_entry(handles, environment, name)
+        found = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
         if not found.kind.is_shown:
             raise UsageError(
                 f"{name} is {found.kind.name}: environments have no view of it",
                 hint="compare the models that read it",
             )
-        shown.append((known.views.quoted(name, workspace.settings.catalog), found))
+        shown.append((known.views.quoted(name, handles.settings.catalog), found))
     grains = shown[0][1].grains
     return shown[0][0], shown[1][0], grains[0] if grains else ()
 
 
-def grain_of_models(workspace: Workspace, first: str, second: str) -> tuple[str, ...]:
+def grain_of_models(handles: Handles, first: str, second: str) -> tuple[str, ...]:
     """Return the grain of two models that are named as tables, or of the one that is a model.
 
     A grain that both declare comes before all others. It is empty where neither declares one.
     """
-    default, models = workspace.settings.default_namespace, workspace.project.models
+    default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains
         for name in (
@@ -99,11 +99,11 @@ def grain_of_models(workspace: Workspace, first: str, second: str) -> tuple[str,
     return shared[0] if shared else declared[0][0] if declared else ()
 
 
-def table_in_spark(workspace: Workspace, text: str) -> str:
+def table_in_spark(handles: Handles, text: str) -> str:
     """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`."""
     parts = split_identifier(text)
     if len(parts) == 2:
-        parts = [workspace.settings.catalog, *parts]
+        parts = [handles.settings.catalog, *parts]
     if len(parts) != 3 or not all(parts):
         raise UsageError(
             f"'{text}' is no table's name",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.audit_environment import AuditReport
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import VirtualUpdateRan
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Entry
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.state.environments.pins import Pin
@@ -51,7 +51,7 @@ class FreezeResult:
 class Environments:
     """Published environments: rolled back, frozen, audited, dropped, and their versions."""
 
-    workspace: Workspace
+    handles: Handles
 
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
         """Return the versions of an environment with what each changed, newest first.
@@ -59,11 +59,11 @@ class Environments:
         Raises:
             UsageError: There is no such environment.
         """
-        name, store = environment_name(environment), self.workspace.store
-        changes = changes_until(store, self.workspace.lakehouse, name, None, limit)
+        name, store = environment_name(environment), self.handles.store
+        changes = changes_until(store, self.handles.lakehouse, name, None, limit)
         if not changes:
             raise no_environment(store, name)
-        told = attached_to(self.workspace, [one.version.plan_id or "" for one in changes])
+        told = attached_to(self.handles, [one.version.plan_id or "" for one in changes])
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def rollback(
@@ -87,7 +87,7 @@ class Environments:
         """
         from vde_dagster.execution.environments.rollback import Rollback, parts_again
 
-        workspace, store = self.workspace, self.workspace.store
+        handles, store = self.handles, self.handles.store
         name, who = environment_name(environment), who or current_user()
         store.project.require_own()
         if not dry_run:
@@ -96,20 +96,20 @@ class Environments:
         if not store.environments.exists(name):
             raise no_environment(store, name)
         owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
-        work = Rollback(workspace, name, version, who, definitions_only)
+        work = Rollback(handles, name, version, who, definitions_only)
         if dry_run:
             return work.prepare()[1]
         with store.leases.holding(environment_lease(name), owner) as held:
-            workspace.lakehouse.recover()
+            handles.lakehouse.recover()
             publication, result = work.prepare()
             tables = (table_lease(one.table_id) for one in publication.returns)
             with store.leases.holding_all(tables, owner) as leases:
                 store.tables.note_parts(parts_again(publication))
-                published = workspace.lakehouse.publish(
+                published = handles.lakehouse.publish(
                     replace(publication, leases=(held.lease, *leases))
                 )
-        failed = run_virtual_update(workspace, name, owner)
-        follow(workspace, name, who)
+        failed = run_virtual_update(handles, name, owner)
+        follow(handles, name, who)
         return replace(result, environment=published, failed_statements=failed)
 
     def freeze(
@@ -133,16 +133,16 @@ class Environments:
         from vde_dagster.execution.apply.publish import define_views
         from vde_dagster.execution.pinned_reads import with_held
 
-        workspace, store = self.workspace, self.workspace.store
+        handles, store = self.handles, self.handles.store
         name, who = environment_name(name), who or current_user()
         store.project.require_own()
         store.rights.require_change(name, f"make the environment '{name}'")
-        shown = named_environment(workspace, source)
+        shown = named_environment(handles, source)
         version = f"{shown.name}@{shown.version}"
         owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
         with store.leases.holding(environment_lease(name), owner) as held:
-            workspace.lakehouse.recover()
-            _require_free(workspace, name)
+            handles.lakehouse.recover()
+            _require_free(handles, name)
             if store.versions.is_before_end(shown.name, shown.version):
                 raise UsageError(
                     f"{version} cannot be frozen: the environment was dropped since, and data "
@@ -160,7 +160,7 @@ class Environments:
                 published_by=who,
                 expires_at=now + keep if keep is not None else None,
                 note=f"frozen {version}",
-                suffix=workspace.settings.environment_suffix_target,
+                suffix=handles.settings.environment_suffix_target,
                 frozen=version,
                 kept=shown.kept,
             )
@@ -175,22 +175,22 @@ class Environments:
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
             try:
-                resolver = with_held(workspace, state.resolver(frozen))
+                resolver = with_held(handles, state.resolver(frozen))
             except UsageError as error:
                 message = f"{version} cannot be frozen: {error.message}"
                 raise UsageError(message, hint=error.hint) from None
-            published = workspace.lakehouse.publish(
+            published = handles.lakehouse.publish(
                 Publication(
                     environment=frozen,
                     base_version=0,
-                    views=define_views(resolver, workspace),
+                    views=define_views(resolver, handles),
                     leases=(held.lease,),
                     snapshots=state.snapshots,
-                    statements=virtual_update(resolver, None, workspace.settings.catalog, now),
+                    statements=virtual_update(resolver, None, handles.settings.catalog, now),
                     sources=((shown.name, shown.version),),
                 )
             )
-        failed = run_virtual_update(workspace, name, owner)
+        failed = run_virtual_update(handles, name, owner)
         return FreezeResult(published, len(published.held), _live(entries, state.snapshots), failed)
 
     def audit(
@@ -213,8 +213,8 @@ class Environments:
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
         name, what = environment_name(environment), "run audits, whose results are kept"
-        self.workspace.store.rights.require_change(name, what)
-        return audit_environment(self.workspace, name, select, labels)
+        self.handles.store.rights.require_change(name, what)
+        return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.
@@ -222,7 +222,7 @@ class Environments:
         Raises:
             UsageError: There is no such environment, or it is production.
         """
-        name, store = environment_name(environment), self.workspace.store
+        name, store = environment_name(environment), self.handles.store
         if name == PRODUCTION:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
@@ -232,13 +232,13 @@ class Environments:
         store.environments.invalidate(require_environment(store, name))
 
 
-def _require_free(workspace: Workspace, name: str) -> None:
+def _require_free(handles: Handles, name: str) -> None:
     if name == PRODUCTION:
         raise UsageError(
             f"'{PRODUCTION}' cannot be frozen under its own name",
             hint=f"give the frozen environment another: vde freeze {PRODUCTION} month_end",
         )
-    if workspace.store.environments.exists(name):
+    if handles.store.environments.exists(name):
         raise UsageError(
             f"environment '{name}' exists already",
             hint=f"give another name, or end that one: vde drop {name}, then vde janitor",

@@ -30,7 +30,7 @@ from vde_dagster.state.environments.pins import load_filled
 from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.state import StateStore
@@ -88,16 +88,16 @@ class GoingBack:
         return Changed(self.changed, {}, {name: ranges for name, ranges in names.items() if ranges})
 
 
-def going_back(workspace: Workspace, current: Environment, old: Environment) -> GoingBack:
+def going_back(handles: Handles, current: Environment, old: Environment) -> GoingBack:
     """Find out what becomes of the tables of an old version; changes nothing."""
-    return _Looking(workspace, current, old).all()
+    return _Looking(handles, current, old).all()
 
 
 class _Looking:
     """One look at what the tables of an old version are now, and were."""
 
-    def __init__(self, workspace: Workspace, current: Environment, old: Environment) -> None:
-        self.workspace, self.store, self.old = workspace, workspace.store, old
+    def __init__(self, handles: Handles, current: Environment, old: Environment) -> None:
+        self.handles, self.store, self.old = handles, handles.store, old
         self.current = current
         self.models: dict[str, list[ModelName]] = {}
         for name, entry in old.entries.items():
@@ -108,21 +108,21 @@ class _Looking:
             self.places = self.store.pins.places(conn, self.pins)
             known = self.store.pins.heads(conn, self.pins)
             refs = [ref for ref, _ in self.places.values()]
-            pointers = workspace.lakehouse.catalog.pointers(refs, conn)
+            pointers = handles.lakehouse.catalog.pointers(refs, conn)
             self.filled = filled_ranges(conn, self.pins)
-        self.heads = read_heads(workspace.lakehouse, self.places, pointers, known)
+        self.heads = read_heads(handles.lakehouse, self.places, pointers, known)
         gone = self.pins.keys() - self.heads.keys()
         for table_id in gone:
             ref, _ = self.places[table_id]
             if ref in pointers:  # its file is lost, which this says
-                read_metadata(workspace.lakehouse.files, pointers[ref].location, str(ref))
+                read_metadata(handles.lakehouse.files, pointers[ref].location, str(ref))
         if gone:
             raise self._refused(gone, "the catalog has no tables for {models} any more")
 
     def all(self) -> GoingBack:
         production = self.old.name == PRODUCTION
         moving = {one for one in self.pins if self._moves(one)}
-        metadata = self.workspace.lakehouse.files.each(self._metadata, sorted(moving))
+        metadata = self.handles.lakehouse.files.each(self._metadata, sorted(moving))
         lines = {one: self._lines(one, found) for one, found in metadata}
         shown = self.store.shown.other_environments(self.old.name, moving) if moving else {}
         held = {} if production else {one: self.pins[one].state_to_hold for one in shown}
@@ -202,7 +202,7 @@ class _Looking:
 
     def _metadata(self, table_id: str) -> tuple[str, dict[str, Any]]:
         head, (ref, _) = self.heads[table_id], self.places[table_id]
-        files = self.workspace.lakehouse.files
+        files = self.handles.lakehouse.files
         metadata = read_metadata(files, head.location, str(ref), table_id)
         # What it goes back to may have been damaged since anybody last read it.
         check_snapshot(files, metadata, self.pins[table_id].snapshot_id, str(ref))

@@ -37,7 +37,7 @@ from vde_dagster.planning.snapshots.snapshot import in_order
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import Part, TableRef
     from vde_dagster.state import StateStore
@@ -85,7 +85,7 @@ def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
 class Rollback:
     """A rollback, as it was asked for."""
 
-    workspace: Workspace
+    handles: Handles
     name: str
     version: int | None
     who: str
@@ -93,20 +93,20 @@ class Rollback:
 
     def prepare(self) -> tuple[Publication, RollbackResult]:
         """Find out what is to be published; changes nothing."""
-        workspace, store = self.workspace, self.workspace.store
+        handles, store = self.handles, self.handles.store
         current = store.environments.get(self.name)
         assert current is not None
-        found = _find(workspace, current, self.version, data=not self.definitions_only)
-        back = GoingBack() if self.definitions_only else going_back(workspace, current, found)
-        moved = workspace.lakehouse.moved_views(self.name)
+        found = _find(handles, current, self.version, data=not self.definitions_only)
+        back = GoingBack() if self.definitions_only else going_back(handles, current, found)
+        moved = handles.lakehouse.moved_views(self.name)
         # The history's views were where the setting of their time had them.
-        suffix = workspace.settings.environment_suffix_target
-        mode = workspace.settings.virtual_environment_mode
+        suffix = handles.settings.environment_suffix_target
+        mode = handles.settings.virtual_environment_mode
         old = replace(found, suffix=suffix, mode=mode, entries=_held(found.entries, back.held))
         if not old.views.same_as(current.views):
             moved |= {current.views.ref(name) for name in current.entries}
             moved |= {old.views.ref(name) for name in old.entries}
-        moved |= unmirrored(workspace.lakehouse, map(old.views.ref, old.entries))
+        moved |= unmirrored(handles.lakehouse, map(old.views.ref, old.entries))
         part = _part(store, current, old, moved, back.names)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
@@ -121,7 +121,7 @@ class Rollback:
         changed = differing | {name for name, ref in own.items() if ref in moved}
         if resolver.views.are_tables:
             changed |= back.moved
-        views = define_views(resolver, workspace, changed)
+        views = define_views(resolver, handles, changed)
         kept = {old.views.ref(name) for name in old.entries.keys() - part.entries.keys()}
         now = store.database.clock.now()
         environment = replace(
@@ -139,7 +139,7 @@ class Rollback:
             base_version=current.version,
             views=views,
             dropped=dropped_views(current, kept | set(own.values())),
-            statements=virtual_update(resolver, current, workspace.settings.catalog, now),
+            statements=virtual_update(resolver, current, handles.settings.catalog, now),
             returns=tuple(sorted(back.returns.values(), key=lambda one: str(one.ref))),
             sources=() if self.definitions_only else ((self.name, old.version),),
             changed=back.as_change(),
@@ -150,7 +150,7 @@ class Rollback:
         result = RollbackResult(
             environment,
             old.version,
-            _missing(workspace, part, definitions, state, differing | back.names, filled),
+            _missing(handles, part, definitions, state, differing | back.names, filled),
             (),
             in_place,
             dict(sorted(back.rows_of_models().items())),
@@ -165,7 +165,7 @@ class Rollback:
         return publication, result
 
     def _holding(self, name: str, back: GoingBack, now: datetime) -> Holding:
-        workspace, store = self.workspace, self.workspace.store
+        handles, store = self.handles, self.handles.store
         other = store.environments.get(name)
         if other is None:
             raise ConflictError(
@@ -183,7 +183,7 @@ class Rollback:
             published_by=self.who,
             note=f"holds what it showed: {self.name} was rolled back",
         )
-        return Holding(made, other.version, define_views(state.resolver(made), workspace))
+        return Holding(made, other.version, define_views(state.resolver(made), handles))
 
 
 def _held(
@@ -197,9 +197,9 @@ def _held(
 
 
 def _find(
-    workspace: Workspace, current: Environment, version: int | None, *, data: bool
+    handles: Handles, current: Environment, version: int | None, *, data: bool
 ) -> Environment:
-    store = workspace.store
+    store = handles.store
     if version is not None:
         old = store.versions.at(current.name, version)
         if version == current.version:
@@ -299,16 +299,14 @@ def _differing(
 
 
 def _missing(
-    workspace: Workspace,
+    handles: Handles,
     old: Environment,
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
     among: set[ModelName],
     returned: Mapping[str, IntervalSet],
 ) -> dict[ModelName, IntervalSet]:
-    window = Window(
-        workspace.store.database.clock.now(), default_start=workspace.settings.start_time
-    )
+    window = Window(handles.store.database.clock.now(), default_start=handles.settings.start_time)
     starts = infer_starts(snapshots, window)
     out: dict[ModelName, IntervalSet] = {}
     for name, snapshot in snapshots.items():

@@ -37,7 +37,7 @@ from vde_dagster.spark.session.failures import column_of_cast
 from vde_dagster.spark.tables.columns import cast_column, is_storable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 Columns = tuple[tuple[str, str], ...]
@@ -65,7 +65,7 @@ class Analysis:
         }
 
 
-def analyse_plan(workspace: Workspace, plan: Plan) -> Analysis:
+def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
     """Let the engine analyse every query that a plan changes, and the audits of these models.
 
     It is started only when there is something to analyse; the plan need not be stored.
@@ -74,7 +74,7 @@ def analyse_plan(workspace: Workspace, plan: Plan) -> Analysis:
         StoreError: Spark cannot be had.
     """
     tables = plan.tables
-    tables |= workspace.store.tables.load(tables)
+    tables |= handles.store.tables.load(tables)
     wanted = {
         model.name: model
         for model in plan.models
@@ -86,14 +86,14 @@ def analyse_plan(workspace: Workspace, plan: Plan) -> Analysis:
         and not plan.snapshot_of(model).model.kind.is_external
     }
     order = audits_of(plan)
-    work = _Analyser(workspace, plan, tables, {name: [] for name in wanted}, order)
+    work = _Analyser(handles, plan, tables, {name: [] for name in wanted}, order)
     asked = [name for name, model in wanted.items() if work.has_queries(model)]
     if not asked:
         return Analysis()
     result = run_graph(
         work_graph(plan, wanted, order),
         lambda name: work.look_at(wanted[name]),
-        threads=workspace.settings.concurrency,
+        threads=handles.settings.concurrency,
     )
     for error in result.failed.values():
         raise error
@@ -110,7 +110,7 @@ def analyse_plan(workspace: Workspace, plan: Plan) -> Analysis:
 class _Analyser:
     """Analyses the queries of one plan; `look_at` is called from several threads."""
 
-    workspace: Workspace
+    handles: Handles
     plan: Plan
     tables: Mapping[str, PhysicalTable]
     mistakes: dict[ModelName, list[ProjectError]]
@@ -176,7 +176,7 @@ class _Analyser:
 
     def _query(self, snapshot: Snapshot) -> Columns | None:
         """Analyse a model's query and what the fill makes of it."""
-        engine = self.workspace.engine()
+        engine = self.handles.engine()
         sql, before = self._rendered(snapshot)
         try:
             found = engine.analyze(sql, before)
@@ -213,7 +213,7 @@ class _Analyser:
         late: bool,
     ) -> None:
         model, resolver = snapshot.model, self._resolver()
-        catalog = self.workspace.settings.catalog
+        catalog = self.handles.settings.catalog
         known = {name.lower(): type_ for name, type_ in types or ()}
         apart = model.kind.interval_column
         rows = relation(snapshot.name, resolver, catalog)
@@ -239,7 +239,7 @@ class _Analyser:
                 continue
             try:
                 sql = render_audit(audit, snapshot, rows, resolver, catalog, slot, time_type)
-                self.workspace.engine().analyze(sql)
+                self.handles.engine().analyze(sql)
             except SqlglotError:
                 continue  # It has types that no grammar of SQLGlot's knows.
             except ExecutionError as error:
@@ -258,7 +258,7 @@ class _Analyser:
 
     def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
         """Render a query, and the statements before it, which change only the session."""
-        resolver, catalog = self._resolver(), self.workspace.settings.catalog
+        resolver, catalog = self._resolver(), self.handles.settings.catalog
         now = self.plan.created_at
         slot = snapshot.cadence.latest_slot(now)
         return render_query(snapshot.model, resolver, catalog, slot, now), render_statements(
@@ -273,8 +273,8 @@ class _Analyser:
         return self.plan.resolver(
             self.tables,
             stand_ins=self._stand_ins,
-            suffix=self.workspace.settings.environment_suffix_target,
-            mode=self.workspace.settings.virtual_environment_mode,
+            suffix=self.handles.settings.environment_suffix_target,
+            mode=self.handles.settings.virtual_environment_mode,
         )
 
     def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.apply.plan_tasks import PlanTasks, Written
 from vde_dagster.execution.apply.skipping import Skipping, input_states
 from vde_dagster.execution.changes.changed_keys import (
     ComputesAllError,
@@ -15,6 +14,7 @@ from vde_dagster.execution.changes.changed_keys import (
     keys_changed,
     table_name,
 )
+from vde_dagster.execution.plan_tasks import PlanTasks, Written
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
 from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
 from vde_dagster.planning.environments.resolver import TableRead
@@ -27,11 +27,11 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
 
 
-def with_backlogs(workspace: Workspace, plan: Plan, state: WarehouseState) -> Plan:
+def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     """Note in a plan what the models that go by changes have not read yet, filled now or not."""
     read_by_changes = {
         model.name: model.table
@@ -40,8 +40,8 @@ def with_backlogs(workspace: Workspace, plan: Plan, state: WarehouseState) -> Pl
     }
     if not read_by_changes:
         return plan
-    tasks = PlanTasks(plan, plan.resolver(), Written(), workspace)
-    last = workspace.store.fills.latest(table.id for table in read_by_changes.values())
+    tasks = PlanTasks(plan, plan.resolver(), Written(), handles)
+    last = handles.store.fills.latest(table.id for table in read_by_changes.values())
     filled = {one.table.id for one in plan.builds if one.table is not None and one.skips is None}
 
     def with_backlog(model: PlannedModel) -> PlannedModel:
@@ -71,7 +71,7 @@ def _backlog(
 ) -> Backlog | None:
     """Return a model's backlog; None where nothing that it reads moved or is about to."""
     reads, seen = tasks.tables_read(filler), Skipping(tasks).seen(table)
-    now = input_states(tasks.workspace.lakehouse, reads, seen)
+    now = input_states(tasks.handles.lakehouse, reads, seen)
     why_all, earlier = "", dict[str, Earlier]()
     try:
         earlier = earlier_reads(tasks, reads, seen) if seen else {}
@@ -107,7 +107,7 @@ def _of_table(
     name = table_name(tasks, read)
     if was is None or now is None or was.other is not None:
         return TableBacklog(name, None, filled_first=filled_first)
-    metadata = tasks.workspace.lakehouse.table_metadata(read.ref)
+    metadata = tasks.handles.lakehouse.table_metadata(read.ref)
     commits = 0
     for commit in commit_line(metadata, now.read_id, read.key):
         if commit.snapshot_id == was.state.read_id:

@@ -25,7 +25,7 @@ from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wish
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,20 @@ class Missing:
         return "; ".join(said)
 
 
-def pending_work(workspace: Workspace, plan: Plan, *, ignore_cron: bool = False) -> Missing:
+def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
     """Return the work that a plan without changes leaves undone.
 
     Args:
         ignore_cron: Whether whole intervals are due before the cron has ticked.
     """
     window = Window(
-        plan.created_at, default_start=workspace.settings.start_time, ignore_cron=ignore_cron
+        plan.created_at, default_start=handles.settings.start_time, ignore_cron=ignore_cron
     )
     due = due_intervals(plan, window)
     backlogs = {model.name: model.backlog for model in plan.models if model.backlog is not None}
     if not due:
         return Missing(backlogs=backlogs)
-    shown = protected_tables(plan.environment, workspace.store.environments.get(PRODUCTION))
+    shown = protected_tables(plan.environment, handles.store.environments.get(PRODUCTION))
     tables = {model.name: model.table.id for model in plan.models if model.table}
     found: dict[str, dict[ModelName, IntervalSet]] = {}
     units: dict[ModelName, int] = {}
@@ -99,12 +99,12 @@ def pending_work(workspace: Workspace, plan: Plan, *, ignore_cron: bool = False)
     return Missing(found, units, backlogs)
 
 
-def shown_tables(workspace: Workspace, environment: str) -> dict[ModelName, PhysicalTable]:
+def shown_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
     """Return the tables that an environment shows, by model."""
-    current = workspace.store.environments.get(environment)
+    current = handles.store.environments.get(environment)
     if current is None:
         return {}
-    tables = workspace.store.tables.load(current.tables)
+    tables = handles.store.tables.load(current.tables)
     return {
         name: tables[entry.table_id]
         for name, entry in current.entries.items()
@@ -112,24 +112,24 @@ def shown_tables(workspace: Workspace, environment: str) -> dict[ModelName, Phys
     }
 
 
-def with_outdated(workspace: Workspace, plan: Plan) -> Plan:
+def with_outdated(handles: Handles, plan: Plan) -> Plan:
     """Say in a plan what its restatement makes outdated elsewhere."""
     if not plan.restates:
         return plan
-    found = workspace.store.outdated.find(Changed.by(plan), plan.snapshots)
+    found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)
     return replace(plan, outdates=found)
 
 
-def showing(workspace: Workspace, snapshot_id: str) -> Environment:
+def showing(handles: Handles, snapshot_id: str) -> Environment:
     """Return the environment that shows a snapshot and may change, production first.
 
     Raises:
         UsageError: There is none.
     """
-    names = workspace.store.shown.environments_with_snapshot(snapshot_id)
+    names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # What is dropped in between shows nothing any more.
-        environment = workspace.store.environments.get(name)
+        environment = handles.store.environments.get(name)
         if environment is not None and environment.frozen is None:
             return environment
     raise UsageError(
@@ -138,7 +138,7 @@ def showing(workspace: Workspace, snapshot_id: str) -> Environment:
     )
 
 
-def with_auto_restatement(workspace: Workspace, plan: Plan, *, save: bool) -> Plan:
+def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     """Add to a run of production what its models ask to be filled again.
 
     What a tick asks for is remembered until it is computed: a run that fails leaves it to the
@@ -149,10 +149,10 @@ def with_auto_restatement(workspace: Workspace, plan: Plan, *, save: bool) -> Pl
     """
     if plan.environment != PRODUCTION:
         return plan
-    ticks = _ticks(workspace, plan)
+    ticks = _ticks(handles, plan)
     if not ticks:
         return plan
-    store = workspace.store
+    store = handles.store
     new = {table_id: tick for table_id, (_, tick) in ticks.items() if tick.intervals}
     if save and new:
         store.outdated.remember({key: (tick.intervals, tick.at) for key, tick in new.items()})
@@ -164,10 +164,10 @@ def with_auto_restatement(workspace: Workspace, plan: Plan, *, save: bool) -> Pl
     wanted = {name: ranges for name, ranges in wanted.items() if ranges}
     if not wanted:
         return plan
-    return with_outdated(workspace, restate(plan, wanted, frozenset(), beside=True).plan)
+    return with_outdated(handles, restate(plan, wanted, frozenset(), beside=True).plan)
 
 
-def _ticks(workspace: Workspace, plan: Plan) -> dict[str, tuple[ModelName, Tick]]:
+def _ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, Tick]]:
     """Return the latest tick of each model that has any, by table."""
     found: dict[str, tuple[ModelName, Tick]] = {}
     for model in plan.models:
@@ -177,7 +177,7 @@ def _ticks(workspace: Workspace, plan: Plan) -> dict[str, tuple[ModelName, Tick]
         asked = wishes(snapshot, plan.created_at)
         if not asked or not model.table.intervals or snapshot.model.kind.disable_restatement:
             continue
-        log = workspace.store.fills.log(model.table.id)
+        log = handles.store.fills.log(model.table.id)
         fills = ((fill.interval, fill.recorded_at) for fill in log)
         found[model.table.id] = (
             model.name,

@@ -23,7 +23,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.settings import CostSettings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.plan.plan import Plan, PlannedModel
     from vde_dagster.state.fills.fills import FillRecord
 
@@ -189,7 +189,7 @@ def _size(value: float) -> str:
     return size(round(value))
 
 
-def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
+def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
     """Estimate what a plan computes.
 
     The fills are those of the table that is filled; of a new table those of the one that the
@@ -197,19 +197,19 @@ def estimate_plan(workspace: Workspace, plan: Plan) -> Estimate:
     does not count: its page may be written after it was applied. A plan is estimated once, however
     many ask: its gates, its page and whoever made it.
     """
-    last, key = _LAST.get(workspace), (plan.id, plan.base_version, workspace.settings.cost)
+    last, key = _LAST.get(handles), (plan.id, plan.base_version, handles.settings.cost)
     if last is None or last[:2] != (key, plan.models):
-        last = _LAST[workspace] = (key, plan.models, _estimated(workspace, plan))
+        last = _LAST[handles] = (key, plan.models, _estimated(handles, plan))
     return last[2]
 
 
-_LAST: WeakKeyDictionary[Workspace, tuple[object, tuple[PlannedModel, ...], Estimate]] = (
+_LAST: WeakKeyDictionary[Handles, tuple[object, tuple[PlannedModel, ...], Estimate]] = (
     WeakKeyDictionary()
 )
 
 
-def _estimated(workspace: Workspace, plan: Plan) -> Estimate:
-    store = workspace.store
+def _estimated(handles: Handles, plan: Plan) -> Estimate:
+    store = handles.store
     shown = store.versions.at(plan.environment, plan.base_version)
     shown = shown or store.environments.get(PRODUCTION)
     entries = {} if shown is None else shown.entries
@@ -233,7 +233,7 @@ def _estimated(workspace: Workspace, plan: Plan) -> Estimate:
             unknown.append(model.name)
         else:
             models[model.name] = estimate
-    return Estimate(models, workspace.settings.cost, tuple(unknown))
+    return Estimate(models, handles.settings.cost, tuple(unknown))
 
 
 def _of_model(plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]) -> ModelEstimate | None:

@@ -22,22 +22,22 @@ from vde_dagster.planning.plan.plan import (
 )
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
-def doubts(workspace: Workspace) -> tuple[str, ...]:
+def doubts(handles: Handles) -> tuple[str, ...]:
     """Return warnings for a plan of the project's files.
 
     Raises:
         UsageError: The state certainly belongs to another project.
     """
-    return (*_other_name(workspace), *_new_beside_old(workspace))
+    return (*_other_name(handles), *_new_beside_old(handles))
 
 
-def _other_name(workspace: Workspace) -> Iterator[str]:
+def _other_name(handles: Handles) -> Iterator[str]:
     """Doubt a state elsewhere that was written from a folder of another name."""
-    owner, own = workspace.store.project.require_own(), workspace.settings.identity
-    if owner is None or workspace.settings.state_url is None or not own.may_be_other(owner):
+    owner, own = handles.store.project.require_own(), handles.settings.identity
+    if owner is None or handles.settings.state_url is None or not own.may_be_other(owner):
         return
     yield (
         f"the state store was written by a project in a folder '{owner.name}', and this is "
@@ -46,17 +46,17 @@ def _other_name(workspace: Workspace) -> Iterator[str]:
     )
 
 
-def _new_beside_old(workspace: Workspace) -> Iterator[str]:
+def _new_beside_old(handles: Handles) -> Iterator[str]:
     """Doubt a state in which nothing is, where the warehouse has tables."""
-    if not workspace.store.project.is_new():
+    if not handles.store.project.is_new():
         return
     found: list[str] = []
     with suppress(OSError):  # What cannot be listed says nothing; who writes there says why.
-        found = workspace.lakehouse.left_by_others()
+        found = handles.lakehouse.left_by_others()
     if found:
         from vde_dagster.state.db.database import without_password
 
-        settings = workspace.settings
+        settings = handles.settings
         yield (
             f"the state store {without_password(settings.resolved_state_url)} is new, but the "
             f"warehouse {settings.resolved_warehouse} has tables and views already (in "
@@ -66,7 +66,7 @@ def _new_beside_old(workspace: Workspace) -> Iterator[str]:
         )
 
 
-def require_engine_for(plan: Plan, workspace: Workspace, tests: PlanTests | None) -> None:
+def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
     """Make sure that an engine can be had, where applying a plan needs one.
 
     Args:
@@ -78,13 +78,13 @@ def require_engine_for(plan: Plan, workspace: Workspace, tests: PlanTests | None
     if (
         any(map(_works, plan.models))
         or plan.statements
-        or _unknown_views(plan, workspace)
+        or _unknown_views(plan, handles)
         or (tests is not None and tests.need_an_engine(plan))
     ):
-        workspace.require_engine()
+        handles.require_engine()
 
 
-def require_pointers(workspace: Workspace, plan: Plan) -> None:
+def require_pointers(handles: Handles, plan: Plan) -> None:
     """Make sure that a plan moves no pointer of a table that production shows without the right to.
 
     A preview of a change in place is a branch of that table: each write to it moves the pointer.
@@ -99,12 +99,12 @@ def require_pointers(workspace: Workspace, plan: Plan) -> None:
     }
     if not previews:
         return
-    with workspace.store.database.reading() as conn:
-        shown = workspace.store.shown.tables_in(conn, PRODUCTION, previews)
+    with handles.store.database.reading() as conn:
+        shown = handles.store.shown.tables_in(conn, PRODUCTION, previews)
     if shown:
         name = previews[min(shown)].name
         what = f"preview a change in place of {name}, as that writes a branch of production's table"
-        workspace.store.rights.require("publish", what)
+        handles.store.rights.require("publish", what)
 
 
 def _works(model: PlannedModel) -> bool:
@@ -114,7 +114,7 @@ def _works(model: PlannedModel) -> bool:
     return computes or new or model.audits or model.layout or model.deploys
 
 
-def _unknown_views(plan: Plan, workspace: Workspace) -> bool:
+def _unknown_views(plan: Plan, handles: Handles) -> bool:
     """Say whether a query is shown whose types nobody has asked an engine for."""
     shown = {
         entry.snapshot_id
@@ -123,7 +123,7 @@ def _unknown_views(plan: Plan, workspace: Workspace) -> bool:
         and plan.snapshots[entry.snapshot_id].model.kind.is_shown
         and plan.snapshots[entry.snapshot_id].model.query is not None
     }
-    return bool(shown) and len(workspace.store.snapshots.view_types(shown)) < len(shown)
+    return bool(shown) and len(handles.store.snapshots.view_types(shown)) < len(shown)
 
 
 def damages(state: WarehouseState, environment: str) -> Iterator[str]:
@@ -140,12 +140,12 @@ def damages(state: WarehouseState, environment: str) -> Iterator[str]:
         )
 
 
-def with_statements(workspace: Workspace, plan: Plan) -> Plan:
+def with_statements(handles: Handles, plan: Plan) -> Plan:
     """Add the statements `before_all` and `after_all` of the settings, and those of sources."""
-    settings = workspace.settings
-    before = workspace.store.statements.around_runs(plan.environment)
+    settings = handles.settings
+    before = handles.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
-    around = workspace.project.around
+    around = handles.project.around
     if settings.before_all or settings.after_all or any(around):
         from vde_dagster.planning.rendering.views import over_views
         from vde_dagster.project.loading.environment_statements import environment_statements

@@ -17,15 +17,15 @@ from vde_dagster.execution.plans.proven_plan import is_applied, proven, require_
 from vde_dagster.planning.plan.plan import Objection
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.plan.plan import Plan
 
-Gate = Callable[["Workspace", "Plan", datetime], Iterable[Objection]]
+Gate = Callable[["Handles", "Plan", datetime], Iterable[Objection]]
 """Takes the instant (UTC) at which it is asked; raises VdeError where it cannot say."""
 GATES: Seam[Gate] = Seam("gates")
 
 
-def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
+def objections(handles: Handles, plan: Plan) -> list[Objection]:
     """Ask the project's gates about a plan that does something.
 
     Raises:
@@ -33,17 +33,17 @@ def objections(workspace: Workspace, plan: Plan) -> list[Objection]:
     """
     if plan.is_empty:
         return []
-    now = workspace.store.database.clock.now()
+    now = handles.store.database.clock.now()
     found: list[Objection] = []
-    for name in workspace.settings.plugins:
+    for name in handles.settings.plugins:
         gate = GATES.find(name)
         if gate is not None:
-            found += gate(workspace, plan, now)
+            found += gate(handles, plan, now)
     return found
 
 
 def objections_to_stored(
-    workspace: Workspace, plan: Plan, *, approved: bool = False
+    handles: Handles, plan: Plan, *, approved: bool = False
 ) -> list[Objection]:
     """Ask the project's gates about a plan that somebody else may have written.
 
@@ -54,22 +54,22 @@ def objections_to_stored(
         VdeError: The plan's content does not make what it says, the environment moved since, or a
             gate cannot say.
     """
-    if approved or any(GATES.find(name) is not None for name in workspace.settings.plugins):
-        return objections(workspace, proven(workspace, plan))
-    require_proven(workspace, plan)
+    if approved or any(GATES.find(name) is not None for name in handles.settings.plugins):
+        return objections(handles, proven(handles, plan))
+    require_proven(handles, plan)
     return []
 
 
-def known_objections(workspace: Workspace, plan: Plan) -> Sequence[Objection]:
+def known_objections(handles: Handles, plan: Plan) -> Sequence[Objection]:
     """Return what gates had against a plan when it was made, or ask them where nobody did.
 
     Raises:
         VdeError: A gate cannot say.
     """
-    return objections(workspace, plan) if plan.objections is None else plan.objections
+    return objections(handles, plan) if plan.objections is None else plan.objections
 
 
-def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> bool:
+def require_open(handles: Handles, plan: Plan, approved_by: str | None) -> bool:
     """Make sure that a plan may be applied; the outbox has a record of one that may not.
 
     Gates are asked about what is derived from the plan's content, never about its stored fields.
@@ -85,14 +85,14 @@ def require_open(workspace: Workspace, plan: Plan, approved_by: str | None) -> b
             content does not make what it says.
         ConflictError: The environment moved since the plan was made.
     """
-    if is_applied(workspace, plan):
+    if is_applied(handles, plan):
         return False
-    found = objections_to_stored(workspace, plan, approved=approved_by is not None)
+    found = objections_to_stored(handles, plan, approved=approved_by is not None)
     refused = [one for one in found if one.level == "refuse"]
     asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
-    if (refused or asked) and workspace.store.plans.record(plan.id) is not None:
+    if (refused or asked) and handles.store.plans.record(plan.id) is not None:
         said = [one.to_json() for one in refused or asked]
-        workspace.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
+        handles.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
     if refused:
         raise _closed(plan, refused, "change what they are about, and plan again")
     if asked:

@@ -20,7 +20,7 @@ from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.project.model import Model
     from vde_dagster.state import StateStore
 
@@ -71,9 +71,9 @@ def gather_state(
     )
 
 
-def stored_builder(workspace: Workspace) -> Build:
+def stored_builder(handles: Handles) -> Build:
     """Return the function that hashes stored definitions again."""
-    return lambda models, revise: workspace.snapshots_of(models, revise=revise)
+    return lambda models, revise: handles.snapshots_of(models, revise=revise)
 
 
 def _part(
@@ -230,7 +230,7 @@ def complete_state(
 
 
 def beside_production(
-    workspace: Workspace,
+    handles: Handles,
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
@@ -240,7 +240,7 @@ def beside_production(
     """
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
-    production = workspace.store.environments.get(PRODUCTION)
+    production = handles.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
     from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
@@ -254,15 +254,15 @@ def beside_production(
     state = WarehouseState(
         None,
         replace(production, entries=entries),
-        workspace.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
-        workspace.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
-        previews=find_previews(workspace.store, snapshots),
+        handles.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
+        handles.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
+        previews=find_previews(handles.store, snapshots),
     )
-    state = with_pinned(workspace.store, state, snapshots)
+    state = with_pinned(handles.store, state, snapshots)
     if not is_concerned(snapshots, state, NOTHING_SAID):
         return snapshots
     resolved = ForwardOnly(state, NOTHING_SAID)
-    return workspace.snapshots_of(models, None, [], revise=resolved.revise)
+    return handles.snapshots_of(models, None, [], revise=resolved.revise)
 
 
 def what_decides(

@@ -10,7 +10,7 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.planning.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.project.model import Exposure
 
@@ -26,8 +26,8 @@ class Keeper:
         what: The kind of those readers, in place of which they are for that environment.
     """
 
-    text: Callable[[Workspace], str | None]
-    readers: Callable[[Workspace, Environment], Sequence[Exposure] | None]
+    text: Callable[[Handles], str | None]
+    readers: Callable[[Handles, Environment], Sequence[Exposure] | None]
     what: str
 
 
@@ -35,7 +35,7 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 
 
 def readers_of(
-    workspace: Workspace, environment: Environment, of_files: Sequence[Exposure]
+    handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
     """Return who reads what an environment shows, by what it keeps and by the files for the rest.
 
@@ -45,13 +45,13 @@ def readers_of(
     readers = tuple(of_files)
     for name in KEEPERS.names():
         keeper = KEEPERS.require(name)
-        kept = keeper.readers(workspace, environment)
+        kept = keeper.readers(handles, environment)
         if kept is not None:
             readers = (*(one for one in readers if one.what != keeper.what), *kept)
     return readers
 
 
-def with_kept(workspace: Workspace, plan: Plan, kept: Mapping[str, str]) -> Plan:
+def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
     """Add what plug-ins keep of the project's files with the environment.
 
     Args:
@@ -60,7 +60,7 @@ def with_kept(workspace: Workspace, plan: Plan, kept: Mapping[str, str]) -> Plan
     Raises:
         ProjectError: A plug-in cannot read what it keeps.
     """
-    said = {name: KEEPERS.require(name).text(workspace) for name in KEEPERS.names()}
+    said = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
     found = {name: kept.get(name, "") if text is None else text for name, text in said.items()}
     # What an absent plug-in keeps stays.
     made = {name: text for name, text in {**kept, **found}.items() if text}

@@ -39,7 +39,7 @@ from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.state.db.codec import StoredPlan
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 _VERSION = version("vde-dagster")
 FORM = "vde-plan-1"
@@ -52,14 +52,14 @@ MAX_BYTES = 500_000_000
 class Attachment(Protocol):
     """What a plug-in attaches to plans, in their files and beside them in the state."""
 
-    def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
+    def take(self, handles: Handles, document: Mapping[str, Any], value: Any) -> None:
         """Keep what a file brings, once the file is known to be whole and of this state.
 
         Raises:
             UsageError: It is not what it says; nothing is kept.
         """
 
-    def told(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
+    def told(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
         """Return what the history of environments says of some plans, by id."""
 
 
@@ -116,9 +116,9 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
     return {**plain, "hash": hashlib.sha256(canonical(plain)).hexdigest()}
 
 
-def project_of(workspace: Workspace) -> dict[str, str]:
+def project_of(handles: Handles) -> dict[str, str]:
     """Return what a file says of its project: the id, or the name where there is none."""
-    own = workspace.settings.identity
+    own = handles.settings.identity
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 
 
@@ -127,19 +127,19 @@ def is_file_name(text: str) -> bool:
     return "." in text or "/" in text or os.sep in text
 
 
-def save_plan(workspace: Workspace, plan_id: str, path: Path) -> None:
+def save_plan(handles: Handles, plan_id: str, path: Path) -> None:
     """Write a stored plan to a file.
 
     Raises:
         UsageError: No plan has this id, it is a run, or the file cannot be written.
     """
-    plan = workspace.store.plans.load(plan_id)
+    plan = handles.store.plans.load(plan_id)
     if plan.kind is PlanKind.RUN:
         raise UsageError(
             f"plan {plan_id} is a run, which no file has",
             hint=f"compute what is due there: vde run {plan.environment}",
         )
-    write_plan(path, {**plan_document(plan, project_of(workspace)), ATTACHED: {}})
+    write_plan(path, {**plan_document(plan, project_of(handles)), ATTACHED: {}})
 
 
 def write_plan(path: Path, content: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ def read_plan(path: Path) -> PlanFile:
     return PlanFile(plan, made, attached)
 
 
-def open_plan(workspace: Workspace, path: Path) -> Plan:
+def open_plan(handles: Handles, path: Path) -> Plan:
     """Read a plan's file to apply it here, and keep what is attached to it.
 
     Raises:
@@ -201,44 +201,44 @@ def open_plan(workspace: Workspace, path: Path) -> Plan:
             or an attached value is wrong.
     """
     found = read_plan(path)
-    require_state(workspace, found)
-    if not is_applied(workspace, found.plan):
-        proven(workspace, found.plan)
+    require_state(handles, found)
+    if not is_applied(handles, found.plan):
+        proven(handles, found.plan)
     for name, value in found.attached.items():
-        part = ATTACHMENTS.find(name) if name in workspace.settings.plugins else None
+        part = ATTACHMENTS.find(name) if name in handles.settings.plugins else None
         if part is not None:
-            part.take(workspace, found.document, value)
+            part.take(handles, found.document, value)
     return found.plan
 
 
-def attached_to(workspace: Workspace, plan_ids: Sequence[str]) -> dict[str, str]:
+def attached_to(handles: Handles, plan_ids: Sequence[str]) -> dict[str, str]:
     """Return what is attached to plans, in words, by their ids."""
     told: dict[str, str] = {}
-    for name in workspace.settings.plugins:
+    for name in handles.settings.plugins:
         part = ATTACHMENTS.find(name)
-        for plan_id, text in (part.told(workspace, plan_ids) if part else {}).items():
+        for plan_id, text in (part.told(handles, plan_ids) if part else {}).items():
             told[plan_id] = ", ".join(filter(None, (told.get(plan_id), text)))
     return told
 
 
-def require_state(workspace: Workspace, found: PlanFile) -> None:
+def require_state(handles: Handles, found: PlanFile) -> None:
     """Make sure that a file's plan was made for the state that is here.
 
     Raises:
         UsageError: It was not; says what differs.
     """
     plan = found.plan
-    record = workspace.store.plans.record(plan.id)
+    record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
         raise UsageError(f"the plan {plan.id} was {record.message}", hint="plan again")
-    differences = [] if found.document["project"] == project_of(workspace) else [_OTHER_PROJECT]
+    differences = [] if found.document["project"] == project_of(handles) else [_OTHER_PROJECT]
     if record is not None:
-        stored = plan_document(workspace.store.plans.load(plan.id), project_of(workspace))
+        stored = plan_document(handles.store.plans.load(plan.id), project_of(handles))
         differences += [f"the stored plan {one}" for one in _differences(found.document, stored)]
     else:
-        workspace.store.snapshots.load(plan.snapshots)  # An id proves what the state has.
+        handles.store.snapshots.load(plan.snapshots)  # An id proves what the state has.
     if record is None or record.status != "applied":
-        differences += [*_of_state(workspace, plan), *_of_seeds(workspace, plan)]
+        differences += [*_of_state(handles, plan), *_of_seeds(handles, plan)]
     if differences:
         told = "; ".join(differences[:MOST_DIFFERENCES])
         more = and_more(len(differences), MOST_DIFFERENCES)
@@ -251,12 +251,12 @@ def require_state(workspace: Workspace, found: PlanFile) -> None:
 _OTHER_PROJECT = "it is of another project (by the setting id, or name)"
 
 
-def _of_state(workspace: Workspace, plan: Plan) -> Iterator[str]:
+def _of_state(handles: Handles, plan: Plan) -> Iterator[str]:
     """Yield how the state differs from that which a plan was made for.
 
     Runs since then are no difference: they publish the same definitions, with more rows.
     """
-    store, name = workspace.store, plan.environment
+    store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:
         at = f"at version {current.version}, by {current.published_by}" if current else "no more"
@@ -280,12 +280,12 @@ def _of_state(workspace: Workspace, plan: Plan) -> Iterator[str]:
             yield f"the table of {model} is not filled any more for {ranges}"
 
 
-def _of_seeds(workspace: Workspace, plan: Plan) -> Iterator[str]:
+def _of_seeds(handles: Handles, plan: Plan) -> Iterator[str]:
     """Yield the seeds to be filled whose rows, which no plan has, are others in this clone."""
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):
-            path = file_of_project(workspace.root, kind.path)
+            path = file_of_project(handles.root, kind.path)
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != kind.content_hash:
                 yield f"{kind.path} of {model.name} is another file here (check out its commit)"

@@ -40,7 +40,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.tables.tables import not_live
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 _MOST = 5
 _WEIGHT = (
@@ -60,7 +60,7 @@ class ProvenPlan(Plan):
     written: Plan | None = None
 
 
-def require_proven(workspace: Workspace, plan: Plan) -> None:
+def require_proven(handles: Handles, plan: Plan) -> None:
     """Make sure that a plan's kind, tables and work are what its content makes of them.
 
     This costs a few reads of the state, and precedes every apply.
@@ -70,15 +70,15 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
         ConflictError: The environment shows something else than when the plan was made, or the
             plan was rejected.
     """
-    workspace.store.project.require_own()
-    workspace.store.plans.require_open(plan.id)
+    handles.store.project.require_own()
+    handles.store.plans.require_open(plan.id)
     if plan.is_empty:
         return
-    current = _current(workspace, plan)
+    current = _current(handles, plan)
     if current is not None:
         require_changeable(current.name, current.frozen)
-    found = [*_inconsistent(plan, current), *_tables(workspace, plan, current)]
-    kind = derive_kind(workspace, plan, current)
+    found = [*_inconsistent(plan, current), *_tables(handles, plan, current)]
+    kind = derive_kind(handles, plan, current)
     if kind is not plan.kind:
         found.append(f"it is called a {plan.kind.value}, and is a {kind.value}")
     if plan.environment == PRODUCTION and plan.expires_at is not None:
@@ -91,26 +91,26 @@ def require_proven(workspace: Workspace, plan: Plan) -> None:
     _require(plan, found)
 
 
-def proven(workspace: Workspace, plan: Plan) -> Plan:
+def proven(handles: Handles, plan: Plan) -> Plan:
     """Return a plan with everything that follows from its content derived again, for gates.
 
     Raises:
         UsageError: The plan hides a change or a break, or its definitions have other versions.
         ConflictError: The environment shows something else than when the plan was made.
     """
-    require_proven(workspace, plan)
+    require_proven(handles, plan)
     if plan.is_empty:
         return plan
-    current = _current(workspace, plan)
-    snapshots = _built(workspace, plan)
-    build = stored_builder(workspace)
-    state = gather_state(workspace.store, plan.environment, snapshots, build, None, current)
+    current = _current(handles, plan)
+    snapshots = _built(handles, plan)
+    build = stored_builder(handles)
+    state = gather_state(handles.store, plan.environment, snapshots, build, None, current)
     if state.base is None:
-        exposures = tuple(workspace.readable_project.exposures)
+        exposures = tuple(handles.readable_project.exposures)
     else:
-        files = workspace.readable_project.exposures
-        exposures = readers_of(workspace, state.base, files)
-    settings = workspace.settings
+        files = handles.readable_project.exposures
+        exposures = readers_of(handles, state.base, files)
+    settings = handles.settings
     request = PlanRequest(
         environment=plan.environment,
         window=Window(plan.created_at, plan.start, plan.end),
@@ -130,7 +130,7 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
     models = [_merged(given.get(name), one, plan.kind) for name, one in derived.items()]
     kept = state.target.kept if state.target is not None else {}
     names = sorted({*plan.kept, *kept})
-    around = workspace.store.statements.around_runs(plan.environment)
+    around = handles.store.statements.around_runs(plan.environment)
     made = replace(
         plan,
         models=tuple(models),
@@ -142,28 +142,28 @@ def proven(workspace: Workspace, plan: Plan) -> Plan:
     if any(model.skippable for model in made.models):
         from vde_dagster.execution.apply.skipping import forecast_skips
 
-        made = forecast_skips(workspace, made, state)
+        made = forecast_skips(handles, made, state)
     values: dict[str, Any] = {one.name: getattr(made, one.name) for one in fields(Plan)}
     return ProvenPlan(**values, written=plan)
 
 
-def derive_kind(workspace: Workspace, plan: Plan, current: Environment | None) -> PlanKind:
+def derive_kind(handles: Handles, plan: Plan, current: Environment | None) -> PlanKind:
     """Derive a plan's kind from its content.
 
     A run shows the definitions that the environment shows, with its statements and what is kept
     with it, and fills what is due. A restatement differs from a run in that it fills again.
     """
-    if current is None or not _shows_the_same(workspace, plan, current):
+    if current is None or not _shows_the_same(handles, plan, current):
         return PlanKind.PLAN
     if any(model.deploys or model.records_only for model in plan.models):
         return PlanKind.PLAN
-    if plan.kind is PlanKind.RESTATEMENT or _refills(workspace, plan):
+    if plan.kind is PlanKind.RESTATEMENT or _refills(handles, plan):
         return PlanKind.RESTATEMENT
     return plan.kind
 
 
-def _shows_the_same(workspace: Workspace, plan: Plan, current: Environment) -> bool:
-    around = workspace.store.statements.around_runs(plan.environment)
+def _shows_the_same(handles: Handles, plan: Plan, current: Environment) -> bool:
+    around = handles.store.statements.around_runs(plan.environment)
     if plan.statements != around or plan.kept != current.kept:
         return False
     shown = {name: entry.snapshot_id for name, entry in current.entries.items()}
@@ -173,24 +173,26 @@ def _shows_the_same(workspace: Workspace, plan: Plan, current: Environment) -> b
     if plan.kind is PlanKind.PLAN or planned.keys() != shown.keys():
         return False
     # An upgrade may have hashed what is shown again: then its new ids are compared.
-    build = stored_builder(workspace)
-    state = gather_state(workspace.store, plan.environment, None, build, None, current)
+    build = stored_builder(handles)
+    state = gather_state(handles.store, plan.environment, None, build, None, current)
     return all(planned[name] in (key, state.snapshots[key].id) for name, key in shown.items())
 
 
-def _refills(workspace: Workspace, plan: Plan) -> bool:
+def _refills(handles: Handles, plan: Plan) -> bool:
     """Say whether a plan that changes no definition fills filled ranges that are not due."""
     if plan.kind is not PlanKind.RUN:
         return bool(plan.restates) or any(model.restate for model in plan.models)
-    again = _filled(workspace, plan)
+    again = _filled(handles, plan)
     if not again and not plan.restates and not any(model.restate for model in plan.models):
         return False
     # A lookback, an automatic restatement, a unit that goes on or a clock that ran ahead: planned
     # again, it is due, with or without a tick of the cron.
-    nothing = IntervalSet()
+    from vde_dagster.execution.plans.build_plans import PlanBuilder
+
+    builder, nothing = PlanBuilder(handles), IntervalSet()
     for ignore_cron in (False, True):
         options = PlanOptions(now=plan.created_at, full=True, ignore_cron=ignore_cron)
-        due = workspace.plans.due(plan.environment, options, save=False)
+        due = builder.of_published(plan.environment, options, save=False, ticks=True)
         known = {model.name: model.intervals for model in due.models}
         if not any(ranges - known.get(name, nothing) for name, ranges in again.items()) and not any(
             ranges - due.restates.get(name, nothing) for name, ranges in plan.restates.items()
@@ -199,12 +201,12 @@ def _refills(workspace: Workspace, plan: Plan) -> bool:
     return True
 
 
-def _filled(workspace: Workspace, plan: Plan) -> dict[ModelName, IntervalSet]:
+def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
     """Return the ranges, by model, that a plan fills again although others have filled them.
 
     A table that is made whole has one range, and is as old as its latest fill.
     """
-    store = workspace.store
+    store = handles.store
     works = {
         model.table.id: model
         for model in plan.models
@@ -258,10 +260,10 @@ def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
             yield f"it names {model.name}, and does not show it"
 
 
-def _tables(workspace: Workspace, plan: Plan, current: Environment | None) -> Iterator[str]:
+def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterator[str]:
     """Yield the tables of a plan that are others in the state, or do not serve their models."""
-    known = workspace.store.tables.load(list(plan.tables))
-    production = workspace.store.environments.get(PRODUCTION)
+    known = handles.store.tables.load(list(plan.tables))
+    production = handles.store.environments.get(PRODUCTION)
     shown = {
         (name, entry.snapshot_id, entry.table_id)
         for environment in (current, production)
@@ -330,7 +332,7 @@ def _restated(plan: Plan, name: ModelName) -> bool:
     return any(m.builds for m in plan.models if m.table and m.table.id == entry.table_id)
 
 
-def _built(workspace: Workspace, plan: Plan) -> dict[ModelName, Snapshot]:
+def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
     """Build the snapshots of a plan's definitions again, and compare them.
 
     Raises:
@@ -339,7 +341,7 @@ def _built(workspace: Workspace, plan: Plan) -> dict[ModelName, Snapshot]:
     target = plan.target
     extend = any(snapshot.forward is not None for snapshot in target.values())
     try:
-        built = workspace.snapshots_of(
+        built = handles.snapshots_of(
             {name: snapshot.model for name, snapshot in target.items()},
             revise=extending(target) if extend else None,
             catalog_columns=lambda name: (),
@@ -417,22 +419,22 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
     )
 
 
-def _current(workspace: Workspace, plan: Plan) -> Environment | None:
+def _current(handles: Handles, plan: Plan) -> Environment | None:
     """Return what a plan's environment shows.
 
     Raises:
         ConflictError: It shows something else than when the plan was made.
     """
-    store, name = workspace.store, plan.environment
+    store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:
         raise moved(name, plan.base_version, current)
     return current
 
 
-def is_applied(workspace: Workspace, plan: Plan) -> bool:
+def is_applied(handles: Handles, plan: Plan) -> bool:
     """Say whether a plan was applied before, so that nothing is left to prove or to do."""
-    record = workspace.store.plans.record(plan.id)
+    record = handles.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.plans.build_plans import PlanBuilder
 from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
@@ -17,7 +18,7 @@ from vde_dagster.project.dag import needed_models
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Model
 
@@ -42,7 +43,7 @@ class Evaluated:
 class Models:
     """Models of the files, as Spark runs them over the tables that a plan would give them."""
 
-    workspace: Workspace
+    handles: Handles
 
     def render(
         self,
@@ -67,7 +68,7 @@ class Models:
         snapshot, resolver = self._planned(definition.name, environment)
         (interval, now), catalog = (
             self._times(snapshot, start, end),
-            self.workspace.settings.catalog,
+            self.handles.settings.catalog,
         )
         if is_audit:
             return ";\n".join(
@@ -97,7 +98,7 @@ class Models:
             UsageError: There is no such model, it has neither, or a parent has no table yet.
             ExecutionError: Spark failed.
         """
-        definition, engine = self._find(model), self.workspace.engine
+        definition, engine = self._find(model), self.handles.engine
         name = definition.name
         if definition.query is None and definition.python is None:
             raise _no_sql(definition)
@@ -109,7 +110,7 @@ class Models:
             )
         (interval, now), catalog = (
             self._times(snapshot, start, end),
-            self.workspace.settings.catalog,
+            self.handles.settings.catalog,
         )
         if definition.query is not None:
             part = definition if query is None else replace(definition, query=query)
@@ -126,20 +127,20 @@ class Models:
         return Evaluated(name, interval, tuple(columns), rows[:limit], left_out)
 
     def _find(self, model: str) -> Model:
-        models = self.workspace.project.models
-        return models[find_model(models, model, self.workspace.settings.default_namespace)]
+        models = self.handles.project.models
+        return models[find_model(models, model, self.handles.settings.default_namespace)]
 
     def _planned(self, name: ModelName, environment: str) -> tuple[Snapshot, Resolver]:
-        models = self.workspace.project.models
+        models = self.handles.project.models
         needed = needed_models(models, [name])
         part = {one: model for one, model in models.items() if one in needed}
-        plan = self.workspace.plans.of_part(part, environment_name(environment))
+        plan = PlanBuilder(self.handles).of_part(part, environment_name(environment))
         return plan.target[name], plan.resolver()
 
     def _times(
         self, snapshot: Snapshot, start: datetime | None, end: datetime | None
     ) -> tuple[Interval, datetime]:
-        now = self.workspace.store.database.clock.now()
+        now = self.handles.store.database.clock.now()
         slot = snapshot.cadence.latest_slot(now)
         return Interval(start or slot.start, end or slot.end), now
 

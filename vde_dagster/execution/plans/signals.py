@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 Pair = tuple[datetime, datetime]
@@ -127,7 +127,7 @@ class SignalContext:
     there is no such environment yet.
     """
 
-    workspace: Workspace
+    handles: Handles
     environment: str
     execution_time: datetime
     model: ModelName
@@ -145,11 +145,11 @@ class SignalContext:
     @property
     def spark(self) -> SparkSession:
         """A Spark session in which models see nothing of what a signal changes."""
-        return self.workspace.engine().guest_session
+        return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:
         """Return a variable of `[tool.vde.variables]`, or the default."""
-        known = {key.lower(): value for key, value in self.workspace.settings.variables.items()}
+        known = {key.lower(): value for key, value in self.handles.settings.variables.items()}
         return known.get(name.lower(), default)
 
     def resolve_table(self, name: str) -> str:
@@ -158,10 +158,10 @@ class SignalContext:
         Raises:
             UsageError: Nothing is published of it.
         """
-        settings = self.workspace.settings
+        settings = self.handles.settings
         model = ModelName.parse(name, settings.default_namespace)
         shown = self._shown()
-        current = self.workspace.store.environments.get(shown) if shown else None
+        current = self.handles.store.environments.get(shown) if shown else None
         if current is None or model not in current.entries:
             raise UsageError(
                 f"nothing is published of {model} that environment '{self.environment}' could read",
@@ -194,15 +194,17 @@ class SignalContext:
         return next(iter(self._rows(query, 1)[1]), None)
 
     def _shown(self) -> str | None:
-        exists = self.workspace.store.environments.exists
+        exists = self.handles.store.environments.exists
         return next((name for name in (self.environment, PRODUCTION) if exists(name)), None)
 
     def _rows(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
         shown = self._shown()
         if shown is None:  # Nothing is published yet, so that all names are those of tables.
-            columns, rows = self.workspace.engine().query(query, limit)
+            columns, rows = self.handles.engine().query(query, limit)
         else:
             # The project's own code may read what it likes.
-            found = self.workspace.query(shown, query, limit, raw=True)
+            from vde_dagster.execution.query.query import Queries
+
+            found = Queries(self.handles).run(shown, query, limit, raw=True)
             columns, rows = found.columns, found.rows
         return [name for name, _ in columns], list(rows)

@@ -31,7 +31,7 @@ from vde_dagster.project.table_names import TableNames
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Answer(Generic[T]):
     read_live: tuple[str, ...]
 
 
-def _externals_of(workspace: Workspace, version: Environment) -> dict[ModelName, ExternalTable]:
+def _externals_of(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
-    models = (one.model for one in workspace.store.snapshots.load(ids).values())
+    models = (one.model for one in handles.store.snapshots.load(ids).values())
     return {model.name: external_table(model) for model in models if model.kind.is_external}
 
 
@@ -97,7 +97,7 @@ ATTEMPTS = 5
 class Queries:
     """Queries of environments and versions, and reads of models without an engine."""
 
-    workspace: Workspace
+    handles: Handles
 
     def run(
         self,
@@ -123,7 +123,7 @@ class Queries:
                 than to read models, or the data of the version are not known or gone.
         """
         answer = self._ask(
-            environment, sql, at, raw, lambda query: self.workspace.engine().query(query, limit)
+            environment, sql, at, raw, lambda query: self.handles.engine().query(query, limit)
         )
         columns, rows = answer.value
         shown = answer.shown
@@ -139,7 +139,7 @@ class Queries:
         Raises:
             UsageError: As `run`.
         """
-        engine = self.workspace.engine
+        engine = self.handles.engine
         return self._ask(
             environment, sql, at, False, lambda query: engine().query_arrow(query, limit)
         )
@@ -155,7 +155,7 @@ class Queries:
     def _ask(
         self, environment: str, sql: str, at: str | None, raw: bool, ask: Callable[[str], T]
     ) -> Answer[T]:
-        version = published_version(self.workspace.store, environment, at)
+        version = published_version(self.handles.store, environment, at)
         if version is not None:
             return self._of_version(version, sql, raw, ask)
         return self._of_views(environment_name(environment), sql, raw, ask)
@@ -179,7 +179,7 @@ class Queries:
         from vde_dagster.execution.query.read_rows import read_rows
 
         read = read_rows(
-            self.workspace, environment, model, columns, where=where, order_by=order_by, limit=limit
+            self.handles, environment, model, columns, where=where, order_by=order_by, limit=limit
         )
         return read.rows
 
@@ -192,11 +192,11 @@ class Queries:
         publication's id is compared before and after, and the query is run again when it moved.
         """
         for _ in range(ATTEMPTS):
-            version = named_environment(self.workspace, environment)
-            if not self.workspace.lakehouse.catalog.form.keeps_pointers:
+            version = named_environment(self.handles, environment)
+            if not self.handles.lakehouse.catalog.form.keeps_pointers:
                 return self._of_version(version, sql, raw, ask)
             answer = self._of_version(version, sql, raw, ask, views=True)
-            after = self.workspace.store.environments.get(environment)
+            after = self.handles.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return answer
         raise ConflictError(
@@ -217,10 +217,10 @@ class Queries:
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 
-        workspace, store = self.workspace, self.workspace.store
-        catalog = workspace.settings.catalog
-        sql, changes = expand_changes(workspace, version, sql)
-        externals = _externals_of(workspace, version)
+        handles, store = self.handles, self.handles.store
+        catalog = handles.settings.catalog
+        sql, changes = expand_changes(handles, version, sql)
+        externals = _externals_of(handles, version)
         catalogs = {one.catalog.lower(): one.catalog for one in externals.values() if one.catalog}
         names = TableNames(catalog, "default", catalogs)
         production = store.environments.get(PRODUCTION) if views else None
@@ -228,7 +228,7 @@ class Queries:
         if not raw:
             # What production alone has is told apart below, with a message of its own.
             check_query(sql, version.entries.keys() | elsewhere | changes.keys(), names)
-        reader = PinnedVersion(workspace, version)
+        reader = PinnedVersion(handles, version)
 
         def relation_of(name: ModelName) -> str | None:
             if name in elsewhere:
@@ -249,11 +249,11 @@ class Queries:
             if not is_of_files(error):
                 return set()
             tables = store.tables.load(version.tables) if views else reader.tables
-            shown = workspace.lakehouse.published_views(version.name) if views else ()
+            shown = handles.lakehouse.published_views(version.name) if views else ()
             return {*(table.ref for table in tables.values()), *shown}
 
         rendered = _rendered(sql, relation_of, names, raw)
-        with workspace.lakehouse.naming_damage(may_have_failed):
+        with handles.lakehouse.naming_damage(may_have_failed):
             value = ask(rendered)
         return Answer(value, version, tuple(sorted(map(str, reader.live))))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.lakehouse.rows.bind_filter import RowTest
     from vde_dagster.lakehouse.rows.scan import FileState
     from vde_dagster.planning.environments.environment import Entry, Environment
@@ -99,7 +99,7 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def read_rows(
-    workspace: Workspace,
+    handles: Handles,
     environment: str,
     model: str,
     columns: Sequence[str] = (),
@@ -124,29 +124,29 @@ def read_rows(
         UsageError: There is no such environment, version, model or column, the condition does not
             fit, the model has no table, or what the version showed is gone.
     """
-    version = published_version(workspace.store, environment, at)
+    version = published_version(handles.store, environment, at)
     past = version is not None
-    version = version or named_environment(workspace, environment_name(environment))
-    name = ModelName.parse(model, workspace.settings.default_namespace)
-    with _opened(workspace, version, name, pinned=past) as read:
+    version = version or named_environment(handles, environment_name(environment))
+    name = ModelName.parse(model, handles.settings.default_namespace)
+    with _opened(handles, version, name, pinned=past) as read:
         return read.rows(version.version, columns, where, order_by, limit)
 
 
 @contextmanager
-def opened_rows(workspace: Workspace, version: Environment, name: ModelName) -> Iterator[ShownRows]:
+def opened_rows(handles: Handles, version: Environment, name: ModelName) -> Iterator[ShownRows]:
     """Open the rows that a version of an environment pins of a model, to be read in a block.
 
     Raises:
         UsageError: The version shows no such model, the model has no table, or what the version
             showed is gone.
     """
-    with _opened(workspace, version, name, pinned=True) as read:
+    with _opened(handles, version, name, pinned=True) as read:
         yield read.shown()
 
 
 @contextmanager
 def _opened(
-    workspace: Workspace, version: Environment, name: ModelName, *, pinned: bool
+    handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
     entry = shown_entry(version, name)
     if entry.table_id is None:
@@ -155,17 +155,17 @@ def _opened(
             hint=f'`vde query {version.name} "SELECT * FROM {name}"` reads it with Spark; or give '
             "its model another kind, such as FULL",
         )
-    snapshot = workspace.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-    table = workspace.store.tables.get(entry.table_id)
-    with workspace.lakehouse.naming_damage(lambda _: [table.ref]):
-        metadata = workspace.lakehouse.table_metadata(table.ref)
-        state = _pinned(workspace, version, entry) if pinned else _shown(metadata, entry, table)
-        yield _Reading(workspace, name, snapshot, table, metadata, state)
+    snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+    table = handles.store.tables.get(entry.table_id)
+    with handles.lakehouse.naming_damage(lambda _: [table.ref]):
+        metadata = handles.lakehouse.table_metadata(table.ref)
+        state = _pinned(handles, version, entry) if pinned else _shown(metadata, entry, table)
+        yield _Reading(handles, name, snapshot, table, metadata, state)
 
 
-def _pinned(workspace: Workspace, version: Environment, entry: Entry) -> State:
+def _pinned(handles: Handles, version: Environment, entry: Entry) -> State:
     assert entry.table_id is not None
-    pin = workspace.store.pins.at(version.name, version.version).get(entry.table_id)
+    pin = handles.store.pins.at(version.name, version.version).get(entry.table_id)
     if pin is None:
         raise not_pinned(entry.name, version)
     return pin.snapshot_id, pin.schema_id
@@ -184,7 +184,7 @@ class _Reading:
     Columns of the same values are one in the table, and are read once.
     """
 
-    workspace: Workspace
+    handles: Handles
     name: ModelName
     snapshot: Snapshot
     table: PhysicalTable
@@ -239,7 +239,7 @@ class _Reading:
             read.setdefault(own, column)
         metadata = self._metadata([(column, own) for own, column in read.items()])
         once = {column: read[own] for column, own in physical.items()}
-        found = self.workspace.lakehouse.table_from_metadata(metadata, self.table.ref)
+        found = self.handles.lakehouse.table_from_metadata(metadata, self.table.ref)
         return ShownRows(found, once, columns_of(metadata, None))
 
     def _known(self, column: str, columns: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
@@ -61,7 +61,7 @@ class Created:
     outputs: int
 
 
-def create_test(workspace: Workspace, wanted: Wanted) -> Created:
+def create_test(handles: Handles, wanted: Wanted) -> Created:
     """Write a test of a model that passes.
 
     Raises:
@@ -69,7 +69,7 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
             written, or the test would not pass again. Nothing is written.
         ExecutionError: Spark failed.
     """
-    models, settings = workspace.project.models, workspace.settings
+    models, settings = handles.project.models, handles.settings
     model = find_model(models, wanted.model, settings.default_namespace)
     if models[model].query is None and models[model].python is None:
         raise UsageError(
@@ -77,11 +77,11 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
         )
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
-    if file_of_project(workspace.root, path).exists() and not wanted.overwrite:
+    if file_of_project(handles.root, path).exists() and not wanted.overwrite:
         raise UsageError(
             f"there is a file {path}", hint="name another with --path, or replace it: --overwrite"
         )
-    tables = _rows_of_parents(workspace, model, wanted)
+    tables = _rows_of_parents(handles, model, wanted)
     body: dict[str, Any] = {"model": str(model)}
     if wanted.variables:
         body["vars"] = dict(wanted.variables)
@@ -90,27 +90,25 @@ def create_test(workspace: Workspace, wanted: Wanted) -> Created:
         for parent, (columns, rows) in tables.items()
     }
     body["outputs"] = {"query": []}
-    test = _read(workspace, path, name, body)
-    body["outputs"] = _outputs(workspace, test, wanted)
-    test = _read(workspace, path, name, body)
-    result = run_test(test, workspace.snapshots(), workspace.engine())
+    test = _read(handles, path, name, body)
+    body["outputs"] = _outputs(handles, test, wanted)
+    test = _read(handles, path, name, body)
+    result = run_test(test, handles.snapshots(), handles.engine())
     if not result.passed:
         raise UsageError(
             f"{test.model} does not return the same rows twice, so no test was written: "
             f"{result.summary}",
             hint="fix the time with --var execution_time=2024-01-01",
         )
-    with replacing(workspace.root / path) as file:
+    with replacing(handles.root / path) as file:
         file.write(_text(name, body).encode())
     counts = {str(parent): len(rows) for parent, (_, rows) in tables.items()}
     return Created(name, path.as_posix(), counts, len(body["outputs"]["query"]))
 
 
-def _rows_of_parents(
-    workspace: Workspace, model: ModelName, wanted: Wanted
-) -> dict[ModelName, Table]:
-    parents = workspace.project.models[model].depends_on
-    default = workspace.settings.default_namespace
+def _rows_of_parents(handles: Handles, model: ModelName, wanted: Wanted) -> dict[ModelName, Table]:
+    parents = handles.project.models[model].depends_on
+    default = handles.settings.default_namespace
     queries = {ModelName.parse(name, default): sql for name, sql in wanted.queries.items()}
     for name in queries:
         if name not in parents:
@@ -118,10 +116,13 @@ def _rows_of_parents(
                 f"{model} does not read {name}",
                 hint=f"it reads {', '.join(map(str, parents)) or 'nothing'}",
             )
+    from vde_dagster.execution.query.query import Queries
+
+    query = Queries(handles).run
     tables: dict[ModelName, Table] = {}
     for parent in parents:
         sql = queries.get(parent, f"SELECT * FROM {quote(parent.namespace)}.{quote(parent.name)}")
-        found = workspace.query(wanted.environment, sql, wanted.limit)
+        found = query(wanted.environment, sql, wanted.limit)
         tables[parent] = found.columns, found.rows
     return tables
 
@@ -136,24 +137,24 @@ def _rows(
     ]
 
 
-def _outputs(workspace: Workspace, test: UnitTest, wanted: Wanted) -> dict[str, Any]:
-    snapshots, engine = workspace.snapshots(), workspace.engine()
+def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]:
+    snapshots, engine = handles.snapshots(), handles.engine()
     parts = ctes_of(test, snapshots) if wanted.include_ctes else ()
     found = {part: _rows(*rows_of(test, snapshots, engine, part)) for part in parts}
     query = _rows(*rows_of(test, snapshots, engine))
     return {"ctes": found, "query": query} if found else {"query": query}
 
 
-def _read(workspace: Workspace, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
+def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
     """Read a test as it will be read from its file, with the model as its variables make it."""
 
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)
 
-    settings, project = workspace.settings, workspace.project
+    settings, project = handles.settings, handles.project
     scope = MacroScope({}, {}, settings.dialect, settings={}, names=project.names)
     [test] = load_unit_tests(path, _text(name, body), project.names, scope, no_file)
-    return with_variables(test, workspace.root, project.models)
+    return with_variables(test, handles.root, project.models)
 
 
 def _text(name: str, body: Mapping[str, Any]) -> str:

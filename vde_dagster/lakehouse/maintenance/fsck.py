@@ -42,7 +42,7 @@ from vde_dagster.state.tables.tables import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 Problem = Literal[
@@ -107,7 +107,7 @@ class _State:
     heads: Mapping[str, int]
 
     @classmethod
-    def read(cls, lakehouse: Lakehouse) -> _State:
+    def read(cls, lakehouse: LakeHandles) -> _State:
         """Read all of it in one transaction."""
         store = lakehouse.store
         with store.database.reading() as conn:
@@ -149,7 +149,7 @@ class _State:
 
 
 def fsck(
-    lakehouse: Lakehouse, orphan_grace: timedelta | None = None, *, deep: bool = False
+    lakehouse: LakeHandles, orphan_grace: timedelta | None = None, *, deep: bool = False
 ) -> tuple[Finding, ...]:
     """Check every pointer, every published view and every table that an environment shows.
 
@@ -178,7 +178,7 @@ def fsck(
     return tuple(findings)
 
 
-def find_damage(lakehouse: Lakehouse, refs: Collection[TableRef]) -> DamagedFileError | None:
+def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
     """Return the first damaged file of tables and views, after reading them failed."""
     if not refs:
         return None
@@ -195,7 +195,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 
 def _all(
-    lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None, deep: bool
+    lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
     """Return all damage, each with the place to check again."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
@@ -208,7 +208,7 @@ def _all(
     return found
 
 
-def _database(lakehouse: Lakehouse) -> list[Finding]:
+def _database(lakehouse: LakeHandles) -> list[Finding]:
     """Check SQLite's file with SQLite; a PostgreSQL server is its operator's responsibility."""
     database = lakehouse.store.database
     if not database.is_sqlite:
@@ -228,7 +228,7 @@ def _database(lakehouse: Lakehouse) -> list[Finding]:
     return [Finding("damaged_state", file, f"{file}: {'; '.join(problems)}", advice, file)]
 
 
-def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
+def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
     """Yield the rows whose content does not match the id or hash under which they are stored."""
     store = lakehouse.store
     lost = set()
@@ -259,7 +259,7 @@ def _foreign(lakehouse: Lakehouse) -> Iterator[Finding]:
         yield Finding("foreign_view_types", key, why, advice)
 
 
-def _wrong_fill_versions(lakehouse: Lakehouse) -> Iterator[tuple[PhysicalTable, str]]:
+def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable, str]]:
     """Yield the tables whose fill version does not match their definition."""
     store = lakehouse.store
     tables = store.tables.load([table.id for table in store.ledger.tables((LIVE,))])
@@ -273,7 +273,7 @@ def _wrong_fill_versions(lakehouse: Lakehouse) -> Iterator[tuple[PhysicalTable, 
             yield table, f"its fill version is not that of its definition of {snapshot.name}"
 
 
-def _new_beside_old(lakehouse: Lakehouse) -> list[Finding]:
+def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
     if not lakehouse.store.project.is_new() or not (others := lakehouse.left_by_others()):
         return []
     detail = f"it is empty, but the warehouse has tables and views (in {', '.join(others)})"
@@ -331,7 +331,7 @@ def _damaged(damage: Damage) -> Finding:
     return Finding(problem, str(damage.ref), detail, f"{_RESTORE}; or {other}", error.file)
 
 
-def _shown_tables(lakehouse: Lakehouse, state: _State) -> list[Finding]:
+def _shown_tables(lakehouse: LakeHandles, state: _State) -> list[Finding]:
     findings = []
     # Environments share most of their tables: each table is checked once.
     wrong = {
@@ -359,7 +359,7 @@ def _not_served(
     return None
 
 
-def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding | None:
+def _lost(lakehouse: LakeHandles, ref: TableRef, lost: Collection[int]) -> Finding | None:
     """Report the versions whose pinned Iceberg snapshots no longer exist in their table."""
     kept = lakehouse.store.pins.kept(ref)
     pins = sorted((name, last) for one in lost for name, _, last in kept.get(one, ()))
@@ -372,7 +372,7 @@ def _lost(lakehouse: Lakehouse, ref: TableRef, lost: Collection[int]) -> Finding
 
 
 def _moved(
-    lakehouse: Lakehouse, state: _State, refs: Collection[TableRef] | None
+    lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None
 ) -> list[tuple[Finding, TableRef]]:
     """Return the tables whose current state does not descend from production's pin."""
 
@@ -423,7 +423,7 @@ def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
     return int(known[pinned].get(number, 0)) < int(line[-1].get(number, 0))
 
 
-def _behind(lakehouse: Lakehouse) -> list[Finding]:
+def _behind(lakehouse: LakeHandles) -> list[Finding]:
     advice = "publish it again: vde apply prod, or vde rollback to the current version"
     try:
         behind = behind_the_times(lakehouse)
@@ -452,7 +452,7 @@ def _strangers(
 
 
 def _orphans(
-    lakehouse: Lakehouse, tables: Iterable[LedgerTable], grace: timedelta
+    lakehouse: LakeHandles, tables: Iterable[LedgerTable], grace: timedelta
 ) -> list[Finding]:
     before = lakehouse.store.database.clock.now() - grace
     findings = []

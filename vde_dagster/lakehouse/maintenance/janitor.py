@@ -33,9 +33,12 @@ from vde_dagster.lakehouse.maintenance.sweep import (
     with_metadata,
 )
 from vde_dagster.lakehouse.metadata.changes import Updates, remove_snapshots, superseded
+from vde_dagster.lakehouse.publishing.finish_publication import recover
 from vde_dagster.lakehouse.publishing.mirror import follow, verify
 from vde_dagster.lakehouse.publishing.publication import Publication
+from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.shown_tables import showing_tables
+from vde_dagster.lakehouse.publishing.view_ledger import published_views
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import Settings
@@ -43,7 +46,7 @@ from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.retention import Mark, Retention
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def retention_policy(settings: Settings) -> Retention:
 
 
 def clean(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     retention: Retention,
     keep_snapshots: timedelta,
     *,
@@ -110,7 +113,7 @@ def clean(
     """Drop expired environments, then unreachable objects, then left-over files."""
     run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
-        lakehouse.recover()
+        recover(lakehouse)
     _repair_mirror(run)
     _drop_environments(run)
     marked = run.store.retention.mark(retention, write=not dry_run)
@@ -146,7 +149,9 @@ def _drop_environments(run: Cleaning) -> None:
         environment = run.store.environments.get(name)
         if environment is None or environment.expires_at is None:
             continue
-        count = len(run.lakehouse.published_views(name))
+        with run.lakehouse.store.database.reading() as conn:
+            views = published_views(conn, run.lakehouse.catalog_name, environment=name)
+            count = len(list(views))
         reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
         decision = Decision("drop_environment", name, reason)
         run.act(decision, partial(_drop_environment, run, environment))
@@ -173,13 +178,14 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
             published_by="janitor",
             note="expired",
         )
-        run.lakehouse.publish(
+        publish(
+            run.lakehouse,
             Publication(
                 environment=end,
                 base_version=current.version,
                 leases=(held,),
                 ends_environment=True,
-            )
+            ),
         )
         return True
     finally:

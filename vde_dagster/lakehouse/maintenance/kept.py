@@ -29,7 +29,7 @@ from vde_dagster.lakehouse.io.manifests import may_name, read_entries, read_mani
 from vde_dagster.lakehouse.publishing.view_ledger import published_files
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 Verdict = Literal["free", "kept", "waiting", "refused"]
@@ -80,7 +80,7 @@ class _TableNames:
 class Kept:
     """All kept names, read on first use and again where a pointer has moved."""
 
-    lakehouse: Lakehouse
+    lakehouse: LakeHandles
     _tables: dict[str, _TableNames] = field(default_factory=dict)
     _pointers: frozenset[str] = frozenset()
 

@@ -41,12 +41,12 @@ from vde_dagster.lakehouse.publishing.shown_tables import SHOWN, expire_in_shown
 from vde_dagster.lakehouse.publishing.view_ledger import drop_namespace, recorded_namespaces
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.environments.publications import PublicationRecord
-from vde_dagster.state.fills.table_commits import TableCommit
 from vde_dagster.state.retention import Mark, Retention
+from vde_dagster.state.table_commits import TableCommit
 from vde_dagster.state.tables.tables import LedgerTable
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 Action = Literal[
@@ -97,7 +97,7 @@ class Cleaning:
 
     def __init__(
         self,
-        lakehouse: Lakehouse,
+        lakehouse: LakeHandles,
         retention: Retention,
         keep_snapshots: timedelta,
         dry_run: bool,
@@ -247,7 +247,7 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 """Suffixes of data and delete files; other files in the folder belong to another program."""
 
 
-def find_orphans(lakehouse: Lakehouse, table: LedgerTable, before: datetime) -> list[StoredFile]:
+def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -> list[StoredFile]:
     """Find files in a table's data folder that are unused and cannot be committed, oldest first.
 
     Args:
@@ -290,7 +290,7 @@ def find_orphans(lakehouse: Lakehouse, table: LedgerTable, before: datetime) -> 
 
 
 def _named(
-    lakehouse: Lakehouse, metadata: dict[str, Any], what: str
+    lakehouse: LakeHandles, metadata: dict[str, Any], what: str
 ) -> Iterator[tuple[Set[str], Set[str]]]:
     """Yield the data files, and the other files, of every kept snapshot, newest first."""
     for kind in ("statistics", "partition-statistics"):

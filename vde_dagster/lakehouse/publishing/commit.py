@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection
@@ -22,7 +22,7 @@ from vde_dagster.lakehouse.metadata.changes import Updates, apply_updates
 from vde_dagster.lakehouse.publishing.pins import head_in
 from vde_dagster.lakehouse.publishing.view_ledger import move_view
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state.fills.table_commits import (
+from vde_dagster.state.table_commits import (
     TableCommit,
     announce_commit,
     check_commit,
@@ -30,7 +30,7 @@ from vde_dagster.state.fills.table_commits import (
 )
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles, TableState
     from vde_dagster.lakehouse.publishing.shown_tables import Made
 
 
@@ -45,7 +45,7 @@ _PAUSE_SECONDS = 0.02
 
 
 def write_then(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     files: Files,
     points: tuple[str, str],
     commit: Callable[[], T],
@@ -70,7 +70,7 @@ def write_then(
 
 
 def commit_swap(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     swap: Swap,
     files: Files,
     name: str,
@@ -137,16 +137,8 @@ def commit_swap(
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
-    """A table's metadata and its file."""
-
-    location: str
-    metadata: dict[str, Any]
-
-
 def change_table(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     table: TableState,
     ref: TableRef,
     updates: Updates,
@@ -176,7 +168,7 @@ def change_table(
 
 
 def change_at_last(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     ref: TableRef,
     change: Change,
     name: str,
@@ -208,7 +200,7 @@ def change_at_last(
         attempt += 1
 
 
-def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:
+def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
     """Read a table's metadata, to change it."""
     found = lakehouse.find_table(ref)
     if found is None:

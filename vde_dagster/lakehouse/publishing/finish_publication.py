@@ -37,7 +37,7 @@ from vde_dagster.state.environments.publications import PublicationRecord, Publi
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
     from vde_dagster.state.store import StateStore
 
 
@@ -47,7 +47,7 @@ _BATCH = 20
 """Views moved in one step, during which the state's database is locked."""
 
 
-def recover(lakehouse: Lakehouse) -> bool:
+def recover(lakehouse: LakeHandles) -> bool:
     """Complete publications that the state has decided; return whether there were any.
 
     A decided row that does not follow from the state's content moves nothing; `fsck` lists it.
@@ -83,7 +83,7 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
     return own or store.rights.has("publish")
 
 
-def settle(lakehouse: Lakehouse, publication_id: str) -> None:
+def settle(lakehouse: LakeHandles, publication_id: str) -> None:
     """Move the pointers of a decided publication."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
@@ -107,7 +107,7 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
 
 
 def _settle(
-    lakehouse: Lakehouse, record: PublicationRecord, files: Sequence[PublishedFile]
+    lakehouse: LakeHandles, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
     """Move tables and views, and record the filled ranges with the tables.
 
@@ -149,7 +149,7 @@ def _settle(
 
 
 def _changes(
-    lakehouse: Lakehouse, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
+    lakehouse: LakeHandles, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
     """Return the remaining changes, and the files they need in addition to announced ones."""
     swaps: list[Swap] = []
@@ -176,7 +176,7 @@ def _changes(
     return swaps, written
 
 
-def _record_what_moved(lakehouse: Lakehouse) -> bool:
+def _record_what_moved(lakehouse: LakeHandles) -> bool:
     """Record announced ranges that `main` contains although their process ended early."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():

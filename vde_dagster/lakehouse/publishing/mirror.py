@@ -28,7 +28,7 @@ from vde_dagster.state.db.leases import Lease, mirror_lease
 from vde_dagster.state.environments.mirror import MirroredView, WantedView
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
     from vde_dagster.lakehouse.publishing.publication import Publication
 
 
@@ -43,7 +43,7 @@ _WAIT_SECONDS = 75.0
 """Longer than the lease of a dead writer lasts."""
 
 
-def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Record a publication's mirrored views, in its transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
@@ -70,7 +70,7 @@ def want(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> No
         journal.want(conn, catalog, other.environment.name, theirs)
 
 
-def follow(lakehouse: Lakehouse) -> None:
+def follow(lakehouse: LakeHandles) -> None:
     """Write the views that are behind; failed ones stay behind, with the reason recorded.
 
     An unreachable catalog raises nothing: the publication has happened, and `vde environments`
@@ -95,7 +95,7 @@ def follow(lakehouse: Lakehouse) -> None:
             return  # another process is writing
 
 
-def verify(lakehouse: Lakehouse) -> int:
+def verify(lakehouse: LakeHandles) -> int:
     """Check every mirrored view, and return how many differ from their last write."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
@@ -109,7 +109,7 @@ def verify(lakehouse: Lakehouse) -> int:
     return strayed
 
 
-def unmirrored(lakehouse: Lakehouse, refs: Iterable[TableRef]) -> set[TableRef]:
+def unmirrored(lakehouse: LakeHandles, refs: Iterable[TableRef]) -> set[TableRef]:
     """Return an environment's views that should be mirrored but were never recorded for it."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
@@ -119,7 +119,7 @@ def unmirrored(lakehouse: Lakehouse, refs: Iterable[TableRef]) -> set[TableRef]:
 
 
 def _write_all(
-    lakehouse: Lakehouse, views: Sequence[MirroredView], writer: str, lease: Lease
+    lakehouse: LakeHandles, views: Sequence[MirroredView], writer: str, lease: Lease
 ) -> None:
     journal, catalog = lakehouse.store.mirror, lakehouse.catalog.name
     _make_namespaces(lakehouse, views)
@@ -144,7 +144,7 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
         done, size = done + size, min(2 * size, _AT_ONCE)
 
 
-def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
+def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
     """Write a view that differs from its target; return the reason if that failed."""
     try:
         _write(lakehouse, wanted)
@@ -153,7 +153,7 @@ def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
     return None
 
 
-def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> None:
+def _make_namespaces(lakehouse: LakeHandles, views: Sequence[MirroredView]) -> None:
     """Create the views' namespaces; the janitor removes created ones once they are empty."""
     catalog = lakehouse.catalog
     owners = {one.wanted.ref.namespace: one.wanted.environment for one in views if one.wanted.hash}
@@ -169,7 +169,7 @@ def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> Non
     )
 
 
-def _write(lakehouse: Lakehouse, wanted: WantedView) -> None:
+def _write(lakehouse: LakeHandles, wanted: WantedView) -> None:
     mirror = lakehouse.catalog.mirror
     assert mirror is not None
     before = mirror.load(wanted.ref)

@@ -25,7 +25,7 @@ from vde_dagster.lakehouse.publishing.commit import change_at_last, commit_swap
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 _DEFAULTS = {"write.parquet.compression-codec": "zstd"}
@@ -56,7 +56,7 @@ class NewTable:
     branch: str | None = None
 
 
-def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
+def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
     """Create a table, in a separate transaction; see `Lakehouse.create_table`."""
     now_ms = lakehouse.now_ms()
     first = EmptyCommit.new(new.location) if new.branch is not None else None
@@ -76,7 +76,7 @@ def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
 
 
 def make_branch(
-    lakehouse: Lakehouse, ref: TableRef, name: str, of: str | None = None
+    lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
     """Create a branch, unless it exists, at the head of `main` or another one, or at an empty
     commit.

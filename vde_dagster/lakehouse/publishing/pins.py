@@ -29,7 +29,7 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.environments.pins import Head
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 Place = tuple[TableRef, "str | None"]
@@ -64,7 +64,7 @@ def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str 
 
 
 def prepare_pins(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     environment: Environment,
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
@@ -89,7 +89,7 @@ def prepare_pins(
 
 
 def read_heads(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     places: Mapping[str, Place],
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
@@ -117,7 +117,7 @@ def read_heads(
 
 
 def write_pins(
-    lakehouse: Lakehouse, connection: Connection, environment: Environment, prepared: PreparedPins
+    lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
     """Write the pins of a publication, inside its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
@@ -148,7 +148,7 @@ def write_pins(
 
 
 def pinned_tables(
-    lakehouse: Lakehouse, states: Mapping[str, tuple[TableRef, HeldState]]
+    lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
     """Look up states of tables in their metadata, each read once; missing states are left out."""
     with lakehouse.store.database.reading() as conn:

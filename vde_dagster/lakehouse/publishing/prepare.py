@@ -41,7 +41,7 @@ from vde_dagster.state.environments.pins import Head
 from vde_dagster.state.environments.publications import PublishedFile
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | Non
     return pointer if ours else None
 
 
-def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
+def prepare(lakehouse: LakeHandles, publication: Publication) -> PreparedPublication:
     """Prepare a publication's changes and the content of its files; writes nothing.
 
     Raises:
@@ -244,7 +244,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     )
 
 
-def _pins(lakehouse: Lakehouse, publication: Publication, moved: Iterable[Head]) -> PreparedPins:
+def _pins(lakehouse: LakeHandles, publication: Publication, moved: Iterable[Head]) -> PreparedPins:
     changed = frozenset(item.table.id for item in publication.deployments)
     environment = publication.environment
     if publication.ends_environment:
@@ -253,7 +253,7 @@ def _pins(lakehouse: Lakehouse, publication: Publication, moved: Iterable[Head])
 
 
 def made_views(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     found: Differences,
     environment: str,
     publication_id: str,
@@ -287,7 +287,7 @@ def made_views(
 
 
 def _view(
-    lakehouse: Lakehouse, definition: ViewDefinition, pointer: Pointer | None, now_ms: int
+    lakehouse: LakeHandles, definition: ViewDefinition, pointer: Pointer | None, now_ms: int
 ) -> dict[str, Any]:
     ref, previous = view_place(definition), None
     if pointer is not None and pointer.kind == VIEW:
@@ -300,7 +300,7 @@ def _view(
 
 
 def _table(
-    lakehouse: Lakehouse, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
+    lakehouse: LakeHandles, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> tuple[Made, Head]:
     """Make a table's next metadata; also return what its readers see then."""
     pointer = pointers.get(move.ref)

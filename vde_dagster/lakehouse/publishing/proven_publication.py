@@ -24,10 +24,10 @@ from vde_dagster.state.environments.pins import Pin, dump_filled
 from vde_dagster.state.environments.publications import PublicationRecord, PublishedFile
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
-def find_contradiction(lakehouse: Lakehouse, record: PublicationRecord) -> str | None:
+def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
     """Return why a decided publication is not one that the state made, or None if it is.
 
     Args:
@@ -64,7 +64,7 @@ class _Proof:
         is_version: Whether the publication made the version; otherwise it replaced views of it.
     """
 
-    lakehouse: Lakehouse
+    lakehouse: LakeHandles
     record: PublicationRecord
     made: Environment
     is_version: bool

@@ -59,11 +59,11 @@ from vde_dagster.state.db.database import lock_rows
 from vde_dagster.state.db.log import record
 from vde_dagster.state.environments.pins import pin_filled, restore_filled
 from vde_dagster.state.environments.publications import PublishedFile
-from vde_dagster.state.fills.table_commits import production_shows
+from vde_dagster.state.table_commits import production_shows
 from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ See `state.db.log`: of concurrent writers one wins.
 """
 
 
-def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
+def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
     """Make a publication visible, all of it or nothing.
 
     If the publication's plan is already applied, its environment is returned.
@@ -111,7 +111,7 @@ class _NotCommittedError(StoreError):
     """A commit's response was lost, and the commit did not happen."""
 
 
-def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environment | None:
+def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
     """Return the environment after the publication's plan, if it was applied before."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
@@ -126,7 +126,7 @@ def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environm
     return None
 
 
-def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
+def _attempt(lakehouse: LakeHandles, publication: Publication) -> Environment:
     prepared = prepare(lakehouse, publication)
     return _announce(
         lakehouse,
@@ -139,7 +139,7 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
 
 
 def _announce(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     environment: Environment,
     announced: Sequence[PublishedFile],
     files: Files,
@@ -177,7 +177,7 @@ def _announce(
 
 
 def _decide(
-    lakehouse: Lakehouse, publication: Publication, prepared: PreparedPublication
+    lakehouse: LakeHandles, publication: Publication, prepared: PreparedPublication
 ) -> Environment:
     store, environment = lakehouse.store, publication.environment
     try:
@@ -207,7 +207,7 @@ def _decide(
 
 def _commit(
     conn: Connection,
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     publication: Publication,
     prepared: PreparedPublication,
 ) -> Environment:
@@ -265,7 +265,7 @@ def _commit(
 
 
 def _hold(
-    conn: Connection, lakehouse: Lakehouse, publication: Publication, other: PreparedHolding
+    conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
     """Write another environment's version, which shows the earlier state of moving tables."""
     store, holding = lakehouse.store, other.holding
@@ -277,7 +277,7 @@ def _hold(
     pin_filled(conn, made.name, made.version, _filled_after(conn, lakehouse, publication))
 
 
-def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Restore the ranges that counted as filled, in tables that are rolled back.
 
     If the tables follow later, only ranges filled both before and after count in between.
@@ -296,7 +296,7 @@ def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publicat
 
 
 def _filled_after(
-    conn: Connection, lakehouse: Lakehouse, publication: Publication
+    conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> dict[str, IntervalSet]:
     """Return the ranges that count as filled once an outside catalog has followed."""
     store, plan_id = lakehouse.store, publication.plan_id
@@ -314,7 +314,7 @@ def _filled_after(
 
 
 def _leave_production_alone(
-    conn: Connection, lakehouse: Lakehouse, publication: Publication
+    conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> None:
     """Make sure that no other environment's publication moves what production reads."""
     name = publication.environment.name
@@ -330,7 +330,7 @@ def _leave_production_alone(
         raise production_shows(str(tables[min(moved)]), name)
 
 
-def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Make sure that no rolled-back table is shown, without being held, by other environments."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
@@ -344,7 +344,7 @@ def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Pub
 
 
 def _create_namespaces(
-    conn: Connection, lakehouse: Lakehouse, prepared: PreparedPublication, environment: str
+    conn: Connection, lakehouse: LakeHandles, prepared: PreparedPublication, environment: str
 ) -> None:
     catalog = lakehouse.catalog
     present = catalog.namespaces(prepared.namespaces, conn)
@@ -357,7 +357,7 @@ def _create_namespaces(
     )
 
 
-def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
+def _drop_namespaces(conn: Connection, lakehouse: LakeHandles, environment: str) -> None:
     """Remove empty namespaces that publications of an environment created."""
     for name, owner in recorded_namespaces(conn, lakehouse.catalog.name).items():
         if owner == environment:
@@ -365,7 +365,7 @@ def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -
 
 
 def replace_views(
-    lakehouse: Lakehouse,
+    lakehouse: LakeHandles,
     environment: Environment,
     views: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],

@@ -34,7 +34,7 @@ from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
-    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.handles import LakeHandles
 
 
 SHOWN = "shown"
@@ -83,7 +83,7 @@ def require_sources(
             raise PointerMovedError(ref, TABLE)
 
 
-def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
+def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
     """Return the tables that only show others, by the location of the table they show."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
@@ -92,7 +92,7 @@ def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
 
 
 def expire_in_shown_tables(
-    lakehouse: Lakehouse, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
+    lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
     """Make the next files of tables that only show another one, which has expired snapshots."""
     made = []
@@ -108,7 +108,7 @@ def expire_in_shown_tables(
     return made
 
 
-def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int]]:
+def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
     """Find tables that show snapshots which the tables behind them no longer have; count these."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
@@ -129,7 +129,7 @@ def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int
 
 
 def _read_shown(
-    lakehouse: Lakehouse, refs: Collection[TableRef] = ()
+    lakehouse: LakeHandles, refs: Collection[TableRef] = ()
 ) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
     """Read all, or the given, tables that production shows in place of views."""
     catalog = lakehouse.catalog

@@ -22,6 +22,7 @@ from vde_dagster.project.files import METRICS, decoded, metrics_files
 
 if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -32,7 +33,7 @@ NAME = "metrics"
 """Name under which environments keep them."""
 
 
-def _kept_text(workspace: Workspace) -> str | None:
+def _kept_text(workspace: Handles) -> str | None:
     """Return the files of metrics as one text; None if they cannot be determined here."""
     if find_spec("metricflow") is None:
         return None
@@ -104,7 +105,7 @@ def require_kept(
             )
 
 
-def _kept_readers(workspace: Workspace, environment: Environment) -> tuple[Exposure, ...] | None:
+def _kept_readers(workspace: Handles, environment: Environment) -> tuple[Exposure, ...] | None:
     """Return the metrics that an environment keeps, as readers of models; None if unknown."""
     text = environment.kept.get(NAME)
     if text is None or find_spec("metricflow") is None:
@@ -135,7 +136,7 @@ def _kept_definitions(
     return texts, stored_snapshots(workspace, shown)
 
 
-def _texts(workspace: Workspace) -> dict[Path, str]:
+def _texts(workspace: Handles) -> dict[Path, str]:
     files = metrics_files(workspace.settings)
     if find_spec("metricflow") is not None:
         # If dbt compiled, its manifest names its metrics; of own files a reader is enough.

@@ -27,6 +27,7 @@ from vde_dagster.plugins.notifications.settings import Address, Receiver, receiv
 from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.state.db.outbox import OutboxRecord
 
@@ -105,7 +106,7 @@ class _Delivery:
             self.done.problem = error.message
         return self.done
 
-    def _take(self, workspace: Workspace, records: Sequence[OutboxRecord]) -> int | None:
+    def _take(self, workspace: Handles, records: Sequence[OutboxRecord]) -> int | None:
         """Send messages for records; return the last processed number, unless all were."""
         wanted = [one for record in records if (one := self._wanted(record)) is not None]
         if not wanted:

@@ -38,7 +38,7 @@ from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.handles import Handles
 
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 NO_PINS: Mapping[str, PinnedTable] = {}
@@ -62,14 +62,14 @@ class PlanTasks:
     plan: Plan
     target: Resolver
     written: Written
-    workspace: Workspace
+    handles: Handles
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
 
     @property
     def catalog(self) -> str:
         """The catalog's name in Spark."""
-        return self.workspace.settings.catalog
+        return self.handles.settings.catalog
 
     def fill(
         self,

@@ -1,0 +1,48 @@
+"""The mistakes of a project, collected over all files that can be read."""
+
+from __future__ import annotations
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.model import Model
+from vde_dagster.sql.trees import ParsedQueries
+
+
+def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
+    """Return one error with the mistakes of a project's files, and those in what can be read."""
+    from vde_dagster.planning.build_snapshots import build_snapshots, in_order
+    from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
+    from vde_dagster.planning.environments.contracts import mistakes_in_readers
+
+    models, found = understood(project), list(project.problems)
+    try:
+        build_snapshots(
+            models,
+            lambda name: (),  # The state is not opened for this: any table may be there.
+            parsed=parsed,
+            scalar_functions=project.settings.scalar_functions,
+            functions=project.settings.functions,
+            warnings=[],
+            more=lambda known: (
+                *mistakes_in_tests(project.tests, models, known),
+                *mistakes_in_readers(project.exposures, known, []),
+            ),
+        )
+    except ProjectError as error:
+        known = {str(mistake) for mistake in found}
+        found += (mistake for mistake in error.mistakes if str(mistake) not in known)
+    return ProjectError.combine(in_order(found))
+
+
+def understood(project: Project) -> dict[ModelName, Model]:
+    """Return a project's models without what a file with a mistake may define or spoil."""
+    models = project.models
+    own = {name.namespace for name, m in models.items() if not m.kind.is_external}
+    unknown = {name for problem in project.problems for name in problem.models}
+    for name, model in models.items():  # Parents come first.
+        undeclared = model.kind.is_external and not model.columns
+        doubtful = undeclared and name.namespace in own
+        if doubtful or not unknown.isdisjoint((*model.depends_on, *model.audited_against)):
+            unknown.add(name)
+    return {name: model for name, model in models.items() if name not in unknown}

@@ -1,0 +1,305 @@
+"""Building plans, without storing them: of files, of what an environment shows, of ranges again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.times import utc
+from vde_dagster.errors import ProjectError
+from vde_dagster.execution.apply.batches import with_batches
+from vde_dagster.execution.apply.early_fills import without_early
+from vde_dagster.execution.plans.due_work import (
+    shown_tables,
+    with_auto_restatement,
+    with_outdated,
+)
+from vde_dagster.execution.plans.finish_plan import (
+    change_in_a_word,
+    damages,
+    doubts,
+    readable_id,
+    with_statements,
+)
+from vde_dagster.execution.plans.gather_state import gather_state, stored_builder, what_decides
+from vde_dagster.execution.plans.keepers import with_kept
+from vde_dagster.execution.plans.signals import SignalContext, signals_of
+from vde_dagster.execution.published_version import named_environment
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    protected_tables,
+    require_changeable,
+)
+from vde_dagster.planning.environments.warehouse_state import WarehouseState
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.forward_only import (
+    ForwardOnly,
+    is_concerned,
+    require_known,
+    require_used,
+)
+from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.planning.plan.plan_options import PlanOptions
+from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
+from vde_dagster.planning.plan.planner import make_plan
+from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
+from vde_dagster.planning.plan.restatement import (
+    require_what_is_shown,
+    restate_published,
+)
+from vde_dagster.planning.snapshots.snapshot import in_order
+from vde_dagster.project.dag import needed_models
+from vde_dagster.project.model import Model
+from vde_dagster.project.selection import select, select_by_name
+from vde_dagster.sql.grammar.compiled import grammar_warnings
+
+if TYPE_CHECKING:
+    from vde_dagster.base.failures import Problem
+    from vde_dagster.execution.handles import Handles
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBuilder:
+    """Builds plans of a project and of what it has published; stores none."""
+
+    handles: Handles
+
+    def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
+        """Plan some models with all that they are made of, only to look; no others are read."""
+        options = PlanOptions(skip_backfill=True, remove_models=True)
+        return self.of_files(environment, options, models, save=False, part=True)
+
+    def of_files(
+        self,
+        environment: str,
+        options: PlanOptions,
+        models: Mapping[ModelName, Model],
+        *,
+        save: bool,
+        part: bool = False,
+    ) -> Plan:
+        """Plan models of the files."""
+        from vde_dagster.project.configuration.config_files import config_warnings
+
+        handles, store = self.handles, self.handles.store
+        if not part:
+            store.project.require_own()
+            store.environments.require_changeable(environment)
+        # A selection may leave out the model of a test, or show another definition of it.
+        tests = () if part or options.select else handles.project.tests
+        readers = () if part or options.select else handles.project.exposures
+        if options.select:
+            models = select_models(handles, environment, models, options.select)
+        if handles.settings.forward_only:
+            options = replace(options, forward_only=True)
+        warnings: list[Problem] = []
+
+        def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+            if handles.settings.linter.enabled and not part:
+                from vde_dagster.execution.linting.linter import Linter, lint_problems
+
+                yield from lint_problems(Linter(handles.project), known, warnings)
+
+        snapshots = handles.snapshots_of(
+            models,
+            handles.parsed,
+            warnings,
+            lambda known: (
+                *mistakes_in_tests(tests, models, known),
+                *mistakes_in_readers(readers, known, warnings),
+                *lint(known),
+            ),
+        )
+        gather = partial(
+            gather_state,
+            store,
+            environment,
+            build=stored_builder(handles),
+            among=models if part else None,
+        )
+        state = gather(snapshots)
+        about = (
+            *config_warnings(handles.settings),
+            *handles.project.warnings,
+            *grammar_warnings(),
+            *(() if part else doubts(handles)),
+        )
+        said = (*map(str, (*about, *warnings)), *damages(state, environment))
+
+        def real_types(table: PhysicalTable) -> dict[str, str]:
+            return columns_of(handles.lakehouse.table_metadata(table.ref), None)
+
+        resolved = ForwardOnly(state, options, real_types)
+        require_known(options, snapshots)
+        if is_concerned(snapshots, state, options):
+            # Readers of what goes on with a table of production's are hashed over what that shows.
+            snapshots = handles.snapshots_of(models, None, [], revise=resolved.revise)
+            if resolved.mistakes:
+                raise ProjectError.combine(resolved.mistakes)
+            state = gather(snapshots)
+        snapshots = state.keep_published(snapshots)
+        kept = state.target.kept if state.target is not None else {}
+
+        def with_settings(plan: Plan) -> Plan:
+            plan = with_statements(handles, plan)
+            # A part of the models is none of what else the files have.
+            whole = not part and not options.select
+            return with_kept(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
+
+        return self._made(
+            environment,
+            snapshots,
+            state,
+            options,
+            with_settings,
+            resolved=resolved,
+            warnings=(*said, *resolved.warnings),
+            save=save,
+        )
+
+    def of_published(
+        self,
+        environment: str,
+        options: PlanOptions,
+        *,
+        save: bool,
+        ticks: bool = False,
+        of: Sequence[str] = (),
+    ) -> Plan:
+        """Plan what is due in an environment.
+
+        Args:
+            ticks: Whether it is a run by the clock, and fills again what models ask for.
+            of: Patterns of models; where names alone decide, no others are read but what these are
+                made of.
+        """
+        handles, store = self.handles, self.handles.store
+        current = named_environment(handles, environment)
+        store.project.require_own()
+        require_changeable(environment, current.frozen)
+        named = select_by_name(current.entries, of)
+        among = None if named is None else what_decides(store, current, named)
+        build = stored_builder(handles)
+        state = gather_state(store, environment, None, build, among, current)
+        snapshots = in_order(
+            {
+                name: state.snapshots[entry.snapshot_id]
+                for name, entry in current.entries.items()
+                if among is None or name in among
+            }
+        )
+
+        def with_published(plan: Plan) -> Plan:
+            said = store.statements.around_runs(environment)
+            plan = replace(plan, statements=said, kept=current.kept)
+            return with_auto_restatement(handles, plan, save=save) if ticks else plan
+
+        return self._made(environment, snapshots, state, options, with_published, save=save)
+
+    def again(self, environment: str, options: PlanOptions) -> Plan:
+        """Plan to compute models of an environment again, as it was published."""
+        handles = self.handles
+        run = self.of_published(environment, replace(options, full=True), save=False)
+        require_what_is_shown(run, shown_tables(handles, environment))
+        production = handles.store.environments.get(PRODUCTION)
+        protected = protected_tables(environment, production)
+        plan = restate_published(run, options, protected, handles.changed_files)
+        plan = with_batches(handles, with_outdated(handles, plan))
+        return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
+
+    def _made(
+        self,
+        environment: str,
+        snapshots: dict[ModelName, Snapshot],
+        state: WarehouseState,
+        options: PlanOptions,
+        add: Callable[[Plan], Plan],
+        *,
+        save: bool,
+        resolved: ForwardOnly | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Plan:
+        """Make a plan of snapshots: of files where it is said what goes on in place, or a run."""
+        handles, settings = self.handles, self.handles.settings
+        kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
+        now = utc(options.now) if options.now else handles.store.database.clock.now()
+        state, early = without_early(handles, state, save=save)
+        alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
+        if alone and kind is PlanKind.RUN:
+            audited = handles.store.audits.audited_until(environment, alone)
+            state = replace(state, audited=audited)
+        request = PlanRequest(
+            environment=environment,
+            window=window_of(options, now, settings.start_time),
+            kind=kind,
+            options=options,
+            ready=signals_of(environment, now, partial(SignalContext, handles, environment, now)),
+            backfill=models_to_fill(snapshots, options.backfill, handles.changed_files),
+            time_to_live=settings.time_to_live(environment),
+            catalog=settings.catalog,
+            suffix=settings.environment_suffix_target,
+            mode=settings.virtual_environment_mode,
+            changes=resolved.changes if resolved else {},
+            previewed=resolved.previewed if resolved else {},
+            exposures=handles.project.exposures if resolved else (),
+        )
+        plan = make_plan(
+            request,
+            snapshots,
+            state,
+            plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
+            unique_id=lambda: uuid.uuid4().hex,
+        )
+        require_used(options, plan)
+        plan = add(replace(plan, warnings=(*warnings, *early)))
+        if any(model.skippable for model in plan.models):
+            from vde_dagster.execution.apply.skipping import forecast_skips
+
+            plan = forecast_skips(handles, plan, state)
+        if any(meaning_of(one.model.kind).changed_by(one.model) for one in snapshots.values()):
+            from vde_dagster.execution.plans.backlog import with_backlogs
+
+            plan = with_backlogs(handles, plan, state)
+        if plan.builds:
+            plan = with_batches(handles, plan)
+        if kind is PlanKind.PLAN and not options.remove_models:
+            require_meant(plan, state, settings.max_removed)
+        plan = replace(plan, id=readable_id(plan, change_in_a_word(plan, state)))
+        if options.no_gaps:
+            require_no_gaps(plan, state.target, state.tables)
+        return plan
+
+
+def select_models(
+    handles: Handles,
+    environment: str,
+    models: Mapping[ModelName, Model],
+    patterns: Sequence[str],
+) -> dict[ModelName, Model]:
+    """Return the project in which only selected models changed.
+
+    A model that is not selected keeps the definition that the environment (or, for a new one,
+    production) has; one that exists in neither is left out unless a selected model reads it.
+
+    Raises:
+        UsageError: A pattern selects nothing.
+    """
+    store = handles.store
+    base = store.environments.get(environment) or store.environments.get(PRODUCTION)
+    entries = base.entries if base else {}
+    stored = store.snapshots.load([entry.snapshot_id for entry in entries.values()])
+    old = {name: stored[entry.snapshot_id].model for name, entry in entries.items()}
+    chosen = select({**old, **models}, patterns, handles.changed_files)
+    out = {name: model for name, model in models.items() if name in chosen}
+    out |= {name: model for name, model in old.items() if name not in chosen}
+    needed = needed_models({**models, **out}, out)
+    return out | {name: model for name, model in models.items() if name in needed - out.keys()}

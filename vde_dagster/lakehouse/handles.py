@@ -1,0 +1,136 @@
+"""Handles of a lakehouse: its Iceberg catalog, the state store next to it, and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Catalog
+from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
+from vde_dagster.lakehouse.io.files import MetadataFiles, read_metadata
+from vde_dagster.lakehouse.io.locations import table_location, warehouse_uri
+from vde_dagster.lakehouse.io.manifests import parse_table, whole_avro
+from vde_dagster.lakehouse.metadata.table_metadata import current_columns, head_of
+from vde_dagster.lakehouse.metadata.view_metadata import view_columns
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.state.store import StateStore
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's metadata and the file that contains it."""
+
+    location: str
+    metadata: dict[str, Any]
+
+
+class LakeHandles:
+    """An Iceberg catalog with the state store next to it, and access to their files.
+
+    Functions of this package take it. The operations of `Lakehouse` are for other packages.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        catalog_name: str,
+        warehouse: str,
+        io_properties: dict[str, str] | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
+        self.store = store
+        self.catalog_name = catalog_name
+        self.warehouse = warehouse_uri(warehouse)
+        self.files = MetadataFiles(store.database.effects, self.warehouse, io_properties)
+        self.catalog: Catalog = catalog or SqlCatalog(
+            store, catalog_name, self.warehouse, io_properties
+        )
+
+    def now_ms(self) -> int:
+        """Return the current time in Iceberg's unit: milliseconds since 1970 (UTC)."""
+        return int(self.store.database.clock.now().timestamp() * 1000)
+
+    def views_folder(self, publication_id: str) -> str:
+        """Return the folder for the view metadata files of one publication."""
+        return f"{self.warehouse}/_vde_views/{publication_id}"
+
+    def table_location(self, ref: TableRef, table_id: str) -> str:
+        """Return the base location of a physical table; its last part ends with the unique id."""
+        return table_location(self.warehouse, ref, table_id)
+
+    def left_by_others(self) -> list[str]:
+        """Return the names of folders with files of publications, of this or any other state."""
+        names = self.files.folders(self.warehouse)
+        return [name for name in names if name.startswith(("vde__", "_vde_"))]
+
+    def metadata_location(self, ref: TableRef) -> str | None:
+        """Return the metadata file of a table, or None if the table does not exist."""
+        return self.metadata_locations([ref]).get(ref)
+
+    def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
+        """Return the metadata files of the given names that are tables, in one lookup."""
+        pointers = self.catalog.pointers(refs)
+        return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
+
+    def load_table(self, ref: TableRef) -> Table:
+        """Return a table as PyIceberg's class, for reading."""
+        found = self._table(ref)
+        return self.table_from_metadata(found.metadata, ref, found.location)
+
+    def table_from_metadata(
+        self, metadata: dict[str, Any], ref: TableRef, location: str = ""
+    ) -> Table:
+        """Return a table with the given metadata as PyIceberg's class, for reading.
+
+        Args:
+            location: The metadata file, if it was read from one.
+        """
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import Table
+
+        loaded = parse_table(metadata, location, str(ref))
+        io = whole_avro(self.files.file_io(location or metadata["location"]))
+        name = (ref.namespace, ref.name)
+        return Table(name, loaded, location, io, NoopCatalog(self.catalog_name))
+
+    def table_metadata(self, ref: TableRef) -> dict[str, Any]:
+        """Return a table's metadata as JSON data."""
+        return self._table(ref).metadata
+
+    def find_table(self, ref: TableRef, table_id: str | None = None) -> TableState | None:
+        """Return a table's metadata and its file, or None if the table does not exist.
+
+        Raises:
+            DamagedFileError: The file is missing or damaged, or belongs to a table with another id.
+        """
+        location = self.metadata_location(ref)
+        if location is None:
+            return None
+        return TableState(location, read_metadata(self.files, location, str(ref), table_id))
+
+    def _table(self, ref: TableRef) -> TableState:
+        found = self.find_table(ref)
+        if found is None:
+            raise ExecutionError(
+                f"the catalog '{self.catalog_name}' has no table {ref}",
+                hint="apply the plan again; to find damaged files: vde fsck",
+            )
+        return found
+
+    def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
+        """Return (name, Spark SQL type, description) of a relation's columns, if it exists."""
+        pointer = self.catalog.pointers([ref]).get(ref)
+        if pointer is None:
+            return None
+        is_view = pointer.kind == VIEW
+        metadata = read_metadata(self.files, pointer.location, str(ref), is_view=is_view)
+        return (view_columns if is_view else current_columns)(metadata)
+
+    def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
+        """Return the Iceberg snapshot id of `main` or a branch, or None."""
+        return head_of(self.table_metadata(ref), branch)

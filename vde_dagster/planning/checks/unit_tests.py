@@ -1,0 +1,80 @@
+"""Mistakes in unit tests that can be found without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Model, TestTable, UnitTest
+
+
+def mistakes_in_tests(
+    tests: Iterable[UnitTest],
+    models: Mapping[ModelName, Model],
+    snapshots: Mapping[ModelName, Snapshot],
+) -> Iterator[ProjectError]:
+    """Yield the mistakes in tests of given models, as far as these and their inputs are known."""
+    for test in tests:
+        if test.model in models:
+            yield from _mistakes(test, models[test.model], snapshots)
+
+
+def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
+    """Check what can be checked without running the test; return the tested model's snapshot.
+
+    Raises:
+        ProjectError: There is no such model, a parent has no rows, or a column is unknown.
+    """
+    snapshot = snapshots.get(test.model)
+    if snapshot is None:
+        raise ProjectError(
+            f"the test '{test.name}' is of the model '{test.model}', which does not exist",
+            hint="correct the model's name",
+            location=test.location,
+        )
+    mistakes = list(_mistakes(test, snapshot.model, snapshots))
+    if mistakes:
+        raise ProjectError.combine(mistakes)
+    return snapshot
+
+
+def _mistakes(
+    test: UnitTest, model: Model, snapshots: Mapping[ModelName, Snapshot]
+) -> Iterator[ProjectError]:
+    if model.query is None and model.python is None:
+        yield ProjectError(
+            f"the test '{test.name}' is of {test.model}, which has neither a query nor code",
+            hint="test a SQL or a Python model",
+            location=test.location,
+        )
+        return
+    given = dict(test.inputs)
+    for parent in model.depends_on:
+        if parent not in given:
+            yield ProjectError(
+                f"the test '{test.name}' gives no rows for {parent}, which {test.model} reads",
+                hint=f"add '{parent}:' under inputs; 'rows: []' gives none",
+                location=test.location,
+            )
+    for parent, table in test.inputs:
+        what = f"gives {parent} a column '{{}}' that it does not have"
+        yield from _unknown_columns(test, table, snapshots.get(parent), what, "has")
+    if test.expected is not None:
+        what = f"expects a column '{{}}' that {test.model} does not return"
+        yield from _unknown_columns(test, test.expected, snapshots.get(test.model), what, "returns")
+
+
+def _unknown_columns(
+    test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
+) -> Iterator[ProjectError]:
+    """Yield the columns that a model lacks; none where its own are not known."""
+    known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
+    for column in table.columns if known else ():
+        if column.lower() not in known:
+            yield ProjectError(
+                f"the test '{test.name}' {what.format(column)}",
+                hint=f"it {does} {', '.join(sorted(known))}",
+                location=test.location,
+            )

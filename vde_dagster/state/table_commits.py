@@ -1,0 +1,87 @@
+"""Checks and records in the transaction of a table's commit, as values.
+
+The writer of a commit describes its purpose as a value and needs no database connection for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
+from vde_dagster.state.db.leases import Lease
+from vde_dagster.state.environments.pins import Head
+from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.tables.tables import is_shown
+
+if TYPE_CHECKING:
+    from vde_dagster.state.store import StateStore
+
+
+class TableShownError(ConflictError):
+    """A table without readers was published while it was being filled."""
+
+
+def production_shows(subject: str, environment: str) -> ConflictError:
+    """Return the error for an environment that would write rows that production reads."""
+    return ConflictError(
+        f"production has begun to show {subject} since the plan for '{environment}' was made",
+        hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """Purpose of a table's next metadata file.
+
+    Args:
+        filled: The range that `main` has from here on; no environment may show the table.
+    """
+
+    lease: Lease | None = None
+    filled: FillRecord | None = None
+    unused_files: tuple[str, ...] = ()
+    subject: str = ""
+    columns: tuple[str, tuple[PhysicalColumn, ...]] | None = None
+    branched: PhysicalTable | None = None
+    branch: str | None = None
+    head: Head | None = None
+
+
+def announce_commit(store: StateStore, commit: TableCommit) -> None:
+    """Record the fill in advance, for a catalog that commits before the state does."""
+    if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
+        store.pending.record(commit.filled, commit.lease, announced=True)
+
+
+def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
+    """Make sure, inside the commit's transaction, that the commit may happen.
+
+    Raises:
+        LeaseLostError: Another process works on the table now.
+        TableShownError: An environment shows the table by now.
+    """
+    if commit.lease is not None:
+        store.leases.check(conn, commit.lease)
+    if commit.filled is not None and is_shown(conn, commit.filled.table_id):
+        raise TableShownError(
+            f"an environment began to show {commit.subject} while it was being filled",
+            hint="apply again: finished ranges are kept",
+        )
+
+
+def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
+    """Record the effects of a commit, inside its transaction; repeating it is harmless."""
+    if commit.filled is not None:
+        store.fills.record(commit.filled, conn)
+    if commit.columns is not None:
+        store.tables.add_columns(conn, *commit.columns)
+    if commit.branched is not None:
+        store.tables.branch_off(conn, commit.branched)
+    if commit.head is not None:
+        store.pins.note(conn, [commit.head])
+    if commit.unused_files:
+        store.publications.note_unused_files(conn, commit.unused_files)
