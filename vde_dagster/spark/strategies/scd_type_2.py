@@ -290,6 +290,7 @@ class DbtVersions(Versions):
         """Return the statement that ends versions and begins others."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} <=> s.vde_began")
+        same.append(f"{self._is_record('t')} = s.vde_record")
         new = self._added("s.vde_begins", "NULL", "False")
         gone = self._added("s.vde_gone", "NULL", "True")
         new = {name: "s." + quote("vde_new_" + name) for name in self.data} | new
@@ -312,6 +313,7 @@ class DbtVersions(Versions):
             *(f"l.{quote(name)} AS {quote('vde_old_' + name)}" for name in self.data),
             *(f"r.{quote(name)} AS {quote('vde_new_' + name)}" for name in self.data),
             f"l.{quote(self.valid_from)} AS vde_began",
+            f"{self._is_record('l')} AS vde_record",
             f"IF(r.vde_there, {self._since()}, NULL) AS vde_begins",
             f"IF(r.vde_there, NULL, {self._now}) AS vde_gone",
         ]
@@ -323,14 +325,13 @@ class DbtVersions(Versions):
         ends = "COALESCE(vde_gone, vde_begins)"
         return (
             f"SELECT * FROM (SELECT *, {ends} AS vde_ends, ROW_NUMBER() OVER (PARTITION BY "
-            f"vde_act, {which}, vde_began ORDER BY {ends} DESC) AS vde_number FROM ({joined})) "
-            "WHERE vde_act <> 'end' OR vde_number = 1"
+            f"vde_act, {which}, vde_began, vde_record ORDER BY {ends} DESC) AS vde_number "
+            f"FROM ({joined})) WHERE vde_act <> 'end' OR vde_number = 1"
         )
 
     def _act_list(self) -> str:
-        deleted, gone = "false", "'end'"
+        deleted, gone = self._is_record("l"), "'end'"
         if self.kind.deleted_name:
-            deleted = f"COALESCE(l.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
             gone = "'end', 'gone'"
         acts = f"IF({deleted}, ARRAY(), ARRAY({gone}))"
         if not self.kind.invalidate_hard_deletes:
@@ -339,6 +340,12 @@ class DbtVersions(Versions):
             f"CASE WHEN l.vde_there IS NULL THEN ARRAY('begin') WHEN r.vde_there IS NULL "
             f"THEN {acts} WHEN {deleted} OR {self._changed()} THEN ARRAY('end', 'begin') END"
         )
+
+    def _is_record(self, side: str) -> str:
+        """Say whether a row is the record of a deletion, not a version."""
+        if not self.kind.deleted_name:
+            return "false"
+        return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
 
     def _since(self) -> str:
         return self._now if self.kind.updated_at_name is None else self._updated("r")
