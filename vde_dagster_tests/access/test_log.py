@@ -313,7 +313,7 @@ def test_the_commands_show_the_log_and_what_is_wrong_with_it(vde: Vde, tmp_path:
     project = ProjectFolder(tmp_path / "shop", {"pyproject.toml": '[tool.vde]\nid = "a1b2"\n'})
     at = ("--project", project.root)
     project.write("models/a.sql", "MODEL (name db.a, kind FULL);\nSELECT 1 AS n")
-    assert vde("log", *at).out == "nothing was done yet\n"
+    assert vde("log", *at).out == "no acts yet\n"
     url = f"sqlite:///{project.root}/.vde/vde.db"
     store = StateStore.open(url)
     write(store, environment("prod", by="anna", plan_id="p1"), 0)

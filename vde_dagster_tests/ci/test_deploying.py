@@ -261,7 +261,7 @@ def test_a_signature_of_the_plan_that_people_saw_counts_and_one_that_is_missing_
     waits, _ = _deployed(main)
     assert waits.outcome == "waiting"
     (reason,) = waits.reasons
-    assert "signatures: prod asks for 1 signature" in reason
+    assert "signatures: prod requires 1 signature" in reason
     assert vde("plan", "sign", waits.plan_id, "--key", key).code == 0
     done, used = _deployed(main)
     assert (done.outcome, done.plan_id, used) == ("published", waits.plan_id, 0)

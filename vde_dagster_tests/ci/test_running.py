@@ -131,8 +131,8 @@ def test_a_fork_of_gitlab_is_refused_without_the_label() -> None:
     [
         ("pull_request", "{", "cannot be read"),
         ("pull_request", "{}", "it lacks 'pull_request'"),
-        ("pull_request", "[]", "is no event"),
-        ("pull_request", json.dumps({**pull("opened"), "pull_request": None}), "is no event"),
+        ("pull_request", "[]", "is not an event"),
+        ("pull_request", json.dumps({**pull("opened"), "pull_request": None}), "is not an event"),
         ("push", "{}", "it lacks 'repository'"),
         ("schedule", "{}", "the event 'schedule' has no action"),
     ],
@@ -147,9 +147,9 @@ def test_an_event_that_cannot_be_read_is_refused(
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, "no job of GitHub or GitLab"),
+        ({}, "is not a job of GitHub or GitLab"),
         ({"GITHUB_EVENT_NAME": "push"}, "GITHUB_EVENT_PATH cannot be read: ''"),
-        ({**GITLAB, "CI_MERGE_REQUEST_IID": "seven"}, "no number: 'seven'"),
+        ({**GITLAB, "CI_MERGE_REQUEST_IID": "seven"}, "is not a number: 'seven'"),
     ],
 )
 def test_variables_that_say_nothing_are_refused(variables: dict[str, str], said: str) -> None:

@@ -200,11 +200,11 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
 @pytest.mark.parametrize(
     ("budgets", "message"),
     [
-        ("plan = [{ seconds = 9 }]", "10 s (5 s to 20 s), of 9 s that may be"),
-        ("plan = [{ bytes = 1e5, level = 'warn' }]", "to 2.0 MB), of 100.0 kB that may be"),
-        ("plan = [{ money = 1 }]", "to 2.40 CHF), of 1.00 CHF that may be"),
+        ("plan = [{ seconds = 9 }]", "10 s (5 s to 20 s), but the limit is 9 s"),
+        ("plan = [{ bytes = 1e5, level = 'warn' }]", "to 2.0 MB), but the limit is 100.0 kB"),
+        ("plan = [{ money = 1 }]", "to 2.40 CHF), but the limit is 1.00 CHF"),
         ("plan = [{ seconds = 11 }]", None),
-        ("day = [{ seconds = 15 }]", "after 40 s that were spent, of 15 s that may be"),
+        ("day = [{ seconds = 15 }]", "after 40 s already spent, but the limit is 15 s"),
         ("month = [{ seconds = 51 }]", None),
         ("environment = [{ seconds = 30, environments = ['prod'] }]", "after 40 s"),
         ("environment = [{ seconds = 30, environments = ['dev'] }]", None),
@@ -236,8 +236,8 @@ def test_a_budget_stops_what_would_exceed_it(
     ("budgets", "message"),
     [
         ("plan = [{ level = 'ask' }]", "limits nothing"),
-        ("plan = [{ seconds = -1 }]", "is below nothing"),
-        ("day = [{ seconds = 1, approvers = ['a'] }]", "asks nobody"),
+        ("plan = [{ seconds = -1 }]", "is negative"),
+        ("day = [{ seconds = 1, approvers = ['a'] }]", "has approvers but does not ask"),
         ("week = [{ seconds = 1 }]", "week"),
         ("plan = [{ hours = 1 }]", "hours"),
     ],

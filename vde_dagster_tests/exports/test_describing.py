@@ -256,7 +256,7 @@ MISTAKES = [
     (("json", "nosuch"), "nosuch"),
     (("json", "prod@99"), "99"),
     (("json", "--at", "yesterdayish"), "--at"),
-    (("json", "--to", "no/such/folder.json"), "the folder no/such does not exist"),
+    (("json", "--to", "no/such/folder.json"), "no/such does not exist"),
     (("json", "--to", "models"), "cannot write models"),
     (("dbt",), "--to DIR"),
     (("dbt", "--to", "nosuch"), "the folder nosuch does not exist"),

@@ -123,9 +123,9 @@ def test_a_metric_that_only_the_files_have_is_refused_with_what_to_do(
     _apply(shop, "dev")
     assert vde("metrics", "query", "sold", "-e", "dev", "--sql", "--project", shop.root).code == 0
     ended = vde("metrics", "diff", "dev", "prod", "-m", "sold", "--project", shop.root, "--json")
-    assert ended.json["error"]["message"].startswith("'prod' has no metric 'sold'")
+    assert ended.json["error"]["message"].startswith("'prod' does not have the metric 'sold'")
     unknown = vde("metrics", "query", "sol", "--project", shop.root, "--json")
-    assert unknown.json["error"]["message"] == "there is no metric 'sol'"
+    assert unknown.json["error"]["message"] == "the metric 'sol' does not exist"
 
 
 def test_a_part_of_the_models_leaves_what_is_kept(shop: ProjectFolder) -> None:

@@ -16,7 +16,7 @@ from vde_dagster_tests.metrics.test_definitions import SPINE
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 REFUSED = [
-    (["revenu"], "there is no metric 'revenu'", "did you mean 'revenue'?"),
+    (["revenu"], "the metric 'revenu' does not exist", "did you mean 'revenue'?"),
     (["revenue", "--by", "is_bigg"], "'is_bigg', which does not exist", "mean 'is_big'?"),
     (["revenue", "--grain", "dya"], "the grain 'dya' does not exist", "did you mean 'day'?"),
     (["revenue", "--where", "is_big and ("], "the condition", "write it in Spark SQL"),

@@ -115,7 +115,7 @@ def test_a_cell_becomes_a_model_and_shows_what_would_come_of_it(
         "MODEL (\n  name marts.large,\n  kind FULL\n);\n\n"
         "SELECT number FROM raw.orders WHERE amount > 5\n"
     )
-    assert "marts.large is there already" in _refused(shell, cell, capsys)
+    assert "marts.large already exists" in _refused(shell, cell, capsys)
     _run(shell, cell.replace("large --", "large --replace --").replace("> 5", "> 6"))
     assert "> 6" in (shop.root / "models/marts/large.sql").read_text()
     _run(shell, "%%model raw.orders --replace\nSELECT 1 AS number, 2 AS amount, 3 AS tenant")

@@ -24,14 +24,14 @@ def shop(tmp_path: Path, server: Receiving) -> Path:
 
 def test_a_test_goes_to_all_addresses_of_a_target(shop: Path, server: Receiving, vde: Vde) -> None:
     called = vde("notify", "test", "team", "--project", shop)
-    assert "team took the message" in called.out
+    assert "team accepted the message" in called.out
     assert server.titles("a") == server.titles("b") == ["[shop] a test of notifications"]
 
 
 def test_a_target_that_there_is_not(shop: Path, vde: Vde) -> None:
     called = vde("notify", "test", "teem", "--project", shop)
     assert called.code == 2
-    assert "there is no receiver 'teem'" in called.err
+    assert "the receiver 'teem' does not exist" in called.err
     assert "team" in called.err
 
 

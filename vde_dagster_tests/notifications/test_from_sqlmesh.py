@@ -148,6 +148,6 @@ def test_an_address_that_is_none_is_one_message_with_its_place(tmp_path: Path) -
     with pytest.raises(ProjectError) as raised, Workspace.open(folder.root) as workspace:
         assert workspace.settings
     (one,) = raised.value.mistakes
-    assert one.message == "setting 'notify.targets.slack_webhook.url' is no URL"
+    assert one.message == "setting 'notify.targets.slack_webhook.url' is not a URL"
     assert str(one.location) == "config.yaml:2"
     assert "hush" not in str(one)

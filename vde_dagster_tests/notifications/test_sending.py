@@ -111,7 +111,7 @@ def test_a_rollback_is_told_with_how_it_comes_back(shop: ProjectFolder, server: 
     assert first == "[shop] prod is at version 1: 5 models changed, 4 computed"
     assert second.startswith("[shop] prod is at version 2: 1 model changed, 1 computed")
     assert back == "[shop] prod was rolled back: version 3 is a rollback to 1"
-    assert "`vde rollback prod` takes this one back" in server.got[1]["message"]
+    assert "`vde rollback prod` reverts this one" in server.got[1]["message"]
     assert "`vde diff prod`" in server.got[2]["message"]
 
 

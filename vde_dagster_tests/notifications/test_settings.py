@@ -12,17 +12,19 @@ from vde_dagster.plugins.notifications.settings import receivers
 from vde_dagster_tests.projects import ProjectFolder
 
 WRONG = {
-    "targets.team = 'slack://hush'": "'notify.targets.team' is no table",
+    "targets.team = 'slack://hush'": "'notify.targets.team' is not a table",
     "targets.team = { events = [] }": "'notify.targets.team.url' has no address",
-    "targets.team = { url = 'hush' }": "'notify.targets.team.url' is no URL",
+    "targets.team = { url = 'hush' }": "'notify.targets.team.url' is not a URL",
     "targets.team = { url = 'slack://hush', evnts = [] }": "notify.targets.team.evnts' is not",
-    "targets.team = { url = 'slack://hush', events = 'run' }": "no list of texts",
-    "targets.team = { url = 'slack://hush', events = ['publicaton'] }": "no event: 'publicaton'",
+    "targets.team = { url = 'slack://hush', events = 'run' }": "is not a list of texts",
+    "targets.team = { url = 'slack://hush', events = ['publicaton'] }": (
+        "names an unknown event: 'publicaton'"
+    ),
     "owners.anna = []": "'notify.owners.anna' has no address",
-    "owner_events = ['fail']": "names no event: 'fail'",
-    "per_hour = 0": "has to be 1 or more",
+    "owner_events = ['fail']": "names an unknown event: 'fail'",
+    "per_hour = 0": "must be 1 or more",
     "per_hour = 'many'": "'notify.per_hour': input should be a valid integer",
-    "dagster_url = 'dagster.example'": "is no URL",
+    "dagster_url = 'dagster.example'": "is not a URL",
     "target = {}": "unknown setting 'notify.target'",
 }
 

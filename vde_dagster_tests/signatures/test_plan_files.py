@@ -272,7 +272,7 @@ def test_a_seed_of_which_the_clone_has_other_rows_is_refused(tmp_path: Path) -> 
 def test_a_plan_that_changes_nothing_writes_no_file(team: Team, vde: Vde) -> None:
     ended = vde("plan", "prod", "--save", team.file, "--project", team.reviewer.root)
     assert ended.code == 0
-    assert "is not written" in ended.err
+    assert "was not written" in ended.err
     assert not team.file.exists()
 
 

@@ -48,9 +48,9 @@ def test_a_signed_plan_is_applied_and_the_history_says_who_signed(team: Team, vd
     told = refused(team, vde)
     assert "prod requires 2 signatures, but the plan has 0: vde plan sign" in told
     sign(team, vde, "anna")
-    assert "and the plan has 1 (anna)" in refused(team, vde)
+    assert "but the plan has 1 (anna)" in refused(team, vde)
     sign(team, vde, "anna")
-    assert "and the plan has 1 (anna)" in refused(team, vde), "two of one person are one"
+    assert "but the plan has 1 (anna)" in refused(team, vde), "two of one person are one"
     sign(team, vde, "deploy")
     assert applied(team)
     assert "max(n)" in team.shown()[1]
@@ -69,7 +69,7 @@ def test_a_stored_plan_is_signed_by_its_id(team: Team, vde: Vde) -> None:
     plan_id = plan(team, vde)
     with team.open() as workspace:
         stored = workspace.store.plans.load(plan_id)
-        with pytest.raises(UsageError, match="asks for 1 signature"):
+        with pytest.raises(UsageError, match="requires 1 signature"):
             workspace.apply(stored)
     sign(team, vde, "anna", plan_id)
     with team.open() as workspace:
@@ -82,7 +82,7 @@ def test_what_is_planned_and_applied_at_once_has_no_signature(team: Team, vde: V
     team.edit()
     ended = vde("apply", "prod", "--yes", "--project", team.reviewer.root)
     assert ended.code == 2
-    assert "asks for 1 signature" in ended.err
+    assert "requires 1 signature" in ended.err
     assert team.shown()[0] == 1
     with team.open() as workspace:
         assert workspace.apply(workspace.plans.due("prod", full=True)).published, "a run needs none"
@@ -232,7 +232,7 @@ def test_what_is_no_key_is_said_without_a_word_of_it(
     [
         ('[tool.vde.signatures.trusted]\nanna = "abc"\n', "has no public key of anna"),
         ("[tool.vde.signatures.required]\nprod = 1\n", "requires 1 signatures of 'prod'"),
-        ('[tool.vde.signatures.required]\n"pr-1" = 0\n', "has no environment's name 'pr-1'"),
+        ('[tool.vde.signatures.required]\n"pr-1" = 0\n', "has an invalid environment 'pr-1'"),
     ],
 )
 def test_settings_that_ask_for_what_nobody_can_give_are_a_mistake(

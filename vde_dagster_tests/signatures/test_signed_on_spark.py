@@ -43,7 +43,7 @@ def test_what_a_reviewer_read_and_a_job_signed_is_what_production_applies(
         assert planned.code == 3, planned.err
         unsigned = vde("apply", "prod", "--plan", file, "--project", production.root)
         assert unsigned.code == 2
-        assert "asks for 1 signature" in unsigned.err
+        assert "requires 1 signature" in unsigned.err
         signed = ("plan", "sign", file, "--key", tmp_path / "deploy.pem")
         assert vde(*signed, "--project", reviewer.root).code == 0
         done = vde("apply", "prod", "--plan", file, "--project", production.root)

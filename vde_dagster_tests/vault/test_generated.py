@@ -157,13 +157,16 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("@PIT(vault.hub_customer, customer_hk, crm.days)", "@PIT has no satellite"),
+        ("@PIT(vault.hub_customer, customer_hk, crm.days)", "@PIT needs a satellite"),
         ("@PIT(vault.hub, hk, crm.days, a.sat, b.sat)", "@PIT has two satellites 'sat'"),
         ("@PIT(vault.hub, hk, crm.days, (a.sat, n, m))", "@PIT cannot read the satellite"),
-        ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE walks from one key"),
+        ("@BRIDGE(vault.hub, hk, crm.days, (vault.link, hk))", "@BRIDGE starts from one key"),
         ("@STAGE(crm.customers, derived := (UPPER(name)))", "in 'derived' has no name"),
-        ("@STAGE(crm.customers, null_required := nam)", "no column 'nam', which null_required"),
-        ("@STAGE(crm.customers, null_optional := at)", "of type TIMESTAMP, which '-2' is no value"),
+        ("@STAGE(crm.customers, null_required := nam)", "lacks the column 'nam' in null_required"),
+        (
+            "@STAGE(crm.customers, null_optional := at)",
+            "of type TIMESTAMP, which has no value '-2'",
+        ),
         (
             "@STAGE(crm.customers, null_optional := id, null_required := (name, id))",
             "'id' is required and optional",
@@ -174,11 +177,11 @@ def test_what_is_generated_is_an_ordinary_model_with_versions_and_lineage(tmp_pa
         ),
         (
             "@STAGE(crm.customers, hashdiffs := (ALL_EXCEPT(nam) AS h))",
-            "no column 'nam', which ALL",
+            "lacks the column 'nam' in ALL",
         ),
         (
             "@STAGE(crm.customers, hashdiffs := (ALL_EXCEPT(id, name, phone, at) AS h))",
-            "nothing is left for h",
+            "no column is left for h",
         ),
         ("@STAGE(crm.customers, ranked := (RANK() OVER (ORDER BY id)))", "in 'ranked' has no name"),
         (

@@ -112,7 +112,7 @@ def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataTy
         return f"COALESCE({name}, {text})"
     if type_.this not in exp.DataType.NUMERIC_TYPES:
         raise evaluator.error(
-            f"@STAGE: {name} is of type {type_.sql('spark')}, but {text} is not a value of it",
+            f"@STAGE: {name} is of type {type_.sql('spark')}, which has no value {text}",
             "derive a text column from it, and replace NULL there",
         )
     return f"COALESCE({name}, CAST({text} AS {type_.sql('spark')}))"
