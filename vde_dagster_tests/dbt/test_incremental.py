@@ -324,3 +324,17 @@ def test_a_compile_with_empty_inputs_tells_what_is_filtered(
     query = models["batched"].query or ""
     assert query.count("raw.events") == 2
     assert query.count("@start_dt") == 1
+
+
+def test_a_microbatch_that_reads_everything_for_each_batch_is_warned_of(
+    copied: Callable[[str], DbtCopy],
+) -> None:
+    table = copied("table")
+
+    def change(manifest: dict[str, Any]) -> None:
+        del manifest["sources"]["source.rows.raw.events"]["config"]["event_time"]
+
+    table.edit(change)
+    warnings = [problem.message for problem in table.load().warnings]
+
+    assert any("read whole for each batch (1)" in message for message in warnings)

@@ -17,6 +17,7 @@ from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
 from vde_dagster.plugins.dbt.nodes.audits import audits_of, constraints_of, freshness_of, grains_of
 from vde_dagster.plugins.dbt.nodes.incremental import (
     APPENDED,
+    READ_WHOLE,
     Filling,
     conditions_of,
     either,
@@ -180,7 +181,8 @@ def _model(
     if node.contract.enforced:
         audits = tuple(constraints_of(node, dialect, frozenset(model.dialect_trust)))
         model = replace(model, audits=audits, grains=grains_of(node))
-    unread = (*made.unread, *misread)
+    whole = (READ_WHOLE,) if made.batch and not unit.event_times else ()
+    unread = (*made.unread, *whole, *misread)
     model, unknown = with_statements(
         model, node, unit.hooks, dialect, context.names, grants=context.grants
     )

@@ -37,6 +37,7 @@ from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, Token, tokens_of
 _WHOLE = "incremental models of which one branch is known, computed whole"
 _MERGED = "incremental models of which one branch is known, whose whole query is merged"
 _FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is computed"
+READ_WHOLE = "microbatch models without an input that has an event_time, read whole for each batch"
 APPENDED = "incremental models without a key, which append"
 _AT_ONCE = 1_000_000
 """Intervals that a query fills at once which asks the table, and not the time, what it has."""
