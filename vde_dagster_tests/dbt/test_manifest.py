@@ -656,3 +656,34 @@ def test_a_refused_model_is_named_with_its_tests_and_a_hint_for_dbt(shop: DbtCop
     settings.write_text(settings.read_text().replace("[tool.vde]", trusted, 1))
     query = shop.load().models[ModelName("main", "customers")].query
     assert query == "SELECT HASH(1) AS customer_id, 2 AS total"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "values", "expected"),
+    [
+        ("duckdb", ["2024-02-04 2:02:21", "2024-02-04 12:02:21"], "TIMESTAMP"),
+        ("spark", ["2024-02-04 2:02:21", "", "2024-2-4 2:2:2"], "TIMESTAMP"),
+        ("spark", ["2024-2-4", "2024-12-04"], "DATE"),
+        ("duckdb", ["2024-02-04T2:02"], "TIMESTAMP"),
+        ("spark", ["2024-02-04T2:02"], "STRING"),
+        ("duckdb", ["2024-2-30"], "STRING"),
+        ("duckdb", ["2024-2-4", "soon"], "STRING"),
+        ("spark", ["2024-02-04 02:02:21"], "TIMESTAMP"),
+    ],
+)
+def test_times_with_parts_of_one_digit_are_read_as_the_adapter_does(
+    shop: DbtCopy, adapter: str, values: list[str], expected: str
+) -> None:
+    """Expected are the types that DuckDB 1.4 and agate 1.9 gave these columns."""
+    path = shop.root / "seeds/raw_orders.csv"
+    path.write_text("\n".join(["order_id,noted", *(f"1,{value}" for value in values)]) + "\n")
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["metadata"]["adapter_type"] = adapter
+        manifest["nodes"]["seed.shop.raw_orders"]["config"]["column_types"] = {}
+
+    shop.edit(change)
+    models = shop.load(strict=False).models
+
+    seed = models[ModelName("main", "raw_orders")]
+    assert {column.name: column.type for column in seed.columns}["noted"] == expected
