@@ -1,11 +1,16 @@
 """dbt projects that lie on this machine: how many of their nodes are models here, and how fast.
 
 `python -m benchmarks.dbt_projects PROJECT … [--copies N] [--problems]`
+`python -m benchmarks.dbt_projects PROJECT … --dbt EXECUTABLE [--adapter NAME] [--problems]`
 
 A project is a folder with `dbt_project.yml` and a `target/manifest.json` that `dbt compile` made;
 nothing is fetched or compiled. Each is copied first, so that nothing is written into it. `--copies`
 reads every model of it N times under other names, to see how time grows. Seconds are CPU seconds of
 a process of its own: all nodes read, none changed, and one changed.
+
+With `--dbt` each project is compiled as a plan does it, without a warehouse, for the adapter
+(DuckDB by default), and nodes that are left out for that are counted, too; packages lie in
+`dbt_packages`.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +26,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 MANIFEST = "target/manifest.json"
 _LOAD = """
@@ -47,10 +55,14 @@ def main() -> int:
     parser.add_argument("projects", nargs="*", type=Path)
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--problems", action="store_true", help="print each mistake and warning")
+    parser.add_argument("--dbt", type=Path, help="a dbt that compiles each project")
+    parser.add_argument("--adapter", default="duckdb")
     said = parser.parse_args()
     if not said.projects:
         print("give folders of dbt projects that `dbt compile` has run in; nothing was loaded")
         return 0
+    if said.dbt:
+        return _compile_all(said.projects, said.dbt.resolve(), said.adapter, said.problems)
     print(f"{'project':30} nodes models audits refused   first unchanged one edit  kinds")
     for project in said.projects:
         with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +85,37 @@ def main() -> int:
             flush=True,
         )
         for text in (*first["problems"], *first["warnings"]) if said.problems else ():
+            print(f"  {text}")
+    return 0
+
+
+def _compile_all(projects: list[Path], dbt: Path, adapter: str, told: bool) -> int:
+    """Let dbt compile each project without a warehouse, and print a line for each."""
+    print(f"{'project':30} models audits refused  left out")
+    for project in projects:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / project.name
+            ignored = shutil.ignore_patterns(".git", ".vde", "target", "logs", "*.duckdb")
+            shutil.copytree(project, root, ignore=ignored, symlinks=True)
+            profile = yaml.safe_load((root / "dbt_project.yml").read_text())["profile"]
+            output = {"type": adapter, "schema": "main"}
+            output |= {"path": f"{folder}/none.duckdb"} if adapter == "duckdb" else {}
+            output |= {"method": "session", "host": "none"} if adapter == "spark" else {}
+            profiles = {profile: {"target": "dev", "outputs": {"dev": output}}}
+            (root / "profiles.yml").write_text(yaml.safe_dump(profiles))
+            (root / "pyproject.toml").write_text(
+                f"[tool.vde]\nname = 'counted'\n[tool.vde.dbt]\nexecutable = '{dbt}'\n"
+                "profiles_dir = '.'\n"
+            )
+            found = _load(root)
+        left_out = [one for one in found["warnings"] if "left out" in one]
+        counted = re.match(r"(.*) of the dbt project", left_out[0]) if left_out else None
+        print(
+            f"{project.name:30} {len(found['kinds']):6} {found['audits']:6} "
+            f"{len(found['problems']):7}  {counted[1] if counted else 'nothing'}",
+            flush=True,
+        )
+        for text in (*found["problems"], *found["warnings"]) if told else ():
             print(f"  {text}")
     return 0
 

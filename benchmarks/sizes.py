@@ -35,7 +35,7 @@ SIZES = {
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
     "dbt_histories": Size(needs="--dbt PYTHON, an environment with dbt-duckdb"),
     "dbt_newcomer": Size(needs="PROJECT, a dbt project with data"),
-    "dbt_projects": Size(needs="PROJECT …, dbt projects that dbt has compiled"),
+    "dbt_projects": Size(needs="PROJECT …, dbt projects, compiled or with --dbt"),
     "dialect_coverage": Size(needs="FOLDER …, copies of public projects"),
     "dialect_grid": Size("--combinations 3 --only date_trunc", spark=True),
     "dialect_page": Size(),

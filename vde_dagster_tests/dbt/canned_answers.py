@@ -12,6 +12,7 @@ ROWS = [
 
 if __name__ == "__main__":
     sources = json.loads(sys.stdin.readline())
+    print(json.dumps({"state": ""}), flush=True)
     for line in sys.stdin:
         question = json.loads(line)
         answer: dict[str, object] = {"refused": "it is not there"}

@@ -1,7 +1,8 @@
 """Answers to introspective queries of dbt, from what production shows; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question, and
-writes questions as lines of JSON, each of which has a line of JSON as its answer. The process has
+writes lines of JSON, each of which has a line of JSON as its answer: first the names of sources,
+whose answer is the state of what production shows, and then questions. The process has
 an engine of its own where no engine is warm, and starts it for questions that are queries alone.
 """
 
@@ -162,6 +163,11 @@ def main(arguments: list[str]) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # Spark and Java print to standard output.
     root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())
+    try:
+        begun = {"state": published_state(root, sources)}
+    except VdeError as error:
+        begun = {"failed": str(error)}
+    print(json.dumps(begun), file=out, flush=True)
     with Workspace.open(root) as workspace:
         answers = Answers(workspace, sources) if has_state(workspace) else None
         for line in sys.stdin:
@@ -173,8 +179,7 @@ def main(arguments: list[str]) -> int:
                     answer = {"failed": str(error)}
                 except VdeError as error:
                     answer = {"refused": str(error)}
-            out.write(json.dumps(answer) + "\n")
-            out.flush()
+            print(json.dumps(answer), file=out, flush=True)
     return 0
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.plugins.dbt.settings import DbtSettings
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.yaml_text import load_yaml
@@ -146,16 +146,16 @@ class Compiler:
             return None
         if done["key"] != self._key(done["variables"]):
             return None
-        state = done.get("state")
-        return None if state is not None and state != self._state(done["sources"]) else done
+        return done if "state" not in done or self._is_answered_so(done) else None
 
-    def _state(self, sources: list[list[str]]) -> str:
-        """Hash what answers to introspective queries come from; empty where none are given."""
-        if self.settings.introspect is False:
-            return ""
+    def _is_answered_so(self, done: dict[str, Any]) -> bool:
+        """Return whether introspective queries would have the answers of the last compile."""
         from vde_dagster.plugins.dbt.answers import published_state
 
-        return published_state(self.folder.root, sources)
+        try:
+            return bool(done["state"] == published_state(self.folder.root, done["sources"]))
+        except VdeError:
+            return True  # The state cannot be read here, so there are no other answers.
 
     def _key(self, variables: Any) -> str:
         """Hash all that decides what dbt makes of the project."""
@@ -185,7 +185,7 @@ class Compiler:
 
         What it failed for may lie where nobody looks: an adapter that is not installed, a network.
         """
-        begin, before = time.monotonic(), self._state([])
+        begin = time.monotonic()
         cache = self.folder.root / _CACHE
         (cache / _DONE).unlink(missing_ok=True)
         texts = self._texts()
@@ -212,13 +212,10 @@ class Compiler:
         if left_out:
             (cache / _LEFT_OUT).write_text(json.dumps(left_out, sort_keys=True), encoding="utf-8")
             done["left_out"] = True
-        introspects = left_out or any(part.get("asked") for part in told)
-        is_answered = told[0].get("adapter") == "spark" and self.settings.introspect is not False
-        if introspects and is_answered:
-            is_same = self._state([]) == before
-            sources = told[0]["sources"]
-            state = self._state(sources) if is_same else "published while dbt compiled"
-            done |= {"sources": sources, "state": state}
+        states = {part["state"] for part in told if part.get("asked")}
+        if states:
+            done["sources"] = told[0]["sources"]
+            done["state"] = states.pop() if len(states) == 1 else "published while dbt compiled"
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _mark_filtered(self, cache: Path) -> bool:

@@ -68,7 +68,7 @@ class Session:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._left_out: dict[str, str] = {}
-        self._asked, self._failure = False, ""
+        self._asked, self._failure, self._state = False, "", ""
         self.adapter = ""
         self.sources: list[list[str]] = []
         self.known: set[tuple[str, str]] = set()
@@ -93,6 +93,7 @@ class Session:
             "adapter": self.adapter,
             "sources": self.sources,
             "failure": self._failure,
+            "state": self._state,
         }
         self._file.write_text(json.dumps(told), encoding="utf-8")
 
@@ -120,42 +121,46 @@ class Session:
         if relation and tuple(part.lower() for part in relation) not in self.known:
             raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")
         with self._lock:
-            if not self._asked:
-                self._asked = True
-                self.write()
-            process = self._started()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                process.stdin.write(json.dumps(question) + "\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-            except OSError:
-                line = ""
-            found: dict[str, Any] = json.loads(line) if line else {"failed": _ENDED}
-            if "failed" in found and not self._failure:
-                self._failure = found["failed"]
-                self.write()
+            self._asked = True
+            found = {"failed": self._failure} if self._failure else {}
+            if self._process is None:
+                self._process = self._start()
+                found = self._exchange(self._process, self.sources)
+                self._state = found.get("state", "")
+            if "failed" not in found:
+                found = self._exchange(self._process, question)
+            self._failure = found.get("failed", "")
+            self.write()
         why = found.get("failed") or found.get("refused")
         if why:
             raise NoAnswerError(why)
         return found
 
-    def _started(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                encoding="utf-8",
-                env={**os.environ, "PYTHONPATH": self._path},
-            )
-            atexit.register(self._end)
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(self.sources) + "\n")
-        return self._process
+    def _start(self) -> subprocess.Popen[str]:
+        atexit.register(self._end)
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": self._path},
+        )
+
+    @staticmethod
+    def _exchange(process: subprocess.Popen[str], told: Any) -> dict[str, Any]:
+        """Write a line to the process that answers, and return the one that it writes."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(told) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        found: dict[str, Any] = json.loads(line) if line else {"failed": _ENDED}
+        return found
 
     def _end(self) -> None:
         if self._process is not None and self._process.stdin is not None:
