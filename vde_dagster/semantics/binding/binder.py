@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
-from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms
+from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms, case_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
@@ -143,7 +143,7 @@ class Binder:
 
     def condition(self, node: Node) -> Node:
         """A whole condition; Spark refuses NULL without a type as one."""
-        return self.give_up("NULL as a condition", node) if node.tag == "Null" else node
+        return self.give_up("NULL as a condition", node) if _is_untyped(node) else node
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Keep a mistake for the end, and go on, so that all of a query's are told at once.
@@ -205,6 +205,13 @@ class Binder:
                 self.give_up(f"column {column} of {name} has no version")
                 versions[column] = digest_values("no version", rows, column)
         return Leaf(name, rows, versions, types, version.unique_keys)
+
+
+def _is_untyped(node: Node) -> bool:
+    """Whether an expression is NULL without a type, whatever rows it is computed for."""
+    if node.tag == "case":
+        return all(map(_is_untyped, case_values(node)))
+    return node.tag == "Null"
 
 
 def _plain(name: str) -> str:

@@ -222,7 +222,10 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
             return binder.terms.make("count rows")
         if isinstance(this, (exp.Literal, exp.Boolean)):
             return binder.terms.make("count rows")
-    return call(binder.terms, name, *bound_arguments(binder, e, scope))
+    arguments = bound_arguments(binder, e, scope)
+    if len(arguments) > 1 and name != _COUNT and len(e.expressions) == 1:
+        return binder.give_up(f"{name} of several columns", *arguments)
+    return call(binder.terms, name, *arguments)
 
 
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:

@@ -345,7 +345,10 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
     value = e.expression
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
-    return binder.bind(value, Scope(None, NO_CTES))
+    bound = binder.bind(value, Scope(None, NO_CTES))
+    if bound.tag == "lit" and integer(bound) is None:
+        return binder.give_up("LIMIT and OFFSET take an INT", bound)
+    return bound
 
 
 def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:

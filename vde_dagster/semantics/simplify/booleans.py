@@ -150,7 +150,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
             return terms.unordered("nseq", parts)
         return node
     if is_null(asked):
-        return terms.boolean(True)
+        return terms.boolean(True) if facts.never_fails(asked) else node
     if facts.never_null(asked) and facts.never_fails(asked):
         return terms.boolean(False)
     if asked.tag == "cast" and facts.widens(asked):

@@ -239,7 +239,8 @@ class Facts:
             asked = inner[: len(inner) - len(inner) % 2 : 2]
             return known and all(map(self.is_total, asked)) and all(map(self.never_fails, inner))
         if tag == "cast":
-            return (parts[0] or self.widens(node)) and self.never_fails(parts[2])
+            tried = parts[0] and self.casts(self.type(parts[2]), parts[1])
+            return (tried or self.widens(node)) and self.never_fails(parts[2])
         if tag in ("add", "sub", "mul"):
             return self.type(node) == DOUBLE and all(map(self.never_fails, inner))
         if tag == "call" and parts[0] in _TOTAL:
@@ -272,15 +273,22 @@ class Facts:
             return False
         return left == right or {left, right} <= {*WHOLE, DOUBLE}
 
+    def casts(self, kind: str | None, target: str) -> bool:
+        """Whether Spark takes a cast between two types, in ANSI mode and by TRY_CAST too."""
+        if kind is None or _plain(target) is None:
+            return False
+        families = [_family(kind), _family(target)]
+        return kind == target or TEXT in (kind, target) or families[0] == families[1] is not None
+
     def widens(self, cast: Node) -> bool:
         """Whether a cast gives every value of its operand the same value of its type."""
         _, target, of = cast.parts
         kind = self.type(of)
-        if is_null(of) or kind == target:
-            return True
+        if is_null(of):
+            return of.tag == "Null" or self.casts(kind, target)
         if kind in WHOLE and target in WHOLE:
             return WHOLE.index(kind) <= WHOLE.index(target)
-        return kind in WHOLE and kind != BIGINT and target == DOUBLE
+        return kind == target or (kind in WHOLE and kind != BIGINT and target == DOUBLE)
 
 
 def with_values(
@@ -317,6 +325,13 @@ def plain_type(kind: Any) -> str | None:
 def _plain(key: str) -> str | None:
     decimal = key.startswith("DECIMAL<") and key.endswith(">")
     return key if key in _PLAIN or decimal else None
+
+
+def _family(kind: str) -> str | None:
+    """Types that Spark casts to each other: numbers with booleans, dates with times."""
+    if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
+        return "numbers"
+    return "times" if kind == DATE or kind in TIMES else None
 
 
 def _letter(node: Node, kind: str | None) -> str | None:

@@ -36,7 +36,7 @@ def convert(node: Node, facts: Facts) -> Node:
     if this.tag == "Null":
         return terms.make("cast", False, target, this) if safe else node
     if is_null(this):
-        return facts.null(target)
+        return facts.null(target) if facts.widens(node) else node
     if facts.type(node) is None:
         return node
     if facts.type(this) == target:
