@@ -71,6 +71,7 @@ SIZES = {
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
+    "secret_texts": Size("--count 100"),
     "seeded_attacks": Size("--seconds 5", "--seconds 600"),
     "semantics_on_spark": Size("--queries 20 --expressions 200", spark=True),
     "semantics_soundness": Size("--pairs 100 --dense 20"),
@@ -84,5 +85,6 @@ SIZES = {
     "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
     "stalled_publishers": Size("--stops 4", "--stops 60"),
+    "template_escapes": Size("--count 200"),
     "vault_loaders": Size("--keys 1000 --loaders 1 2 --processes --known 3000", spark=True),
 }

@@ -6,6 +6,7 @@ are read. `mask` replaces recorded values wherever they occur, and credentials i
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -73,8 +74,10 @@ def remember_secret(value: str | None) -> None:
     if value is None or len(value.strip()) < _SHORTEST or value in _known:
         return
     with _lock:
-        # Texts may contain it as it is, in a URL, in a literal of Python or JSON, or line by line.
+        # Texts may contain it as it is, in a URL, in a literal of Python, JSON or SQL, or by line.
         forms = {value, quote(value), quote(value, safe=""), quote_plus(value), repr(value)[1:-1]}
+        forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+        forms.add(value.replace("'", "''"))
         lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _INSIDE_WORDS}
         _known.update(forms | lines)
         known = sorted(_known, key=len, reverse=True)

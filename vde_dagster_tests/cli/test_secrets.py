@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from vde_dagster_tests.cli.test_every_command import (
 )
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.secret_search import search
 
 VALUES = {
     "PGPASS": "pg-pässword/1",
@@ -224,6 +226,14 @@ def test_logs_of_this_process_have_no_secrets(caplog: pytest.LogCaptureFixture) 
     assert "logged-secret-1" not in caplog.text
     assert "u:***@h/d with ***" in caplog.text
     assert "wrong ***" in caplog.text
+
+
+def test_no_text_shows_a_random_secret_in_any_form() -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    found = search(random.Random(seed), 60)
+    assert found.texts > 500
+    assert not found.shown
 
 
 def test_dagsters_events_have_no_secrets() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.plugins.editor.desk import Desk
@@ -17,27 +17,11 @@ from vde_dagster.project import sandbox
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.project.conftest import WriteProject
+from vde_dagster_tests.project.escape_search import BLOCK, CASES, project_files, search
 
 __all__ = ["vde"]
 
-CASES = yaml.safe_load((Path(__file__).parent.parent / "fixtures/jinja_escapes.yaml").read_text())
-SETTINGS = "[tool.vde.variables]\nday = 2024-01-02\n"
-PYTHON = """
-from sqlglot import exp
-from vde_dagster import macro
-
-@macro()
-def py(evaluator, name):
-    return exp.column(name)
-"""
-BLOCK = "MODEL (name a.{}, kind FULL);\nJINJA_QUERY_BEGIN;\nSELECT {} AS a\nJINJA_END;\n"
 POPEN = "{{ cycler.__init__.__globals__.os.popen('touch MARK').read() }}"
-
-
-def _project(templates: Mapping[str, str]) -> dict[str, str]:
-    names = {f"models/m{n}.sql": text for n, text in enumerate(templates.values())}
-    models = {path: BLOCK.format(path[7:-4], text) for path, text in names.items()}
-    return {"pyproject.toml": SETTINGS, "macros/py.py": PYTHON, **models}
 
 
 @pytest.mark.parametrize("group", ["escapes", "limits"])
@@ -49,7 +33,7 @@ def test_each_template_that_reaches_too_far_is_one_mistake_at_its_place(
     mark = tmp_path / "mark"
     templates = {name: text.replace("MARK", str(mark)) for name, text in CASES[group].items()}
     before = time.thread_time()
-    project = load_project(write_project(_project(templates)), strict=False, use_cache=False)
+    project = load_project(write_project(project_files(templates)), strict=False, use_cache=False)
     assert not mark.exists()
     found = {str(m.location.path): m for p in project.problems for m in p.mistakes if m.location}
     for n, name in enumerate(templates):
@@ -63,9 +47,17 @@ def test_each_template_that_reaches_too_far_is_one_mistake_at_its_place(
     assert time.thread_time() - before < 60
 
 
+def test_no_respelled_template_is_rendered(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    found = search(random.Random(seed), 60, tmp_path)
+    assert found.templates == 60
+    assert not found.rendered
+
+
 def test_harmless_templates_are_rendered(write_project: WriteProject) -> None:
     templates = {name: text for name, (text, _) in CASES["harmless"].items()}
-    project = load_project(write_project(_project(templates)), use_cache=False)
+    project = load_project(write_project(project_files(templates)), use_cache=False)
     queries = {str(name): model.query for name, model in project.models.items()}
     for n, (name, (_, made)) in enumerate(CASES["harmless"].items()):
         query = queries[f"a.m{n}"]
@@ -76,7 +68,7 @@ def test_harmless_templates_are_rendered(write_project: WriteProject) -> None:
 
 def test_a_template_changes_no_variable_of_other_files(write_project: WriteProject) -> None:
     one = "{% set x = var('some') %}{% do x.append(3) %}{{ x|sum }}"
-    files = _project({"one": one, "two": one})
+    files = project_files({"one": one, "two": one})
     files["pyproject.toml"] = "[tool.vde.variables]\nsome = [1, 2]\n"
     project = load_project(write_project(files), use_cache=False)
     assert [m.query for m in project.models.values() if m.query] == ["SELECT 6 AS a"] * 2
