@@ -11,7 +11,7 @@ from vde_dagster.planning.build_snapshots import Built, Memo
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import replacing
 from vde_dagster.project.model import Model
-from vde_dagster.project.serialise import from_bytes, to_bytes, types_of
+from vde_dagster.project.serialise import field_types, from_bytes, to_bytes
 
 T = TypeVar("T")
 
@@ -77,5 +77,5 @@ class SnapshotMemo(FileMemo[bytes], Memo):
 @cache
 def _remembered() -> tuple[tuple[str, ...], Any]:
     """Return the fields of a snapshot but its model, and the form in which they are kept."""
-    types = types_of(Snapshot, without="model")
+    types = field_types(Snapshot, without="model")
     return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

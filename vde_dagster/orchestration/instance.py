@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import UsageError
 from vde_dagster.project.configuration.settings_source import read_tools
-from vde_dagster.project.loading.loader import Project, load_project, no_models
+from vde_dagster.project.loading.loader import Project, load_project, no_models_error
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -111,7 +111,7 @@ def require_models(root: Path) -> Project:
         raise UsageError(f"the folder {root} does not exist", hint=hint)
     project = load_project(root, strict=False)
     if not project.models and not project.problems:
-        raise no_models(project.settings)
+        raise no_models_error(project.settings)
     return project
 
 

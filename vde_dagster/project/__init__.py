@@ -1,1 +1,1 @@
-"""A project on disk: settings, models, macros, audits, unit tests. Files in, `Model`s out."""
+"""Project on disk: settings, models, macros, audits, unit tests. Reads files, returns `Model`s."""

@@ -1,9 +1,9 @@
-"""The graph of a project's models: order, neighbours, and the tables that audits read.
+"""Graph of a project's models: order, neighbors, and the tables that audits read.
 
-An audit makes no edge of the graph: what it reads is no part of what its model is. It is run when
-everything is filled that it reads. Where that waits for the audited model itself (two models that
-audit each other's keys, a model whose audit reads its child), the audit is late: it runs when both
-are filled.
+Audits add no edges to the graph: a model's definition does not depend on the tables that its audits
+read. An audit runs when everything that it reads is filled. If a table that it reads waits for the
+audited model (two models that audit each other's keys, or a model whose audit reads its child), the
+audit is late: it runs after both are filled.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
-    """Return the models among what a model reads."""
+    """Return a model's parents that are models."""
     return tuple(parent for parent in models[name].depends_on if parent in models)
 
 
 def children(models: Models) -> dict[ModelName, list[ModelName]]:
-    """Return for every model the models that read it, sorted."""
+    """Return the readers of every model, sorted."""
     found: dict[ModelName, list[ModelName]] = {name: [] for name in models}
     for name in sorted(models):
         for parent in parents(models, name):
@@ -36,10 +36,10 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
 
 
 def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """Return a graph's nodes, each after those that it names; as they stand if they do already.
+    """Return a graph's nodes, parents first; the order stays if it is already topological.
 
     Args:
-        graph: What each node comes after; all of them are nodes of the graph.
+        graph: Parents of each node; all of them are nodes of the graph.
 
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']
@@ -55,10 +55,10 @@ def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
 
 
 def topological_order(models: Models) -> tuple[ModelName, ...]:
-    """Return all models, parents before children, the same order for the same project.
+    """Return all models, parents before children, in a deterministic order.
 
     Raises:
-        ProjectError: Models read each other in a circle; names it.
+        ProjectError: Models read each other in a cycle, which the message lists.
     """
     graph = {name: parents(models, name) for name in sorted(models)}
     try:
@@ -69,8 +69,8 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
         cycle = [*cycle[first:], *cycle[:first]]
         path = " → ".join(str(name) for name in [*cycle, cycle[0]])
         raise ProjectError(
-            f"models read each other in a circle: {path}",
-            hint="take one of these out of its reader's query",
+            f"models read each other in a cycle: {path}",
+            hint="remove one of these models from its reader's query",
             location=models[cycle[0]].location,
             models=tuple(cycle),
         ) from None
@@ -105,26 +105,26 @@ def _reach(
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """The order of audits: the models to be filled before each.
+    """Order of audits: the models to fill before each.
 
     Args:
-        before: By model, the models that its audits read and that come before it, as its parents.
-        late: By model, the models that its audits read and that wait for it.
+        before: By model, the tables of its audits that are filled before it, like its parents.
+        late: By model, the tables of its audits that wait for the model.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)
     late: dict[ModelName, frozenset[ModelName]] = field(default_factory=dict)
 
     def is_late(self, model: ModelName, reads: Sequence[ModelName]) -> bool:
-        """Say whether an audit of a model that reads some tables runs after all fills."""
+        """Check whether an audit of a model that reads some tables runs after all fills."""
         return not self.late.get(model, frozenset()).isdisjoint(reads)
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Find out which of the tables that audits read wait for the audited model.
+    """Find the audited tables that wait for the audited model.
 
     Args:
-        models: Without circles.
+        models: Models without cycles.
     """
     order = AuditOrder()
     read = {
@@ -149,7 +149,7 @@ def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
     """Number the strongly connected components of a graph (Kosaraju's two walks).
 
     Args:
-        graph: By node, where its edges lead; all of them are nodes of the graph.
+        graph: Edges by node; all of them lead to nodes of the graph.
 
     >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}
@@ -169,7 +169,7 @@ def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
 
 
 def _walk(start: Node, graph: Mapping[Node, Sequence[Node]], begun: set[Node]) -> Iterator[Node]:
-    """Yield in depth what was not begun before, each node when all behind it was."""
+    """Yield unvisited nodes in postorder, depth first."""
     waiting: list[tuple[Node, bool]] = [(start, False)]
     while waiting:
         node, done = waiting.pop()

@@ -1,8 +1,8 @@
 """Files of a project: their purpose, text, content hashes, and changes against a git branch.
 
-A file's hash is remembered with its size, times and inode, so that an unchanged project is
-recognised by `stat` alone. A file that changed within the last two seconds is never remembered:
-another change could leave the same size and time (the trouble that git calls racy).
+A file's hash is cached with its size, times and inode, so an unchanged project is recognized by
+`stat` alone. A file that changed within the last two seconds is never cached, because another
+change could leave the same size and time (git's "racy" problem).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.settings import Settings
 
 MATERIALIZATIONS = "materializations"
-"""The folder of functions that write tables of kind CUSTOM."""
+"""Folder of functions that write tables of kind CUSTOM."""
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 SIGNALS = "signals"
-"""The folder of Python signals, beside the models or inside their folder."""
+"""Folder of Python signals, next to the models or inside their folder."""
 _EXTERNALS = "external_models"
-"""The folder, and how the files begin, that declare tables which others write."""
+"""Folder, and prefix of files, with declarations of external tables."""
 _EXPOSURES = ("exposures.yaml", "exposures.yml")
 _SYNCS = ("syncs.yaml", "syncs.yml")
 DOCS = ("docs.yml", "docs.yaml")
-"""Files of descriptions, in any folder of models."""
+"""Names of files with descriptions, in any folder of models."""
 METRICS = "metrics"
-"""The folder of metrics and semantic models."""
+"""Folder of metrics and semantic models."""
 LINTER = "linter"
-"""The folder of the project's own rules of the linter."""
+"""Folder of the project's linter rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class FoundFiles:
     """Paths relative to the root, with forward slashes, sorted.
 
     Args:
-        sql: Files of models, and perhaps of audits.
-        flawed: Symbolic links that lead nowhere, out of the project or in a circle.
+        sql: Files of models, which may contain audits.
+        flawed: Symbolic links that are broken, circular, or lead out of the project.
     """
 
     sql: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class FoundFiles:
 def find_files(settings: Settings) -> FoundFiles:
     """Find a project's files.
 
-    Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
+    Audits, macros, seeds and tests may be next to the models or inside their folder.
     """
     groups: dict[str, list[str]] = defaultdict(list)
     flawed: list[str] = []
@@ -106,7 +106,7 @@ def find_files(settings: Settings) -> FoundFiles:
 
 
 def linter_files(settings: Settings) -> list[str]:
-    """Find the files of the project's own rules of the linter, sorted."""
+    """Find the files of the project's linter rules, sorted."""
     found = _walk(os.path.realpath(settings.root), LINTER)
     return sorted(path for path in found if path.endswith(".py"))
 
@@ -133,7 +133,7 @@ def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _group(path: str, folder: str, settings: Settings) -> str:
-    """Return the field of `FoundFiles` that a file belongs to; empty for none."""
+    """Return the field of `FoundFiles` for a file; empty if there is none."""
     ending = path.rpartition(".")[2].lower()
     if ending in ("yaml", "yml"):
         if folder == settings.tests_dir:
@@ -155,10 +155,10 @@ def _group(path: str, folder: str, settings: Settings) -> str:
 
 
 def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[str]:
-    """Yield the files below a folder; a link that is refused is left out.
+    """Yield the files below a folder, without refused links.
 
     Args:
-        flawed: Takes the paths of such links.
+        flawed: Receives the paths of refused links.
     """
     refused = [] if flawed is None else flawed
     waiting = [folder]
@@ -183,11 +183,11 @@ def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[s
 
 
 def link_flaw(root: str, path: str) -> ProjectError | None:
-    """Return the mistake of a path whose symbolic links leave the project, or lead nowhere.
+    """Return the error of a path whose symbolic links leave the project or are broken.
 
     Args:
         root: The project's folder, without symbolic links.
-        path: Relative to it.
+        path: Path relative to the root.
     """
     full = os.path.join(root, path)
     if not os.path.lexists(full):
@@ -196,13 +196,13 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
     if target == full and not os.path.islink(full):
         return None
     if not os.path.exists(full):
-        what, hint = "leads to nothing", "delete the link, or make the file that it names"
-        if os.path.islink(target):  # Where links name each other, resolving ends at one of them.
-            what, hint = "leads to itself", "delete the link"
+        what, hint = "is broken", "delete the link, or create its target"
+        if os.path.islink(target):  # Resolving links that point to each other ends at one of them.
+            what, hint = "points to itself", "delete the link"
     elif not f"{target}{os.sep}".startswith(f"{root.rstrip(os.sep)}{os.sep}"):
-        what, hint = "leads out of the project", "copy what it names into the project's folder"
+        what, hint = "leads out of the project", "copy its target into the project's folder"
     elif f"{full}{os.sep}".startswith(f"{target}{os.sep}"):
-        what, hint = "leads to a folder that it is in", "delete the link"
+        what, hint = "points to a folder that contains it", "delete the link"
     else:
         return None
     return ProjectError(
@@ -213,15 +213,15 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
 
 
 def file_of_project(root: Path, path: str | Path) -> Path:
-    """Return the path of a file in a project's folder, which need not be there.
+    """Return the path of a file in a project's folder, which need not exist.
 
     Raises:
-        UsageError: It lies outside of the folder, or a symbolic link in it leads out.
+        UsageError: The path, or a symbolic link in it, leads out of the folder.
     """
     full = root / path
     if "\0" in str(path) or not Path(os.path.realpath(full)).is_relative_to(os.path.realpath(root)):
         raise UsageError(
-            f"the file {printable(str(path))} lies outside the project's folder",
+            f"the file {printable(str(path))} is outside the project's folder",
             hint="name a file in the project's folder",
         )
     return full
@@ -232,10 +232,10 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Hashes of contents, remembered by `stat`; the content of a folder is the names in it.
+    """Content hashes, cached by `stat`; a folder's content is its list of names.
 
     Args:
-        instead: Contents that count in place of those of files.
+        instead: Contents that replace those of files.
         known: Results of an earlier process: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 
@@ -247,10 +247,10 @@ class Hasher:
     _contents: dict[str, bytes] = field(default_factory=dict)
 
     def hash(self, path: str) -> str:
-        """Return the hash of a file's content; of a missing file it is `missing`.
+        """Return the hash of a file's content; `missing` for a missing file.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         found = self.hashes.get(path)
         if found is None:
@@ -258,7 +258,7 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, kept until `forget`; its hash is that of these from then on.
+        """Return a file's bytes, kept until `forget`; `hash` then returns the hash of these bytes.
 
         Raises:
             ProjectError: A symbolic link in its path is refused, see `link_flaw`.
@@ -278,11 +278,11 @@ class Hasher:
         return found
 
     def forget(self, path: str) -> None:
-        """Let go of a file's bytes."""
+        """Release a file's bytes."""
         self._contents.pop(path, None)
 
     def combined(self, paths: Iterable[str]) -> str:
-        """Return one hash over several files, their paths included."""
+        """Return one hash over several files and their paths."""
         state = hashlib.blake2b(digest_size=DIGEST_BYTES)
         for path in sorted(set(paths)):
             state.update(f"{len(path)}:{path}{self.hash(path)};".encode())
@@ -290,7 +290,7 @@ class Hasher:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something new to remember."""
+        """Whether there is something new to cache."""
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:
@@ -337,11 +337,11 @@ def _identity(stat: os.stat_result) -> list[int]:
 
 
 MOST_BYTES = 2_000_000
-"""Far more than people write, and read in seconds. Data has files of its own, without a limit."""
+"""Far more than people write, but readable in seconds. Data files have no limit."""
 
 
 def decoded(path: Path, content: bytes) -> str:
-    r"""Return a file's text; its lines end with `\n`, whatever they end with in the file.
+    r"""Return a file's text, with all line endings as `\n`.
 
     Args:
         path: The file, relative to the project's root.
@@ -349,8 +349,8 @@ def decoded(path: Path, content: bytes) -> str:
     """
     if len(content) > MOST_BYTES:
         raise ProjectError(
-            f"the file has {len(content):,} bytes; it may have {MOST_BYTES:,}",
-            hint="split it; data belongs into seeds or tables",
+            f"the file has {len(content):,} bytes; the maximum is {MOST_BYTES:,}",
+            hint="split it, or move data to seeds or tables",
             location=SourceLocation(path),
         )
     try:
@@ -366,20 +366,20 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def git_changes(root: Path, branch: str) -> frozenset[str]:
-    """Return the files that differ from where the branch was left, committed or not.
+    """Return the files that differ from the merge base with a branch, committed or not.
 
     Args:
         root: The project's folder, in a git repository.
         branch: The branch, or any other name of a commit.
 
     Returns:
-        Paths relative to the root, with forward slashes; removed files are not among them.
+        Paths relative to the root, with forward slashes, without removed files.
 
     Raises:
         UsageError: There is no repository, no such branch, or no git.
     """
     if not branch or branch.startswith("-"):
-        raise UsageError(f"'git:{branch}' names no branch", hint="write git:main")
+        raise UsageError(f"'git:{branch}' does not name a branch", hint="write git:main")
     committed = _git(root, branch, "diff", "--name-only", "-z", "--relative", f"{branch}...HEAD")
     changed = _git(root, branch, "diff", "--name-only", "-z", "--relative", "HEAD")
     new = _git(root, branch, "ls-files", "-z", "--others", "--exclude-standard")
@@ -395,21 +395,21 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
         told = getattr(error, "stderr", None) or str(error).encode()
         why = told.decode(errors="replace").strip().splitlines()[:1]
         raise UsageError(
-            f"git cannot tell what differs from '{branch}': {''.join(why)}",
-            hint="give the name of a branch of the repository that the project lies in",
+            f"git cannot compare the project with '{branch}': {''.join(why)}",
+            hint="use the name of a branch in the project's repository",
         ) from None
     return frozenset(path for path in done.stdout.decode(errors="replace").split("\0") if path)
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that takes a path's place once all of it is written; makes its folder.
+    """Open a file that replaces a path when it is complete; creates its folder.
 
     Args:
-        shared: Let others read it as the umask allows, instead of its owner alone.
+        shared: Whether others may read it, as the umask allows, instead of only its owner.
 
     Raises:
-        OSError: It cannot be written; what was there stays.
+        OSError: The file cannot be written; the old file stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)

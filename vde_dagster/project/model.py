@@ -1,4 +1,4 @@
-"""Models and their unit tests as files define them, and the yield of one file."""
+"""Models and their unit tests as files define them, and the content of one file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vde_dagster.sql.scanner import SourceText
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A check on a model's rows: a query that finds the bad ones.
+    """Check on a model's rows: a query that finds invalid rows.
 
     Args:
-        name: As the model calls it.
+        name: Name in the model's call.
         arguments: The call's arguments as SQL text, by name.
-        query: Returns the failing rows; rendered, with `@this_model` still in it.
-        blocking: Whether failing rows stop the publication.
-        reads: The tables that the query names beside the model, sorted; they follow from it.
+        query: Rendered query for the failing rows, which still contains `@this_model`.
+        blocking: Whether failing rows block the publication.
+        reads: Tables in the query other than the model, sorted; derived from the query.
     """
 
     name: str
@@ -42,19 +42,19 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class PythonSource:
-    """A Python model's code, complete enough to run it from the state store.
+    """Code of a Python model, complete enough to run it from the state store.
 
     Args:
-        entrypoint: `module/path.py:function` inside `files`; `…:function#2` for the model that is
-            the second of the functions of that name.
-        files: Text of the module and of every project-local module it imports, by path relative
-            to the project's root (forward slashes).
-        outside: Hashes of other files and of environment variables that the code may read when
-            it runs, see `base.outside.Outside`.
+        entrypoint: `module/path.py:function` in `files`; `…:function#2` for the second function
+            with that name.
+        files: Text of the module and of every project-local module it imports, by path relative to
+            the project's root (forward slashes).
+        outside: Hashes of other files and of environment variables that the code may read at run
+            time, see `base.outside.Outside`.
         variables: Values of its blueprint by name in lower case.
-        settings: Values of the settings' variables that the code may ask for, likewise.
-        sqlmesh_dialect: SQLGlot dialect of the texts of a model that is written for SQLMesh,
-            whose conventions hold then; empty for all others.
+        settings: Values of the settings' variables that the code may use, by name in lower case.
+        sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh, whose conventions
+            apply then; empty for all other models.
     """
 
     entrypoint: str
@@ -66,7 +66,9 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """The entrypoint's file, function, and number among those of its name; 0 for the only."""
+        """File and function of the entrypoint, and its number among equal names; 0 if it is
+        unique.
+        """
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
         return path, name, int(number or 0)
@@ -74,7 +76,7 @@ class PythonSource:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A call of a signal, which says which intervals may be filled yet.
+    """Call of a signal, which decides which intervals may be filled.
 
     Args:
         arguments: Plain values by name.
@@ -88,10 +90,10 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An output column as the user declares it.
+    """Declared output column.
 
     Args:
-        type: Spark SQL type, or None when it is to be inferred.
+        type: Spark SQL type, or None to infer it.
     """
 
     name: str
@@ -101,12 +103,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """The names that a model has in Dagster where another tool of its author's gave it names.
+    """Names of a model in Dagster, if another tool defines them.
 
     Args:
         key: Parts of the asset's key; empty for schema and name.
         group: Its group, or None for its schema.
-        owners: Addresses and teams beside the model's owner.
+        owners: Addresses and teams in addition to the model's owner.
     """
 
     key: tuple[str, ...] = ()
@@ -116,50 +118,50 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: its query or code, how its table is filled, and what people are told of it.
+    """One model: its query or code, its kind, and its properties.
 
     Args:
-        query: The SQL query with all macros expanded, in one line of canonical text except that
-            time variables (`@start_ds` …) are still there; None for seeds, external and Python.
-        origins: Where the pieces of its query came from in the file's text; empty where code made
-            it. They say nothing of what the model is, and are no part of it.
-        source: The file's text as written, for people.
-        columns: Declared columns, in order; empty when not declared.
-        depends_on: Every table that the model reads, model or not, sorted; its audits' are not
-            among them, see `audited_against`.
+        query: SQL query with all macros expanded, in one line of canonical text that still contains
+            time variables (`@start_ds` …); None for seeds, external and Python models.
+        origins: Places of the query's pieces in the file's text; empty for generated queries. They
+            are not part of the model's definition.
+        source: The file's original text, for display.
+        columns: Declared columns, in order; empty if not declared.
+        depends_on: Every table that the model reads, sorted; tables of its audits are in
+            `audited_against`.
         cron: Five fields.
-        start: First instant whose data exists (UTC), or None for the project's default.
+        start: First instant with data (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
         clustered_by: Columns or expressions to sort by, as SQL.
         virtual_properties: Properties of the model's Iceberg views.
-        pre_statements: SQL run before the model's query, rendered like it.
+        pre_statements: SQL run before the model's query, rendered like the query.
         post_statements: SQL run after it.
-        on_virtual_update: SQL run after an environment shows the model by a view.
+        on_virtual_update: SQL run after an environment publishes the model's view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
-        physical_version: Which of its tables a model that changes in place goes on with; another
-            value is another table. None for the one that production shows.
-        session: Settings of Spark's sessions that decide what queries mean, sorted.
-        cron_tz: IANA time zone in which the cron is read; UTC when None.
-        interval_unit: `five_minute` … `year`; the largest that fits the cron when None.
-        allow_partials: Whether the unit that goes on is filled as far as it has gone.
-        until_now: Whether such a fill reaches to the instant of its plan, not to the last tick.
-        relative_start: `start` as told from each plan's instant (`1 week ago`), or None.
+        physical_version: Name of the table to reuse for a model that changes in place; another
+            value means another table. None for production's table.
+        session: Settings of Spark's sessions that affect the meaning of queries, sorted.
+        cron_tz: IANA time zone of the cron; None for UTC.
+        interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
+        allow_partials: Whether an unfinished unit is filled up to now.
+        until_now: Whether such a fill reaches the plan's time instead of the last tick.
+        relative_start: `start` relative to each plan's time (`1 week ago`), or None.
         relative_end: `end` likewise.
-        signals: All of them have to agree before an interval is filled.
-        reads_itself: Whether the query or code reads what earlier fills of the model wrote.
-        table: Catalog, schema and name of an external model's table where it lies in another
-            catalog than the project's; else empty.
-        dialect: SQLGlot dialect that the query was written in.
-        dialect_trust: Functions of the query's dialect that are taken to mean the same on Spark.
-        skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
-            has changed; None where what the model is made of decides.
-        ignored_rules: Rules of the linter that are not looked at, in lower case.
-        freshness: Seconds after its last fill from which it is late, or None.
-        asset: Its names in Dagster where they are not those of every model.
-        tool: The tool whose project defines it, such as `dbt`; empty for files of our own.
-        described_in: Places of columns' descriptions beside its file, by name in lower case.
+        signals: An interval is filled only if all of them allow it.
+        reads_itself: Whether the query or code reads rows of the model's earlier fills.
+        table: Catalog, schema and name of an external model's table in another catalog than the
+            project's; else empty.
+        dialect: SQLGlot dialect of the original query.
+        dialect_trust: Functions of the query's dialect that are assumed to be equal on Spark.
+        skip_unchanged: Whether runs skip the model if its inputs have not changed; None to decide
+            by the model's definition.
+        ignored_rules: Rules of the linter that are not applied, in lower case.
+        freshness: Seconds after its last fill until it counts as late, or None.
+        asset: Its names in Dagster if they are not the default names.
+        tool: The tool whose project defines it, such as `dbt`; empty for built-in files.
+        described_in: Places of columns' descriptions outside its file, by name in lower case.
     """
 
     name: ModelName
@@ -218,25 +220,25 @@ class Model:
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:
-        """The tables that its audits read beside it and what it reads itself, sorted."""
+        """Tables that its audits read and that are not its inputs, sorted."""
         found = {name for audit in self.audits for name in audit.reads}
         return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Marks by which the author asks for another table of the same rows."""
+        """Marks with which the author requests another table of the same rows."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
-        """Return the first instant whose data exists, as it is at an instant (both UTC)."""
+        """Return the first instant with data at a point in time (both UTC)."""
         if self.relative_start is None:
             return self.start
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data, as it is at an instant; a day is included."""
+        """Return the exclusive end of the data at a point in time; a day is included."""
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)
@@ -245,14 +247,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class TestTable:
-    """Rows of a parent, or rows that a query has to return.
+    """Rows of a parent, or expected rows of a query.
 
     Args:
         columns: Column names in the order of first mention.
-        rows: Values per row in that order; None where a row does not mention a column.
+        rows: Values per row in that order; None if a row does not mention a column.
         types: Declared Spark SQL types by column.
-        partial: Whether the model may return more columns than these.
-        query: Spark SQL that gives the rows, instead of `rows`.
+        partial: Whether the model may return more columns.
+        query: Spark SQL for the rows, instead of `rows`.
     """
 
     __test__ = False
@@ -266,15 +268,15 @@ class TestTable:
 
 @dataclass(frozen=True, slots=True)
 class UnitTest:
-    """One test: the rows that a model makes of given rows.
+    """Unit test: the rows that a model returns for given rows.
 
     Args:
         inputs: Rows by parent.
-        expected: The rows of the model's query, or None when only CTEs are checked.
+        expected: Rows of the model's query, or None if only CTEs are checked.
         ctes: Rows by common table expression of the query.
         start: First instant for the time variables (UTC), or None.
         end: Their end (UTC, exclusive), or None.
-        execution_time: Value of `@execution_ts` and its like (UTC), or None.
+        execution_time: Value of `@execution_ts` and the like (UTC), or None.
         variables: Values that override the settings' variables.
         tested: The model as read with these variables, or None; see `loading.with_variables`.
     """
@@ -295,11 +297,11 @@ class UnitTest:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model with the places where it and its audits name other tables.
+    """Model with the places where it and its audits name other tables.
 
     Args:
         reads: Place of the first mention, by table.
-        group: The group that it is of, where models are divided into groups.
+        group: Its group, if models are divided into groups.
         is_private: Whether only models of its group may read it.
     """
 
@@ -311,11 +313,11 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A dashboard, or whatever else outside of the project reads its models.
+    """Dashboard or another reader of models outside of the project.
 
     Args:
-        what: `exposure`, `sync` for a system that is kept in step with a model, or `metric`.
-        reads: Models, or columns of them (in lower case), with the places where it says so.
+        what: `exposure`, `sync` for a system that follows a model, or `metric`.
+        reads: Models, or columns of them (in lower case), with the places of their mention.
     """
 
     name: str
@@ -326,18 +328,18 @@ class Exposure:
     what: Literal["exposure", "sync", "metric"] = "exposure"
     description: str | None = None
 
-    def reads_of(self, model: ModelName, column: str | None) -> bool:
-        """Say whether it reads a column, or a model; who reads a model reads all its columns."""
+    def reads_column(self, model: ModelName, column: str | None) -> bool:
+        """Check whether it reads a model's column; a reader of a model reads all its columns."""
         own = {one for name, one, _ in self.reads if name == model}
         return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a file of descriptions says of one model.
+    """Description of one model from a file of descriptions.
 
     Args:
-        columns: Texts by column as it is written there; empty for one that waits for its text.
+        columns: Texts by column as written there; empty for an unfinished description.
         places: Places of the columns, by the same names.
     """
 
@@ -350,17 +352,17 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The models, unit tests, exposures and descriptions of one file.
+    """Models, unit tests, exposures and descriptions of one file.
 
     Args:
-        path: Relative to the project's root; the name of a unit.
-        uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
-            macros opened), or would have been, had they been there.
-        variables: Environment variables that were read on its behalf; `*` for all of them.
-        catalogs: Other catalogs that it names, which no setting names.
-        repeatable: Whether nothing else was asked, so that it need not be read again while
-            these are as they were.
-        unread: What it says that has no meaning here, in words of which a warning is made.
+        path: Path relative to the project's root; the name of a unit.
+        uses: Other files that were read for it (a seed's CSV, imported modules, files that its
+            macros opened), or would have been read if they existed.
+        variables: Environment variables that were read for it; `*` for all.
+        catalogs: Catalogs that it names in addition to the settings.
+        repeatable: Whether it depends on nothing else, so that it need not be read again while
+            these are unchanged.
+        unread: Parts of the file without effect, as texts for a warning.
     """
 
     path: Path

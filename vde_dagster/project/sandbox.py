@@ -1,8 +1,8 @@
-"""Sandbox for Jinja in a project's files: templates are data, so they run no code and end in time.
+"""Sandbox for Jinja in a project's files: templates are data, run no code, and always terminate.
 
-Templates see attributes of an allow-list only, by the type of the value, and every operation is
-charged to a budget by the size of its result: a loop, a filter or a product cannot use more memory
-or time than the limits below.
+Templates can access only attributes on an allow-list, by type of the value, and every operation is
+charged to a budget by the size of its result: a loop, a filter or a product cannot exceed the
+limits on memory and time below.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 from jinja2.utils import Cycler, Namespace, pass_context
 
 MOST_UNITS = 5_000_000
-"""Steps of loops, calls, and characters or items that a template may make, all in all."""
+"""Budget of a template: loop steps, calls, and created characters or items in total."""
 MOST_SECONDS = 10.0
-"""Processor time that a template may take."""
+"""Maximum processor time of a template."""
 MOST_SIZE = 1_000_000
-"""Characters of a text, or items of a list, that a template may make."""
+"""Maximum size of a text or list that a template creates."""
 _MOST_BITS = 4_096
 _DEEPEST = 100
 _WIDEST = 10_000
-"""The most that a width in a format may ask for."""
+"""Maximum width in a format."""
 _CHECKED_EVERY = 256
 _UNITS_PER_CALL = 20
 OWN_FILTERS = (_STEPS, _CONCATENATED, _MEASURED) = ("vde steps", "vde concat", "vde measured")
-"""Filters that templates cannot name: they wrap loops, `~` and comparisons."""
+"""Internal filters that wrap loops, `~` and comparisons; templates cannot name them."""
 _LEFT_OUT_FILTERS = ("urlize",)
 _LEFT_OUT_GLOBALS = ("lipsum",)
 _DIGITS = re.compile(r"\d+")
@@ -44,11 +44,11 @@ _FIELD = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[#0\- +]*)(?P<size>[\d.*
 
 
 class LimitExceededError(TemplateRuntimeError):
-    """A template needs more time or memory than a template may use."""
+    """A template exceeds its limits on time or memory."""
 
 
 class _Budget:
-    """The units that a template has left, and the processor time at which it must have ended."""
+    """Remaining units of a template, and its deadline in processor time."""
 
     __slots__ = ("_calls", "_ends", "_left")
 
@@ -56,16 +56,16 @@ class _Budget:
         self.renew()
 
     def renew(self) -> None:
-        """Start again with all units."""
+        """Reset the budget."""
         self._left = MOST_UNITS
         self._calls = 0
         self._ends = time.thread_time() + MOST_SECONDS
 
     def charge(self, units: int) -> None:
-        """Take units away.
+        """Subtract units.
 
         Raises:
-            LimitExceededError: There are not so many left, or the time is over.
+            LimitExceededError: The units or the time are used up.
         """
         self._left -= units
         if self._left < 0:
@@ -79,19 +79,19 @@ class _Budget:
             )
 
     def charge_size(self, size: int) -> None:
-        """Take away the units of a text or list, which must not be larger than one may be."""
+        """Subtract the units of a text or list, which must not exceed the maximum size."""
         if size > MOST_SIZE:
             raise LimitExceededError(
-                f"the template makes a text or a list of more than {MOST_SIZE:,} characters "
+                f"the template creates a text or list of more than {MOST_SIZE:,} characters "
                 "or items"
             )
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the characters and items of a value, shared parts counted wherever they are.
+        """Return the number of characters and items of a value; shared parts count each time.
 
-        Texts, comparisons and hashes of a value take as long as it has parts. Iterative, as a
-        value may be nested more deeply than Python can recurse.
+        Converting, comparing and hashing a value takes time proportional to this number. Iterative,
+        because a value may be nested more deeply than Python can recurse.
         """
         if isinstance(value, str):
             return len(value)
@@ -107,7 +107,7 @@ class _Budget:
             size += len(part) if isinstance(part, str) else 1
             if size > MOST_SIZE or len(waiting) > _DEEPEST:
                 raise LimitExceededError(
-                    f"the template makes a value of more than {MOST_SIZE:,} parts, or nested "
+                    f"the template creates a value with more than {MOST_SIZE:,} parts, or nested "
                     f"more than {_DEEPEST} levels deep"
                 )
             if isinstance(part, _NESTED):
@@ -145,7 +145,7 @@ _DICT = frozenset(
     {"clear", "copy", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"}
 )
 _STRING = frozenset(name for name in dir(str) if not name.startswith("_")) - {
-    # These make texts from tables, and bytes; `format` is wrapped where it is looked up.
+    # These create texts from tables, and bytes; `format` is wrapped on attribute access.
     *("encode", "format", "format_map", "maketrans", "translate")
 }
 _TIMES = frozenset(
@@ -177,14 +177,14 @@ _ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
     (Cycler, frozenset({"current", "items", "next", "pos", "reset"})),
     (BlockReference, frozenset({"super"})),
 )
-"""Attributes that templates may ask for, by type; of other values there are none."""
+"""Attributes that templates may access, by type; other types have none."""
 
 
 class Sandbox(SandboxedEnvironment):
-    """Environment of templates that may not be trusted.
+    """Environment for untrusted templates.
 
-    Lists and dictionaries that a template makes may be changed by it; those that it is given are to
-    be copies, see `copied`.
+    A template may change lists and dictionaries that it creates; values passed to it must be
+    copies, see `copied`.
     """
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
@@ -207,7 +207,7 @@ class Sandbox(SandboxedEnvironment):
         self.filters[_MEASURED] = self._measured
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Return whether the allow-list has an attribute."""
+        """Return whether an attribute is on the allow-list."""
         if attr.startswith("_"):
             return False
         if isinstance(obj, Namespace | TemplateReference):
@@ -236,7 +236,7 @@ class Sandbox(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an item, or an attribute of the allow-list."""
+        """Return an item, or an attribute on the allow-list."""
         if isinstance(argument, tuple):
             self.budget.measure(argument)
         return super().getitem(obj, argument)
@@ -256,7 +256,7 @@ class Sandbox(SandboxedEnvironment):
         return formatted
 
     def call(__self, __context: Context, __obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a value; methods of texts, lists and dictionaries keep to the budget."""
+        """Call a value; methods of texts, lists and dictionaries are charged to the budget."""
         budget = __self.budget
         budget.charge(_UNITS_PER_CALL)
         owner = getattr(__obj, "__self__", None)
@@ -279,7 +279,7 @@ class Sandbox(SandboxedEnvironment):
         return tree
 
     def _finalizing(self, finalize: Callable[[Any], Any] | None) -> Callable[..., Any]:
-        @pass_context  # So the compiler prints no constant itself, which nothing would charge.
+        @pass_context  # Prevents the compiler from inlining constants, which would not be charged.
         def measured(_: Context, value: Any) -> Any:
             made = value if finalize is None else finalize(value)
             self.budget.charge(1 + self.budget.measure(made))
@@ -300,7 +300,7 @@ class Sandbox(SandboxedEnvironment):
         elif name in ("extend", "update"):
             more = sum(len(one) for one in given if isinstance(one, _SIZED))
             budget.charge_size(len(owner) + more)
-        else:  # They compare or hash.
+        else:  # The others compare or hash.
             for value in (owner, *given):
                 budget.measure(value)
         if isinstance(owner, dict) and args and name in ("get", "pop", "setdefault"):
@@ -365,7 +365,7 @@ class Sandbox(SandboxedEnvironment):
 
 
 def copied(value: Any) -> Any:
-    """Return a value that templates may be given: a copy of what they could change."""
+    """Copy a value, so that a template can change it safely."""
     return deepcopy(value) if isinstance(value, list | dict | set) else value
 
 
@@ -377,7 +377,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _is_expression(value: Any) -> bool:
-    """Say whether a value is an expression of SQLGlot, which macros in Python return."""
+    """Check whether a value is a SQLGlot expression, as Python macros return."""
     return any(
         base.__module__.startswith("sqlglot") and base.__name__ in ("Expr", "Expression")
         for base in type(value).__mro__
@@ -387,7 +387,7 @@ def _is_expression(value: Any) -> bool:
 def _size_of_method(
     text: str, name: str, args: Sequence[Any], named: Mapping[str, Any], budget: _Budget
 ) -> int:
-    """Return at most how many characters a method of a text makes."""
+    """Return an upper bound for the length of a text method's result."""
     if name in ("center", "ljust", "rjust", "zfill"):
         return max(len(text), *_numbers(args, named))
     if name == "expandtabs":
@@ -396,7 +396,7 @@ def _size_of_method(
         return _size_replaced(text, args[0], args[1])
     if name == "join" and args:
         return _size_joined(args[0], len(text), budget)
-    for value in args:  # Those that search and split.
+    for value in args:  # Methods that search and split.
         budget.measure(value)
     return len(text)
 
@@ -404,14 +404,16 @@ def _size_of_method(
 def _size_of_filter(
     name: str, given: Sequence[Any], named: Mapping[str, Any], budget: _Budget
 ) -> int:
-    """Return at most how many characters or items a filter makes."""
+    """Return an upper bound for the size of a filter's result."""
     value = given[0]
     numbers = _numbers(given[1:], named)
     size = budget.measure(value)
     if name in ("center", "batch", "slice", "truncate", "wordwrap"):
         return size + max(numbers)
     if name == "round" and max(numbers) > _DEEPEST:
-        raise LimitExceededError(f"a number has at most {_DEEPEST} digits behind the point")
+        raise LimitExceededError(
+            f"a number may have at most {_DEEPEST} digits after the decimal point"
+        )
     if name in ("indent", "tojson"):
         width = max([0, *(len(one) for one in given[1:] if isinstance(one, str)), *numbers])
         lines = value.count("\n") + 1 if isinstance(value, str) else size
@@ -444,7 +446,7 @@ def _size_joined(items: Any, between: int, budget: _Budget) -> int:
 
 
 class _BoundedFormatter(SandboxedFormatter):
-    """Formatter of `str.format` whose widths and results are limited."""
+    """Formatter of `str.format` with limited widths and results."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox)
@@ -466,7 +468,7 @@ class _BoundedFormatter(SandboxedFormatter):
 
 
 def _bound_nodes(node: nodes.Node) -> None:
-    """Wrap loops, concatenations, comparisons and keys in the sandbox's own filters."""
+    """Wrap loops, concatenations, comparisons and keys in the sandbox's internal filters."""
     for child in node.iter_child_nodes():
         _bound_nodes(child)
     for field in node.fields:

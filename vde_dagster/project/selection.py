@@ -1,4 +1,4 @@
-"""Selecting models by name or by expression: `(tag:finance | marts.*) & ^git:main+`."""
+"""Selection of models by name or by expression: `(tag:finance | marts.*) & ^git:main+`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def select(
 ) -> set[ModelName]:
     """Return the models that match any of the patterns; no pattern selects all.
 
-    A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for what differs from a
-    branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all but) and
-    brackets make sets of sets. A `-` or `!` before a whole pattern takes its models out again.
+    A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for differences from a
+    branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all except)
+    and brackets combine sets. A `-` or `!` before a whole pattern excludes its models.
 
     Args:
-        changed: Knows git; None where there is none.
+        changed: Returns changes in git; None without git.
 
     Raises:
-        UsageError: A pattern matches nothing, or cannot be read.
+        UsageError: A pattern matches nothing, or is invalid.
     """
     if not patterns:
         return set(models)
@@ -49,11 +49,11 @@ def select(
 
 
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
-    """Return the models that patterns, one at least, select, as far as names alone decide it.
+    """Select models by at least one pattern, if names alone suffice.
 
     Returns:
-        None where definitions decide (`+`, `tag:`, `git:`), sets are made of sets, or nothing
-        matches, which `select` tells.
+        None if definitions are needed (`+`, `tag:`, `git:`), sets are combined, or nothing matches,
+        which `select` reports.
 
     >>> select_by_name([ModelName("a", "b"), ModelName("a", "c")], ["a.c"])
     {ModelName(namespace='a', name='c')}
@@ -72,7 +72,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 @dataclass(slots=True)
 class _Expression:
-    """One expression: `|` binds weaker than `&`, and `^` and `+` bind what is next to them."""
+    """Parser of one expression: `|` binds weaker than `&`; `^` and `+` bind to the next term."""
 
     models: Models
     changed: Changed | None
@@ -87,7 +87,7 @@ class _Expression:
         """Return the models, at least one."""
         found = self._either()
         if self.tokens:
-            raise self._wrong(f"'{self.tokens[-1]}' is one too many")
+            raise self._wrong(f"'{self.tokens[-1]}' is unexpected")
         if not found:
             raise UsageError(
                 f"no model matches '{self.written}'",
@@ -102,14 +102,14 @@ class _Expression:
         return found
 
     def _both(self) -> set[ModelName]:
-        found = self._one()
+        found = self._term()
         while self._take("&"):
-            found = found & self._one()
+            found = found & self._term()
         return found
 
-    def _one(self) -> set[ModelName]:
+    def _term(self) -> set[ModelName]:
         if self._take("^"):
-            return set(self.models) - self._one()
+            return set(self.models) - self._term()
         up = self._next() == "+" and len(self.tokens) > 1 and self.tokens[-2] == "("
         if up:
             self.tokens.pop()
@@ -145,7 +145,7 @@ class _Expression:
 
     def _differing(self, branch: str) -> set[ModelName]:
         if self.changed is None:
-            raise self._wrong("git is not asked here")
+            raise self._wrong("git: is not supported here")
         files = set(self.changed(branch))
         return {
             name
@@ -164,9 +164,8 @@ class _Expression:
 
     def _wrong(self, why: str) -> UsageError:
         return UsageError(
-            f"'{self.written}' selects nothing that can be read: {why}",
-            hint="write names, globs, tag:x or git:branch with + around them, and &, |, ^ and ( ) "
-            "between them",
+            f"invalid selection '{self.written}': {why}",
+            hint="combine names, globs, tag:x or git:branch, optionally with +, by &, |, ^ and ( )",
         )
 
 
@@ -174,7 +173,7 @@ T = TypeVar("T")
 
 
 def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str) -> ModelName:
-    """Return the model of a name."""
+    """Return the model with a name."""
     name = ModelName.parse(text, default_namespace)
     if name not in models:
         raise no_model(name, models)
@@ -184,7 +183,7 @@ def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str)
 def model_and_column(
     models: Container[ModelName], text: str, default_namespace: str
 ) -> tuple[ModelName, str | None]:
-    """Read `schema.model`, or `schema.model.column`; a model's name goes first.
+    """Read `schema.model`, or `schema.model.column`; a model takes precedence over a column.
 
     >>> model_and_column({ModelName("a", "b")}, "a.b.c", "default")
     (ModelName(namespace='a', name='b'), 'c')
@@ -203,7 +202,7 @@ def model_and_column(
 
 
 def no_model(name: ModelName, models: Iterable[ModelName]) -> UsageError:
-    """Return the error that says that there is no such model."""
+    """Return the error for an unknown model."""
     close = closest(str(name), map(str, models))
-    hint = f"did you mean '{close}'?" if close else "list them with: vde info"
-    return UsageError(f"there is no model '{name}'", hint=hint)
+    hint = f"did you mean '{close}'?" if close else "to list models, run: vde info"
+    return UsageError(f"model '{name}' does not exist", hint=hint)

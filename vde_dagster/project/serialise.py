@@ -1,8 +1,8 @@
-"""Values as bytes: MessagePack by msgspec, which reads and writes our frozen dataclasses itself.
+"""Serialization of values: MessagePack by msgspec, which handles our frozen dataclasses.
 
-Only what msgspec does not know has a hook here: paths, and kinds, of which each has fields of its
-own. Fields that a stored value does not name have their defaults, so a value may gain some.
-Source: https://jcristharif.com/msgspec/supported-types.html
+Only types that msgspec does not support have a hook here: paths, and kinds, each with different
+fields. Missing fields of a stored value get their defaults, so a class may gain fields. Source:
+https://jcristharif.com/msgspec/supported-types.html
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read what `to_bytes` wrote of a value of a type; ValueError where it is damaged."""
+    """Read a value of a type written by `to_bytes`; ValueError if the data is damaged."""
     return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
@@ -43,28 +43,28 @@ def to_text(value: object) -> str:
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read what `to_text` wrote of a value of a type; ValueError where it is damaged."""
+    """Read a value of a type written by `to_text`; ValueError if the data is damaged."""
     return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
 def to_plain(value: object) -> Any:
-    """Make JSON's types of a value."""
+    """Convert a value to JSON's types."""
     return msgspec.to_builtins(value, enc_hook=_encoded)
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read what `to_plain` made of a value of a type; ValueError for another form."""
+    """Read a value converted by `to_plain`; ValueError for another form."""
     with _BUILDING:
         return msgspec.convert(data, form, dec_hook=_decoded)
 
 
-def types_of(form: type, *, without: str) -> dict[str, Any]:
-    """Return the types of a dataclass's fields but for one that is kept elsewhere."""
+def field_types(form: type, *, without: str) -> dict[str, Any]:
+    """Return the types of a dataclass's fields, without a field that is stored separately."""
     return {name: kind for name, kind in get_type_hints(form).items() if name != without}
 
 
 def dump_tests(tests: Iterable[UnitTest]) -> bytes:
-    """Write unit tests, whose rows have values of any type: times among them are marked."""
+    """Write unit tests, whose rows have values of any type: times in them are marked."""
     plain = msgspec.to_builtins(
         tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
     )
@@ -72,14 +72,14 @@ def dump_tests(tests: Iterable[UnitTest]) -> bytes:
 
 
 def load_tests(data: bytes) -> tuple[UnitTest, ...]:
-    """Read what `dump_tests` wrote."""
+    """Read the output of `dump_tests`."""
     plain = msgspec.msgpack.decode(data, ext_hook=_unmarked)
     return msgspec.convert(plain, tuple[UnitTest, ...], builtin_types=_TIMES, dec_hook=_decoded)
 
 
 _TIMES = (bytes, datetime, date)
 _MARKED = (int, datetime, date)
-"""Types of values, where any may be, that MessagePack has not, or not of every size."""
+"""Types of untyped values that MessagePack does not support, or not in every size."""
 
 
 def _marked(value: Any, types: tuple[type, ...]) -> Any:
@@ -100,7 +100,7 @@ def _unmarked(code: int, text: memoryview) -> Any:
 def _encoded(value: Any) -> str:
     if isinstance(value, PurePath):
         return value.as_posix()
-    if isinstance(value, str):  # a Hint, of which the text is kept
+    if isinstance(value, str):  # a Hint is stored as its text
         return str(value)
     raise NotImplementedError(f"{type(value).__name__} has no stored form")
 
@@ -114,7 +114,7 @@ def _decoded(form: type, data: Any) -> Any:
         try:
             return kind_from_json(data)
         except (AttributeError, KeyError) as error:
-            raise ValueError(f"no kind is {data}") from error
+            raise ValueError(f"unknown kind {data}") from error
     raise NotImplementedError(f"{form.__name__} has no stored form")
 
 
@@ -123,8 +123,8 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded)
 
 
 _BUILDING = threading.RLock()
-"""msgspec keeps what it knows of a dataclass before it knows all of it, for types within
-themselves: a thread that finds that of another reads what is not there yet, and the process dies.
+"""Lock for building decoders. For recursive types, msgspec caches a dataclass before it is
+complete: another thread that uses the incomplete entry crashes the process.
 """
 
 

@@ -1,9 +1,9 @@
-"""The settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
+"""Settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
 
-SQLMesh's configuration files count beside them, see `configuration/`.
+SQLMesh's configuration files also count, see `configuration/`.
 
-The values are plain frozen dataclasses, so that a command that finds them in the cache needs no
-Pydantic; `settings_source` reads and checks them.
+The values are plain frozen dataclasses, so that a command with cached settings needs no Pydantic;
+`settings_source` reads and checks them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.spark_settings import decides_answers
 
 ENV_PREFIX = "VDE_"
-"""How the environment variables begin that win over a project's files."""
+"""Prefix of the environment variables that override a project's files."""
 
 SuffixTarget = Literal["schema", "table"]
 EnvironmentMode = Literal["full", "dev_only"]
-"""What of a view's name has the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
+"""Part of a view's name with the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
 
 AutoApply = Literal["never", "reuse", "non_breaking", "always"]
 
@@ -44,13 +44,13 @@ class SparkSettings:
     Args:
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
-        batch_bytes: How many bytes of its parents' files a batch of a backfill reads at most,
-            where the model has no `batch_size`; by default a quarter of the JVM's memory where
-            tasks run in it, else 64 GiB.
-        warm: Whether commands and runs share a Spark that stays in the background, where the
-            master is a `local[…]` one, and PySpark's client of servers is installed.
-        warm_minutes: For how long it stays when nothing is asked of it.
-        warm_up: Whether it makes itself fast while nothing is asked of it.
+        batch_bytes: Maximum size of its parents' files that a batch of a backfill reads, if the
+            model has no `batch_size`; by default a quarter of the JVM's memory if tasks run in
+            it, else 64 GiB.
+        warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
+            PySpark's client is installed.
+        warm_minutes: Minutes without work after which it stops.
+        warm_up: Whether it prepares fast starts while it is idle.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -64,9 +64,9 @@ class SparkSettings:
     warm_up: bool = True
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
-        """Return the settings that may decide what a query means, sorted.
+        """Return the settings that may affect the meaning of a query, sorted.
 
-        Every setting of Spark SQL may, except those known to decide only how it is run.
+        Every setting of Spark SQL may, except settings known to affect only its execution.
         """
         return tuple(
             (key, expand_secrets(value))
@@ -80,16 +80,16 @@ class DagsterSettings:
     """Settings of the project in Dagster.
 
     Args:
-        auto_apply: Per environment, which plans the sensor applies without being asked.
-        schedules: Per environment, the five-field cron of its runs.
-        schedule_tz: IANA time zone in which those crons are read.
-        default_environment: The environment that plans are made for when none is named.
-        prefix: Begins every name of the project in Dagster, asset keys too, where several
+        auto_apply: Policy for automatic applies by the sensor, by environment.
+        schedules: Five-field cron of runs, by environment.
+        schedule_tz: IANA time zone of these crons.
+        default_environment: Environment of plans without a name.
+        prefix: Prefix of every name of the project in Dagster, including asset keys, if several
             projects share a code location or an instance; empty for the short names.
-        preview_rows: How many of the newest rows of a fill Dagster shows, and keeps; 0 for none.
-        virtual_views: Whether assets of VIEW models tell Dagster that they are virtual, see
-            docs/dagster.md for what that makes stale.
-        check_queries: Whether Spark analyses what a plan changes before anybody approves it.
+        preview_rows: Number of newest rows of a fill that Dagster stores and shows; 0 for none.
+        virtual_views: Whether assets of VIEW models are virtual assets, see docs/dagster.md for the
+            effect on staleness.
+        check_queries: Whether Spark analyzes a plan's changes before an approval.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -111,9 +111,9 @@ class LinterSettings:
     """Settings of the linter: rules by name; `all` is every rule.
 
     Args:
-        rules: Rules whose violation is a mistake.
+        rules: Rules whose violation is an error.
         warn_rules: Rules whose violation is a warning.
-        ignored_rules: Rules that are in neither.
+        ignored_rules: Rules excluded from both.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -126,13 +126,13 @@ class LinterSettings:
 
 @dataclass(frozen=True, slots=True)
 class CostSettings:
-    """What work costs, for estimates and `vde cost`; all zero where nobody said it.
+    """Prices of work, for estimates and `vde cost`; zero by default.
 
     Args:
-        core_hour: The price of a core for an hour.
-        cores: The cores that a second by the clock occupies where nobody knows how long tasks ran.
-        terabyte: The price of 10^12 bytes that are written or read.
-        currency: Its name, behind amounts.
+        core_hour: Price of a core-hour.
+        cores: Cores that count as used per second of wall-clock time if task times are unknown.
+        terabyte: Price of 10^12 bytes written or read.
+        currency: Its name, printed after amounts.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -148,25 +148,25 @@ class CostSettings:
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
-        """Return what some work costs: the time of its tasks, and the bytes that it moved."""
+        """Return the price of work: of its task time and the bytes that it moved."""
         core_seconds = work.task_seconds + work.untold_seconds * self.cores
         moved = work.bytes + work.bytes_read
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
-        """Write an amount for people: cents are shown where they count."""
+        """Format an amount; cents are shown if they matter."""
         return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """The layout of formatted SQL, by the names of SQLMesh's `format` section.
+    """Layout of formatted SQL, by the names of SQLMesh's `format` section.
 
     Args:
-        indent: Blanks before what a clause has.
-        pad: Blanks before what brackets have.
-        max_text_width: Characters of a line, from which on lists and conditions are broken.
-        normalize_functions: Case of functions' names; empty to leave them.
+        indent: Spaces before the parts of a clause.
+        pad: Spaces before the content of brackets.
+        max_text_width: Maximum line length before lists and conditions are broken.
+        normalize_functions: Case of functions' names; empty to keep them.
         keywords: Whether keywords are written in capitals.
     """
 
@@ -184,32 +184,31 @@ class LayoutOptions:
 class PluginSettings:
     """Settings of a plug-in: a subclass has the keys of its table, `[tool.vde.<name>]`, as fields.
 
-    A field without `repr` is a secret: its value is in no message.
+    A field without `repr` is a secret: messages do not contain its value.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     def mistakes(self) -> Iterable[tuple[str, str, str]]:
-        """Return keys with what is wrong with them, as far as types do not say it, and hints."""
+        """Return keys with errors that types do not cover, and hints."""
         return ()
 
     def catalog_key(self) -> str | None:
-        """Return the key that makes the catalog of the table's name the project's, if it does."""
+        """Return the key that selects the catalog of the table's name, if set."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """An Iceberg REST catalog that holds the tables, in place of the state's database.
+    """Iceberg REST catalog that stores the tables, instead of the state's database.
 
     Args:
         uri: Its base, without the `/v1` of its routes; empty for none.
-        warehouse: What it calls the warehouse, if it has several.
-        token: A bearer token; `${NAME}` is read from the environment when used, as in the next
-            and in `properties`.
-        credential: `id:secret`, for which it gives a token.
-        oauth2_uri: Who gives tokens, if somebody else does.
-        mirror: Whether environments are shown there as views, too.
+        warehouse: Its name for the warehouse, if it has several.
+        token: Bearer token; `${NAME}` is read from the environment when used, as in the next two.
+        credential: `id:secret` for requesting a token.
+        oauth2_uri: Server that issues tokens, if it is another server.
+        mirror: Whether the catalog also gets the environments' views.
         properties: Iceberg's other properties of a REST catalog; `header.…` are headers.
     """
 
@@ -225,7 +224,7 @@ class RestSettings:
     properties: dict[str, str] = field(default_factory=dict, repr=False)
 
     def resolved(self) -> RestSettings:
-        """Return the same with secrets filled in."""
+        """Return the settings with secrets filled in."""
         return replace(
             self,
             token=optional_secret(self.token),
@@ -236,70 +235,69 @@ class RestSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one project; every one has a default. `${NAME}` in values of `state_url`,
+    """Settings of one project; every setting has a default. `${NAME}` in values of `state_url`,
     `io`, `served_io` and `catalog_options` is read from the environment when used.
 
     Args:
-        name: The folder's name by default.
-        id: By what a state store knows the project again; `vde init` makes one.
+        name: Name of the project; default: the folder's name.
+        id: Identifies the project in a state store; `vde init` creates it.
         models_dir: Folder of models, relative to the root, like the next four.
-        audits_dir: Folder of custom audits (also looked for inside `models_dir`, like the rest).
+        audits_dir: Folder of custom audits (also searched in `models_dir`, like the rest).
         catalog: Name of the Iceberg catalog in Spark.
-        catalogs: Spark's names of catalogs by the names that files call them by; an empty text
-            is the project's own.
-        catalog_type: The catalog of another distribution that holds tables and views, in place of
-            the state's database.
-        trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
-        view_catalogs: Its names in further dialects, in which views are to be written, too.
-        sources: Sources of models from other distributions, by their names.
+        catalogs: Spark's names of catalogs by the names used in files; an empty text is the
+            project's catalog.
+        catalog_type: Catalog plug-in that stores tables and views, instead of the state's database.
+        trino_catalog: Name of the same catalog in Trino, to make views readable there.
+        view_catalogs: Names of the catalog by further dialects, to also write views in them.
+        sources: Names of plug-in sources of models.
         state_url: SQLAlchemy URL of the state database.
         warehouse: Folder or URL of the tables' files.
         io: PyIceberg's settings for object stores.
-        served_io: What `vde serve` tells clients of the object store with every table.
-        dialect: SQLGlot dialect of models that name none.
-        dialect_trust: Functions of other dialects that are taken to mean the same on Spark.
-        start: First day of the data of models that name none.
-        cron_tz: IANA time zone in which the cron of models is read that name none.
-        docs_url: Where the documentation site is shown, for links to it.
+        served_io: Settings of the object store that `vde serve` sends to clients with every table.
+        dialect: SQLGlot dialect of models without one.
+        dialect_trust: Functions of other dialects that are assumed to be equal on Spark.
+        start: First day of the data of models without a start.
+        cron_tz: IANA time zone of the cron of models without one.
+        docs_url: URL of the documentation site, for links to it.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
-            truth values, nothing, and lists and tables of them.
-        model_defaults: Values of properties of models that do not give them, by property.
-        time_column_format: Format of time columns of text that name none, in strftime's words.
+            booleans, null, and lists and tables of them.
+        model_defaults: Default values of model properties, by property.
+        time_column_format: Default format of text time columns, in strftime's form.
         forward_only: Whether all plans are forward-only.
-        max_removed: The share of an environment's models that a plan may remove unasked, from 0
-            to 1; up to two of many always may be.
-        no_diff: Whether `vde plan` leaves the changes of texts out.
-        before_all: Statements that run before all else when a plan is applied.
-        after_all: Statements that run once its views are published.
+        max_removed: Maximum share of an environment's models that a plan may remove without
+            confirmation, from 0 to 1; up to two of many are always allowed.
+        no_diff: Whether `vde plan` hides changes of the SQL text.
+        before_all: Statements that run before everything else when a plan is applied.
+        after_all: Statements that run after its views are published.
         infer_names: Whether models without a name are named by their paths.
-        ignore_patterns: Files that are left out, as glob patterns.
-        scalar_functions: User-defined functions that depend on nothing but their arguments.
-        functions: Other functions that Spark's sessions have beside Spark's own.
-        environment_suffix_target: Which part of a view's name ends with the environment's.
-        virtual_environment_mode: Whether production has views, too (`full`), or tables in place of
-            those of models that have tables (`dev_only`).
-        load_seconds: How long the reading of one file may take, with the code that it runs.
-        concurrency: Models, and batches of models, worked on at once.
-        environment_ttl_days: Days after which an environment other than production expires; 0
-            for never.
+        ignore_patterns: Glob patterns of ignored files.
+        scalar_functions: User-defined functions that depend only on their arguments.
+        functions: Other user-defined functions in Spark's sessions.
+        environment_suffix_target: Part of a view's name that ends with the environment's name.
+        virtual_environment_mode: Whether production also has views (`full`), or tables instead for
+            models with tables (`dev_only`).
+        load_seconds: Time limit for reading one file, including its code.
+        concurrency: Maximum number of models, and batches of models, in parallel.
+        environment_ttl_days: Days after which an environment other than production expires; 0 for
+            never.
         pinned_environments: Environments that never expire.
-        protected: Environments, or patterns of them, whose columns and types go only when somebody
-            has said yes, as in production, which always is.
-        history_versions: Definitions of an environment kept for rollback; versions of runs that
-            only fill do not count.
-        history_days: Days for which an environment's versions are kept.
-        change_views: Patterns of models, `sales.*`, whose changes production shows in a view
-            beside theirs, `sales.orders__changes`.
-        change_view_versions: How many changes of a model such a view goes back at most.
-        janitor_grace_hours: Hours for which an unused table is kept.
-        orphan_grace_hours: Hours for which a data file is kept that was never committed.
-        snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
-        reader_hold_days: Days for which a state of a table is kept for a model that read it and
-            goes on from its changes.
-        plugins: Values of the tables of plug-ins, by their names in the seam `settings`.
-        config_file: SQLMesh's configuration, if the project has one; relative to the root.
+        protected: Environments, or patterns, in which removing columns or changing types requires
+            confirmation, as always in production.
+        history_versions: Number of definitions of an environment kept for rollback; runs that only
+            fill do not count.
+        history_days: Retention of an environment's versions in days.
+        change_views: Patterns of models, `sales.*`, for which production has a view of changes next
+            to the model's view, `sales.orders__changes`.
+        change_view_versions: Maximum number of changes of a model in such a view.
+        janitor_grace_hours: Retention of unused tables in hours.
+        orphan_grace_hours: Retention of uncommitted data files in hours.
+        snapshot_retention_days: Retention of Iceberg snapshots of live tables in days.
+        reader_hold_days: Retention in days of a table's snapshots for models that consume its
+            changes.
+        plugins: Values of the plug-ins' tables, by their names in the seam `settings`.
+        config_file: SQLMesh's configuration, if there is one; relative to the root.
         config_warnings: Warnings on it.
-        named: Whether the name is a setting, and not the folder's.
+        named: Whether the name is a setting, and not the folder's name.
     """
 
     root: Path
@@ -369,24 +367,24 @@ class Settings:
 
     @property
     def identity(self) -> ProjectIdentity:
-        """By what the project is known again."""
+        """Identity of the project in a state store."""
         return ProjectIdentity(self.id, self.name, self.named)
 
     @property
     def work_dir(self) -> Path:
-        """The folder of everything that the package writes by default, `<root>/.vde`."""
+        """Folder for all files that the package writes by default, `<root>/.vde`."""
         return self.root / ".vde"
 
     @property
     def resolved_state_url(self) -> str:
-        """The state database's URL with secrets filled in."""
+        """URL of the state database with secrets filled in."""
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
 
     @property
     def resolved_warehouse(self) -> str:
-        """The warehouse's folder or URL; a relative folder is the project's."""
+        """Folder or URL of the warehouse; a relative folder is in the project."""
         if self.warehouse is None:
             return str(self.work_dir / "warehouse")
         is_uri = "://" in self.warehouse or self.warehouse.startswith("file:")
@@ -396,29 +394,29 @@ class Settings:
 
     @property
     def catalog_names(self) -> dict[str, str]:
-        """The catalog's name by dialect of views, where it differs from that in Spark."""
+        """Names of the catalog by dialect of views, if different from Spark's."""
         trino = {"trino": self.trino_catalog} if self.trino_catalog else {}
         return {**self.view_catalogs, **trino}
 
     def time_to_live(self, environment: str) -> timedelta | None:
-        """The lifetime of an environment after its last change; None for ever."""
+        """Return the lifetime of an environment after its last change; None for unlimited."""
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)
 
     def is_protected(self, environment: str) -> bool:
-        """Say whether `protected` lists an environment; production is protected in any case."""
+        """Check whether an environment is production or listed in `protected`."""
         return any(fnmatchcase(environment, pattern) for pattern in self.protected)
 
     @property
     def start_time(self) -> datetime | None:
-        """The first instant (UTC) of `start`."""
+        """First instant (UTC) of `start`."""
         start = self.start
         return None if start is None else datetime.combine(start, time(), tzinfo=timezone.utc)
 
 
 NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
-"""Fields of `Settings` that nobody sets."""
+"""Fields of `Settings` that are computed, not set."""
 
 
 def set_in_environment() -> bool:
@@ -433,7 +431,7 @@ def expand_secrets(text: str) -> str:
         name = match.group(1)
         if name not in os.environ:
             raise ProjectError(
-                f"the settings name the environment variable {name}, which is not set",
+                f"the settings use the environment variable {name}, which is not set",
                 hint=f"set {name} in the environment",
             )
         remember_secret(os.environ[name])
@@ -443,7 +441,7 @@ def expand_secrets(text: str) -> str:
 
 
 def remember_secrets(value: Any, name: str = "") -> None:
-    """Remember the secrets of settings: values of `${NAME}`, and those that a name calls secret.
+    """Register secrets of settings for masking: values of `${NAME}`, and of secret names.
 
     Args:
         value: Settings, or a part of them.
@@ -488,12 +486,12 @@ def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:
-    """By what a project is known again.
+    """Identity of a project in a state store.
 
     Args:
-        id: The setting `id`, which `vde init` writes; empty where the settings have none.
-        named: Whether the settings say the name; otherwise it is the folder's, which checkouts of
-            one project need not share.
+        id: The setting `id`, which `vde init` writes; empty if not set.
+        named: Whether the name is a setting; otherwise it is the folder's, which may differ between
+            checkouts of one project.
     """
 
     id: str
@@ -506,27 +504,27 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Say whether this is certainly not the project that something belongs to.
+        """Check whether this is certainly another project than an owner.
 
-        Two ids decide; else the names do, as a project may get its id later. A project known by its
-        folder alone is never refused for it.
+        Two ids decide; otherwise the names do, because a project may get its id later. A project
+        identified only by its folder is never refused for its name.
         """
         if self.id and owner.id:
             return self.id != owner.id
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Say whether nothing but a folder's name says that this is the project."""
+        """Check whether only a folder's name identifies this as the owner."""
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return the identity of the project to remember from now on."""
+        """Return the project's identity to store."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 
     def __str__(self) -> str:
-        """Name the project for people, as its settings do."""
+        """Return the project's name and id, as in its settings."""
         return f"'{self.name}' (id {self.id})" if self.id else f"'{self.name}'"
 
 
@@ -535,22 +533,22 @@ PYPROJECT = Path("pyproject.toml")
 
 @dataclass(frozen=True, slots=True)
 class SettingPlaces:
-    """The places of settings.
+    """Places of settings.
 
     Args:
-        text: The text of `pyproject.toml`.
-        taken: Places of those that another file gives, by dotted name.
+        text: Text of `pyproject.toml`.
+        taken: Places of settings from another file, by dotted name.
     """
 
     text: str
     taken: Mapping[str, SourceLocation] = field(default_factory=dict)
 
     def problem(self, key: str, message: str, hint: str) -> ProjectError:
-        """Make an error that points at a setting, given by its dotted name."""
-        return ProjectError(message, hint=hint, location=self.of(key))
+        """Return an error that points at a setting, given by its dotted name."""
+        return ProjectError(message, hint=hint, location=self.find(key))
 
-    def of(self, key: str) -> SourceLocation:
-        """Return the place of a setting, as well as a search can find it."""
+    def find(self, key: str) -> SourceLocation:
+        """Return the place of a setting, found by a text search."""
         if key in self.taken:
             return self.taken[key]
         section = ""

@@ -12,18 +12,18 @@ from vde_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """From the names that files write to those of models, and back to tables of other catalogs.
+    """Mapping of table names in files to model names, and back for tables of other catalogs.
 
-    A model's name has two parts. In another catalog its namespace is made of the catalog and the
-    schema: `crm__sales.orders` stands for `crm.sales.orders`, be it a model, which is published in
-    the project's own catalog all the same, or a table that others write.
+    A model's name has two parts. For another catalog, the namespace joins catalog and schema:
+    `crm__sales.orders` is `crm.sales.orders`. It may be a model, which is published in the
+    project's catalog, or an external table.
 
     Args:
-        catalog: The project's own catalog, left out of names.
+        catalog: The project's catalog, omitted from names.
         default_namespace: Namespace of names without one.
-        catalogs: Spark's names of catalogs, by the names (in lower case) that files call them
-            by; the project's own may be among them, also as an empty text.
-        any_catalog: Whether other catalogs may be named, too; Spark calls them by the same name.
+        catalogs: Spark's names of catalogs, by the lower-case names used in files; may include the
+            project's own, also as an empty text.
+        any_catalog: Whether unlisted catalogs may also be named; Spark uses the same name.
         used: Collects these other catalogs.
     """
 
@@ -34,17 +34,17 @@ class TableNames:
     used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def read(self, text: str) -> ModelName:
-        """Read a name as it is written: `name`, `schema.name` or `catalog.schema.name`."""
+        """Read a name as written: `name`, `schema.name` or `catalog.schema.name`."""
         parts = split_identifier(text)
         if len(parts) == 3:
             return self.model_name(parts)
         return ModelName.parse(text, self.default_namespace)
 
     def model_name(self, parts: Sequence[str]) -> ModelName:
-        """Return the name of the model that a table's name stands for.
+        """Return the model name for a table's name.
 
         Raises:
-            UsageError: It is no name, or in a catalog that the project does not know.
+            UsageError: The name is invalid, or in an unknown catalog.
         """
         if len(parts) > 3:
             raise UsageError(
@@ -61,24 +61,24 @@ class TableNames:
         if catalog is None:
             raise UsageError(
                 f"'{'.'.join(parts)}' is in another catalog than the project's",
-                hint=f"the project's catalog is '{self.catalog}'; write schema.table, or name the "
-                "other one under [tool.vde.catalogs]",
+                hint=f"write schema.table for the project's catalog '{self.catalog}', or add the "
+                "other catalog under [tool.vde.catalogs]",
             )
         if not catalog or catalog.lower() == self.catalog.lower():
             return name
         return ModelName(_prefix(catalog) + name.namespace, name.name)
 
     def model_name_or_none(self, parts: Sequence[str]) -> ModelName | None:
-        """Return the name of the model that a table's name may stand for, or None."""
+        """Return the model name for a table's name, or None if it is invalid."""
         try:
             return self.model_name(parts)
         except UsageError:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Return a name of three parts in the own catalog as Spark knows it; None for others.
+        """Return Spark's form of a three-part name in the own catalog; None for other names.
 
-        Spark does not know the other names that a project's files call its catalog by.
+        Spark does not know the other names of the catalog that a project's files use.
         """
         if len(parts) != 3:
             return None
@@ -88,7 +88,7 @@ class TableNames:
         return quote(self.catalog, *parts[1:])
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
-        """Return catalog, schema and name of a table of another catalog; None for all others."""
+        """Return catalog, schema and name of a table of another catalog; None for other tables."""
         for catalog in self.catalogs.values():
             prefix = _prefix(catalog)
             own = not catalog or catalog.lower() == self.catalog.lower()

@@ -1,6 +1,6 @@
-"""YAML files of a project: values that know their lines, and Jinja in YAML.
+"""YAML files of a project: values with their lines, and Jinja in YAML.
 
-Jinja knows `env_var('NAME', default)`, `user()` and `var('name', default)`.
+Jinja supports `env_var('NAME', default)`, `user()` and `var('name', default)`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A parsed file.
+    """Parsed file.
 
     Args:
-        lines: Line (1-based) of every value, by the keys that lead to it.
+        lines: Line (1-based) of every value, by its key path.
     """
 
     path: Path
@@ -42,38 +42,38 @@ class YamlDocument:
     lines: dict[KeyPath, int]
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest thing around it."""
+        """Return the place of a value, or of the nearest enclosing value."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return SourceLocation(self.path, self.lines.get(keys, 1))
 
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Make an error that points at a value."""
+        """Return an error that points at a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
 
     def read(self, keys: KeyPath, value: Any, as_: type[Read], what: str, see: str) -> Read:
         """Return a value as a `msgspec.Struct`.
 
         Args:
-            keys: Where it stands.
-            what: What it is, for messages (`a sync`).
-            see: What to read where a value is of another form.
+            keys: Key path of the value.
+            what: Name of the value in messages (`a sync`).
+            see: Documentation to refer to if the value has another form.
 
         Raises:
-            ProjectError: It has another form; the error points at the part that has.
+            ProjectError: The value has another form; the error points at the invalid part.
         """
         import msgspec
 
         try:
             return msgspec.convert(value, as_)
         except msgspec.ValidationError as error:
-            told = str(error)
-            unknown = re.search(r"unknown field `(\w+)`", told)
-            found = unknown or re.search(r"`\$\.(\w+)", told)
+            detail = str(error)
+            unknown = re.search(r"unknown field `(\w+)`", detail)
+            found = unknown or re.search(r"`\$\.(\w+)", detail)
             known: Any = as_
             hint = suggest(unknown[1], known.__struct_fields__) if unknown else f"see {see}"
             keys = (*keys, found[1]) if found else keys
-            raise self.error(keys, f"{what} cannot be read: {told}", hint) from None
+            raise self.error(keys, f"{what} is invalid: {detail}", hint) from None
 
 
 def load_yaml(path: Path, text: str) -> YamlDocument:
@@ -90,10 +90,10 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
             loader.dispose()
     except RecursionError:
         raise nested_too_deeply(SourceText(path, text)) from None
-    except (ValueError, OverflowError) as error:  # such as the 30th of February
+    except (ValueError, OverflowError) as error:  # such as February 30
         raise ProjectError(
-            f"a value cannot be read: {error}",
-            hint="put it between quotes, or correct it",
+            f"a value is invalid: {error}",
+            hint="put it in quotes, or correct it",
             location=SourceLocation(path),
         ) from error
     except yaml.YAMLError as error:
@@ -111,10 +111,10 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
 def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path) -> None:
     lines.setdefault(keys, node.start_mark.line + 1)
     if len(lines) > _MOST_VALUES:
-        # A few lines of aliases of aliases are a billion values.
+        # A few lines of nested aliases can expand to a billion values.
         raise ProjectError(
             f"the file has more than {_MOST_VALUES} values",
-            hint="write them out, without aliases (*name) of aliases",
+            hint="remove nested aliases (*name)",
             location=SourceLocation(path, node.start_mark.line + 1),
         )
     if isinstance(node, yaml.MappingNode):
@@ -123,7 +123,7 @@ def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path)
             if below in lines:
                 raise ProjectError(
                     f"'{key.value}' is given twice",
-                    hint="give each name once",
+                    hint="remove one of them",
                     location=SourceLocation(path, key.start_mark.line + 1),
                 )
             lines[below] = key.start_mark.line + 1
@@ -139,15 +139,15 @@ _SIGNS = ("{{", "{%", "{#")
 def load_rendered_yaml(
     path: Path, text: str, variable: Callable[..., Any], asked: set[str], hint: str
 ) -> YamlDocument:
-    """Render a file's text, and parse it; its lines are known where Jinja left their number.
+    """Render a file's text, and parse it; its lines are known if Jinja kept their number.
 
     Args:
-        variable: Gives the value of `var(…)`; an error of its own is told at the template's line.
-        asked: Collects the names of the environment variables that are asked for.
-        hint: What the file may ask for.
+        variable: Returns the value of `var(…)`; its errors are reported at the template's line.
+        asked: Collects the names of the environment variables that are used.
+        hint: Describes the functions that the file may use.
 
     Raises:
-        ProjectError: The template or the YAML cannot be read.
+        ProjectError: The template or the YAML is invalid.
     """
     if not any(sign in text for sign in _SIGNS):
         return load_yaml(path, text)
@@ -166,13 +166,13 @@ def load_rendered_yaml(
     known = {"env_var": env_var, "user": getpass.getuser, "var": variable}
     try:
         made = environment.from_string(text).render(known)
-    except Exception as error:  # What a template calls may raise anything.
-        said = error.message if isinstance(error, TemplateError) else None
+    except Exception as error:  # Functions called by a template may raise anything.
+        message = error.message if isinstance(error, TemplateError) else None
         frames = walk_tb(error.__traceback__)
         lines = [line for frame, line in frames if frame.f_code.co_filename == "<template>"]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
         raise ProjectError(
-            f"Jinja cannot be read: {said or f'{type(error).__name__}: {error}'}",
+            f"invalid Jinja: {message or f'{type(error).__name__}: {error}'}",
             hint=hint,
             location=SourceLocation(path, line),
         ) from None

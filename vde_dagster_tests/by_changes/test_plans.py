@@ -38,7 +38,7 @@ def test_its_rows_are_those_of_a_full_model_so_the_one_becomes_the_other(tmp_pat
 @pytest.mark.parametrize(
     ("kind", "query", "message"),
     [
-        ("INCREMENTAL_BY_CHANGES", QUERY, r"it\.sql:1.* needs 'key'"),
+        ("INCREMENTAL_BY_CHANGES", QUERY, r"it\.sql:1.* requires 'key'"),
         ("INCREMENTAL_BY_CHANGES (key nobody)", QUERY, "nobody"),
         ("INCREMENTAL_BY_CHANGES (key total)", QUERY, "no table that it reads tells by its rows"),
         (

@@ -188,7 +188,7 @@ def test_a_folder_without_models_is_refused_and_left_as_it_is(tmp_path: Path, vd
     ended = vde("ui", "--project", tmp_path, "--json")
     assert ended.code == 2
     assert ended.json["error"]["message"] == (
-        f"there are no models in {tmp_path} (looked for in 'models')"
+        f"there are no models in {tmp_path} (searched in 'models')"
     )
     assert "vde init" in ended.json["error"]["hint"]
     assert not (tmp_path / ".dagster_home").exists()

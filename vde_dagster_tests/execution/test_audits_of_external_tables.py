@@ -129,8 +129,8 @@ def test_vde_audit_runs_them_too(workspace: Workspace, engine: Recorder) -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("audits: not_null", "'audits' is a list of audits with their arguments"),
-        ("audits: [{not_null: {columns: [id]}}]", "'audits' is a list"),
+        ("audits: not_null", "'audits' must be a list of audits with their arguments"),
+        ("audits: [{not_null: {columns: [id]}}]", "'audits' must be a list"),
         ("audits: [not_nul]", "unknown audit 'not_nul'"),
         ("audits: [{name: not_null, colums: '[id]'}]", "not_null has no argument 'colums'"),
         ("audits: [{name: not_null, columns: '[ix]'}]", "Column 'ix' does not exist"),

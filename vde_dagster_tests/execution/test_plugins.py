@@ -197,7 +197,7 @@ def test_a_macro_of_the_project_goes_before_a_plug_ins(folder: ProjectFolder) ->
             "start",
             "catalog_type = 'folder'\nrest.uri = 'http://a'\nstart",
             "'catalog_type' and 'rest.uri' name two catalogs",
-            "take one of them out",
+            "remove one of them",
         ),
     ],
 )

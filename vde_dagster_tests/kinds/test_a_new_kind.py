@@ -81,7 +81,7 @@ def test_it_is_read_from_a_header_and_from_json(folder: ProjectFolder) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("row_key customer, ", "", "kind NEWEST_ROWS needs 'row_key'"),
+        ("row_key customer, ", "", "kind NEWEST_ROWS requires 'row_key'"),
         ("keep 2", "keeps 2", "kind NEWEST_ROWS has no property 'keeps'"),
         ("keep 2", "keep many", "takes a whole number"),
     ],

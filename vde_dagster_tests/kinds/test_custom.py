@@ -121,8 +121,8 @@ def test_what_the_function_does_and_is_told_decides_the_tables_version(
     ("path", "old", "new", "message"),
     [
         ("models/kept.sql", "keep_largest", "keep_larges", "'keep_larges', which no file defines"),
-        ("models/kept.sql", "materialization 'keep_largest',", "", "needs 'materialization'"),
-        ("models/kept.sql", "keep = 1", "keep 1", "is not of the form key = value"),
+        ("models/kept.sql", "materialization 'keep_largest',", "", "requires 'materialization'"),
+        ("models/kept.sql", "keep = 1", "keep 1", "does not have the form key = value"),
         (CODE, "from pyspark.sql import Window", "import nowhere", "cannot be imported"),
     ],
 )

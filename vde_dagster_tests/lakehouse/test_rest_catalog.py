@@ -409,12 +409,15 @@ def test_without_changes_nothing_but_the_table_is_required() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ('uri = "http://h:1/v1"', "no base of an Iceberg REST catalog"),
-        ('uri = "h:1"', "no base of an Iceberg REST catalog"),
+        ('uri = "http://h:1/v1"', "not the base address of an Iceberg REST catalog"),
+        ('uri = "h:1"', "not the base address of an Iceberg REST catalog"),
         ('token = "a"', "'rest.token' is given without 'rest.uri'"),
-        ('uri = "http://h"\ntoken = "a"\ncredential = "b:c"', "who we are twice"),
+        ('uri = "http://h"\ntoken = "a"\ncredential = "b:c"', "cannot be combined"),
         ('uri = "http://h"\ncredential = "b"', "has no secret"),
-        ('uri = "http://h"\n[tool.vde]\nchange_views = ["db.*"]', "'change_views' needs a catalog"),
+        (
+            'uri = "http://h"\n[tool.vde]\nchange_views = ["db.*"]',
+            "'change_views' requires a catalog",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_refused(tmp_path: Path, settings: str, message: str) -> None:

@@ -89,7 +89,7 @@ def test_a_quoted_name_takes_variables(load_with: Load) -> None:
     [
         ("owner @nobody", "property 'owner': unknown variable '@nobody'"),
         ("owner @no_macro(1)", "property 'owner': unknown macro '@no_macro'"),
-        ("start @start_ds", "property 'start': '@start_ds' is not known where a header is read"),
+        ("start @start_ds", "property 'start': '@start_ds' is not available in a header"),
         ("tags (@{start_ds})", "property 'tags': @{start_ds} has no value before"),
         ("cron @dayly", "property 'cron': unknown variable '@dayly'"),
     ],
@@ -192,7 +192,7 @@ def test_a_header_knows_the_kind_that_is_written_in_it(
 
 def test_a_kind_that_a_macro_writes_is_not_known_in_its_header(load_with: Load) -> None:
     text = "MODEL (name a.m, kind @IF(@size > 2, FULL, VIEW), owner @model_kind_name);"
-    with pytest.raises(ProjectError, match="known where a model's kind is written out"):
+    with pytest.raises(ProjectError, match="if the model's kind is a literal"):
         load_with({"models/m.sql": f"{text} SELECT 1 AS a"})
 
 

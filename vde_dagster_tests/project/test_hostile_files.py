@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
             b"SELECT 1 AS a",
         },
         "models/m.sql:2:33",
-        "asks for the materialization 'kept'",
+        "uses the materialization 'kept'",
     ),
     "a macro that returns a function": (
         {
@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "YAML of a number of thousands of digits": (
         {"external_models.yaml": b"- name: x.t\n  description: " + b"1" * 5_000 + b"\n"},
         "external_models.yaml",
-        "a value cannot be read: Exceeds the limit",
+        "a value is invalid: Exceeds the limit",
     ),
     "a name with a variable without a name": (
         {"models/m.sql": b"MODEL (\n  name a.m_@{}\n);\nSELECT 1 AS a"},
@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "a name without its schema": (
         {"models/m.sql": MODEL + b"SELECT a\nFROM lake..things"},
         "models/m.sql:3",
-        "'lake..things' leaves out its schema",
+        "'lake..things' omits its schema",
     ),
     "CSV of nothing but a mark": (
         {"models/m.sql": SEED, "seeds/c.csv": b"\xef\xbb\xbf"},

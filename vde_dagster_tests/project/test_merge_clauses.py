@@ -117,14 +117,14 @@ def execute(context):
         ),
         (
             "unique_key a, when_matched WHEN MATCHED THEN UPDATE SET b = c",
-            "'c' in 'when_matched' does not say whose column it is",
+            "'c' in 'when_matched' is ambiguous between source and target",
         ),
         (
             "unique_key a, when_matched WHEN MATCHED THEN UPDATE SET b = source.b, B = source.c",
             "set twice",
         ),
         ("unique_key a, when_matched WHEN MATCHED THEN UPDATE SET source.b = 1", "sets no column"),
-        ("unique_key a, merge_filter c > 1", "'c' in 'merge_filter' does not say whose"),
+        ("unique_key a, merge_filter c > 1", "'c' in 'merge_filter' is ambiguous"),
         ("unique_key a, merge_filter source.c >", "is not an expression"),
     ],
 )

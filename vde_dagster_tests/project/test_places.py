@@ -145,16 +145,16 @@ def _link(root: Path, path: str, target: str) -> None:
 
 
 LINKS = {
-    "a dangling model": ("models/m.sql", "nowhere.sql", "leads to nothing"),
-    "a dangling folder": ("models/more", "../nowhere", "leads to nothing"),
+    "a dangling model": ("models/m.sql", "nowhere.sql", "is broken"),
+    "a dangling folder": ("models/more", "../nowhere", "is broken"),
     "a model outside": ("models/m.sql", "../../outside/m.sql", "leads out of the project"),
     "a folder outside": ("models/more", "../../outside", "leads out of the project"),
     "an absolute target": ("models/m.sql", "/etc/passwd", "leads out of the project"),
     "a device": ("models/m.sql", "/dev/zero", "leads out of the project"),
     "a chain outside": ("models/m.sql", "../chain.sql", "leads out of the project"),
-    "a loop of one": ("models/m.sql", "m.sql", "leads to itself"),
-    "a loop of folders": ("models/more", ".", "leads to a folder that it is in"),
-    "a loop above": ("models/more/again", "../..", "leads to a folder that it is in"),
+    "a loop of one": ("models/m.sql", "m.sql", "points to itself"),
+    "a loop of folders": ("models/more", ".", "points to a folder that contains it"),
+    "a loop above": ("models/more/again", "../..", "points to a folder that contains it"),
     "macros outside": ("macros/m.py", "../../outside/m.py", "leads out of the project"),
     "a folder of macros outside": ("macros", "../outside", "leads out of the project"),
     "templates outside": ("macros/t.sql", "../../outside/m.sql", "leads out of the project"),
@@ -162,7 +162,7 @@ LINKS = {
     "a test outside": ("tests/test_m.yaml", "../../outside/t.yaml", "leads out of the project"),
     "external models outside": ("external_models.yaml", "../outside/t.yaml", "leads out"),
     "exposures outside": ("exposures.yaml", "../outside/t.yaml", "leads out of the project"),
-    "a dangling exposure": ("exposures.yaml", "nowhere.yaml", "leads to nothing"),
+    "a dangling exposure": ("exposures.yaml", "nowhere.yaml", "is broken"),
     "a rule of the linter outside": ("linter/m.py", "../../outside/m.py", "leads out"),
     "metrics outside": ("metrics/m.yaml", "../../outside/t.yaml", "leads out of the project"),
 }
@@ -217,7 +217,7 @@ def test_a_seed_reads_no_file_outside_of_the_project(
     root = write_project({"models/m.sql": SEED.format(written.format(outside=outside))})
     if written == "../c.csv":
         _link(root, "c.csv", str(outside / "c.csv"))
-    with pytest.raises(ProjectError, match=r"models/m.sql:1: .* lies outside the project"):
+    with pytest.raises(ProjectError, match=r"models/m.sql:1: .* is outside the project"):
         load_project(root, use_cache=False)
 
 
@@ -247,7 +247,7 @@ def test_rules_are_read_in_the_project_alone(tmp_path: Path, file: str) -> None:
     root.mkdir()
     (tmp_path / "rules.yaml").write_text("secret: text\n")
     _link(root, "linked.yaml", "../rules.yaml")
-    with pytest.raises(UsageError, match="lies outside the project's folder") as caught:
+    with pytest.raises(UsageError, match="is outside the project's folder") as caught:
         read_rules(root, (file.format(outside=tmp_path / "rules.yaml"),))
     assert "secret" not in str(caught.value)
 
@@ -261,7 +261,7 @@ def test_a_stored_seed_names_no_file_outside_of_the_project(
     for path in ("../c.csv", str(tmp_path / "c.csv")):
         moved = replace(model, kind=replace(model.kind, path=path))
         (tmp_path / "c.csv").write_text("a\n1\n")
-        with pytest.raises(UsageError, match="lies outside the project's folder"):
+        with pytest.raises(UsageError, match="is outside the project's folder"):
             read_seed(root, moved)
 
 
@@ -272,7 +272,7 @@ def test_a_test_is_written_in_the_project_alone(
     root = write_project({"models/good.sql": GOOD})
     done = vde("test", "--create", "a.good", "--path", path, "--project", root)
     assert done.code == 2
-    assert "lies outside the project's folder" in done.err
+    assert "is outside the project's folder" in done.err
     assert not list(tmp_path.rglob("x.yaml"))
 
 

@@ -87,7 +87,7 @@ def test_a_view_of_a_statement_is_known_to_a_python_models_code(load_model: Load
 @pytest.mark.parametrize(
     ("arguments", "body", "place", "message"),
     [
-        ("is_sql=True", "return 3", "4", "returns SQL text or an expression, not int"),
+        ("is_sql=True", "return 3", "4", "must return SQL text or an expression, not int"),
         ("is_sql=True", "return 'SELECT (1 AS a'", "4", "syntax error in the query"),
         ("is_sql=True", "return 'SELECT @nobody'", "4", "unknown variable '@nobody'"),
         ("is_sql=True", "raise KeyError('x')", "6", "the function execute failed: KeyError"),
@@ -95,8 +95,13 @@ def test_a_view_of_a_statement_is_known_to_a_python_models_code(load_model: Load
         ("is_sql=True, kind='SEED'", "return 'SELECT 1'", "4", "SEED"),
         ("columns={'a': 'INT'}, pre_statements=[3]", "pass", "4", "3 in pre_statements"),
         ("columns={'a': 'INT'}, pre_statements=['DELETE FROM (']", "pass", "4", "syntax error"),
-        ("columns={'a': 'INT'}, blueprints=[]", "pass", "4", "is no list of values"),
-        ("columns={'a': 'INT'}, blueprints=[{'a': None}]", "pass", "4", "'a' of a blueprint is"),
+        ("columns={'a': 'INT'}, blueprints=[]", "pass", "4", "is not a list of values"),
+        (
+            "columns={'a': 'INT'}, blueprints=[{'a': None}]",
+            "pass",
+            "4",
+            "'a' of a blueprint has the unsupported value",
+        ),
         ("columns={'a': 'INT'}, blueprints='@x()'", "pass", "4", "unknown macro '@x'"),
     ],
 )

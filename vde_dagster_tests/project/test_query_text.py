@@ -154,5 +154,5 @@ def test_time_formats_of_another_dialect_are_translated() -> None:
 
 
 def test_two_statements_in_place_of_one_are_refused() -> None:
-    with pytest.raises(ProjectError, match="the query is 2 statements"):
+    with pytest.raises(ProjectError, match="the query consists of 2 statements"):
         _render("SELECT 1 AS a; SELECT 2 AS b")

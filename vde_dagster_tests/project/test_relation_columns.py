@@ -141,7 +141,7 @@ def test_a_new_column_of_a_parent_reads_the_file_again(tmp_path: Path) -> None:
         "models/3.sql": "MODEL (name a.o); SELECT 1 AS one",
     }
     load(tmp_path, files)
-    assert not ProjectLoad(tmp_path, use_cache=True).stale()
+    assert not ProjectLoad(tmp_path, use_cache=True).is_stale()
 
     changed = load(tmp_path, {"models/3.sql": "MODEL (name a.o); SELECT 1 AS one, 2 AS two"})
 
@@ -174,7 +174,7 @@ def test_a_new_column_of_a_parent_reads_the_file_again(tmp_path: Path) -> None:
                 "models/a.sql": "MODEL (name a.m); SELECT @UNION('both', a.n) FROM a.n",
                 "models/b.sql": "MODEL (name a.n); SELECT 1 AS x",
             },
-            "@UNION knows no kind 'BOTH'",
+            "@UNION does not support kind 'BOTH'",
         ),
     ],
 )

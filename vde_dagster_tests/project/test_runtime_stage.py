@@ -194,7 +194,7 @@ def test_what_is_not_for_loading_does_not_run_while_files_are_read(
                 Path("{ran}").touch()
             return "1"
         """
-    with pytest.raises(ProjectError, match="asks whether runtime_stage is 'loading': macros run"):
+    with pytest.raises(ProjectError, match="compares runtime_stage with 'loading': macros run"):
         load_model("MODEL (name a.m); SELECT @tell() AS s", {"macros/m.py": macros})
 
     assert not ran.exists()
@@ -231,6 +231,6 @@ def test_no_macro_runs_while_files_are_read_under_a_condition_that_it_is_not_to(
     if taken is None:
         assert load_model(text, {"macros/m.py": macros}).query == "SELECT 2 AS s"
     else:
-        with pytest.raises(ProjectError, match="condition of @tell asks whether runtime_stage"):
+        with pytest.raises(ProjectError, match="condition of @tell compares runtime_stage"):
             load_model(text, {"macros/m.py": macros})
     assert not ran.exists()

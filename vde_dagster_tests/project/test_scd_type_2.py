@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Kind, ScdType2ByColumn, ScdType2ByTime
-from vde_dagster.project.kinds.scd_type_2 import columns_of, key_columns_of
+from vde_dagster.project.kinds.scd_type_2 import columns_in, key_columns_in
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster_tests.projects import ProjectFolder
@@ -77,16 +77,16 @@ def read(folder: ProjectFolder) -> Kind:
 
 
 def test_a_key_names_the_columns_that_it_is_made_of() -> None:
-    assert columns_of("COALESCE(a, `b c`, 'd')") == ("a", "b c")
-    assert key_columns_of(("a", "lower(A)", "`b c`")) == ("a", "b c")
+    assert columns_in("COALESCE(a, `b c`, 'd')") == ("a", "b c")
+    assert key_columns_in(("a", "lower(A)", "`b c`")) == ("a", "b c")
 
 
 @pytest.mark.parametrize(
     "part", ["(SELECT a)", "a AS b", "t.a", "a, b", "a FROM t", "sum(a) OVER ()", "a +"]
 )
 def test_what_is_no_value_of_a_row_is_no_key(part: str) -> None:
-    with pytest.raises(ValueError, match=r"^(it is|an alias|columns are|Expected|Required)"):
-        columns_of(part)
+    with pytest.raises(ValueError, match=r"^(it is|an alias|columns must|Expected|Required)"):
+        columns_in(part)
 
 
 def test_its_history_is_not_made_anew_unless_that_is_allowed() -> None:

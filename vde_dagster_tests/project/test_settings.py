@@ -117,8 +117,8 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
     [
         ("[tool.vde]\nconcurency = 3", "2", "'concurency'", "did you mean 'concurrency'?"),
         ("[tool.vde]\nconcurrency = 'many'", "2", "'concurrency'", "correct the value"),
-        ("[tool.vde]\n\nconcurrency = 0", "3", "1 or more", "raise it"),
-        ("[tool.vde]\ndocs_url = 'javascript:x'", "2", "which is no address", "https://"),
+        ("[tool.vde]\n\nconcurrency = 0", "3", "1 or more", "increase it"),
+        ("[tool.vde]\ndocs_url = 'javascript:x'", "2", "is not a valid address", "https://"),
         ("[tool.vde]\ntimezone = 'Europe/Berlin'", "2", "not supported", "UTC"),
         (
             "[tool.vde.dagster]\nschedule_tz = 'Europe/Berln'",
@@ -164,7 +164,7 @@ def test_a_wrong_environment_variable_is_named(
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match="there is no folder"):
+    with pytest.raises(ProjectError, match="does not exist"):
         read_settings(tmp_path / "nowhere")
 
 

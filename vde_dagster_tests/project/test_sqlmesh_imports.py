@@ -146,7 +146,7 @@ def test_the_tables_that_code_names_are_parents(load: Load, body: str, reads: li
 
 
 def test_a_table_that_only_the_run_knows_has_to_be_declared(load: Load) -> None:
-    with pytest.raises(ProjectError, match="cannot be told from the code"):
+    with pytest.raises(ProjectError, match="cannot be found in the code"):
         model_of(load, "@model('a.m', columns={'a': 'int'})", "t = 'b.t'; context.table(t)")
 
 

@@ -39,18 +39,18 @@ def test_a_format_is_strftimes_or_the_dialects(dialect: str, written: str, expec
 @pytest.mark.parametrize(
     ("dialect", "written", "reason"),
     [
-        ("spark", "%d/%m", "it tells the day and not the month|not the year"),
-        ("spark", "%m", "it tells the month and not the year"),
-        ("spark", "%Y-%d", "it tells the day and not the month"),
-        ("spark", "%Y-%m-%d %M", "it tells the minute and not the hour"),
+        ("spark", "%d/%m", "it contains the day but not the month|not the year"),
+        ("spark", "%m", "it contains the month but not the year"),
+        ("spark", "%Y-%d", "it contains the day but not the month"),
+        ("spark", "%Y-%m-%d %M", "it contains the minute but not the hour"),
         ("spark", "%j", "'%j' is not one of"),
         ("spark", "%Y-%m-%", "'%' is not one of"),
-        ("spark", "YYYY-MM-DD", "'DD' is not one of"),
-        ("spark", "yyyy-M-d", "'M' is not one of"),
-        ("spark", "day", "'d' is not one of"),
-        ("spark", "", "it has none of"),
-        ("duckdb", "day", "it has none of"),
-        ("snowflake", "day", "it has none of|is not one of"),
+        ("spark", "YYYY-MM-DD", "'DD' is neither one of"),
+        ("spark", "yyyy-M-d", "'M' is neither one of"),
+        ("spark", "day", "'d' is neither one of"),
+        ("spark", "", "it contains none of"),
+        ("duckdb", "day", "it contains none of"),
+        ("snowflake", "day", "it contains none of|is not one of"),
         ("postgres", "YYYY-MM-DD HH12", "'%I' is not one of"),
     ],
 )
@@ -99,7 +99,7 @@ def execute(context):
 def test_the_format_is_where_the_message_points(write_project: WriteProject) -> None:
     header = "MODEL (name a.m,\n  kind INCREMENTAL_BY_TIME_RANGE (time_column (ds, '%d/%m')));\n"
     root = write_project({"models/m.sql": header + "SELECT '' AS ds"})
-    with pytest.raises(ProjectError, match="the format '%d/%m' of the time column") as caught:
+    with pytest.raises(ProjectError, match="invalid format '%d/%m' of the time column") as caught:
         load_project(root)
     where = caught.value.location
     assert where is not None

@@ -155,14 +155,14 @@ def test_rows_may_be_csv_or_in_files(
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("{format: parquet, path: x}", "'parquet' is no format of rows"),
-        ("{path: data/list.yaml, rows: []}", "'path' says where the rows are; there are others"),
+        ("{format: parquet, path: x}", "unknown format of rows 'parquet'"),
+        ("{path: data/list.yaml, rows: []}", "'path' cannot be combined with rows: or query:"),
         (
             "{format: csv, path: data/wide.csv}",
-            "CSV cannot be read: Length of header",
+            "CSV is invalid: Length of header",
         ),
         ("{format: csv, csv_settings: {spe: x}, path: data/wide.csv}", "CSV setting 'spe'"),
-        ('{format: csv, rows: ""}', "the CSV cannot be read: No columns to parse"),
+        ('{format: csv, rows: ""}', "the CSV is invalid: No columns to parse"),
     ],
 )
 def test_wrong_rows_in_files(table: str, message: str) -> None:
@@ -202,7 +202,7 @@ def test_a_changed_file_of_rows_is_read_again(write_project: WriteProject) -> No
 
     assert [test.inputs[0][1].rows for test in (before, after)] == [((1,),), ((22,),)]
     (root / "tests/t.csv").unlink()
-    with pytest.raises(ProjectError, match=r"tests/t.csv cannot be read: there is no such file"):
+    with pytest.raises(ProjectError, match=r"tests/t.csv cannot be read: the file does not exist"):
         load_project(root)
 
 
@@ -267,7 +267,7 @@ def test_jinja_in_a_file_is_rendered_first(
     [
         ("{{ var('nobody') }}", "tests/test_m.yaml:2.*unknown variable 'nobody'"),
         ("{{ nobody }}", "tests/test_m.yaml:2.*'nobody' is undefined"),
-        ("{% if %}", "tests/test_m.yaml:2.*Jinja cannot be read"),
+        ("{% if %}", "tests/test_m.yaml:2.*invalid Jinja"),
     ],
 )
 def test_wrong_jinja_is_told_at_its_line(

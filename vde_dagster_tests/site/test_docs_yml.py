@@ -192,13 +192,13 @@ def test_conflicts_and_what_is_gone_are_said_at_their_lines(shop: ProjectFolder)
         told = [*workspace.project.warnings, *found]
     said = {f"{one.location}: {one.message}": one.hint for one in told}
     assert said == {
-        "models/docs.yml:1: marts.customers is described otherwise in its own file": (
-            "write it in one place: models/marts/customers.sql:1:1 counts"
+        "models/docs.yml:1: marts.customers has a different description in its own file": (
+            "write it in one place: models/marts/customers.sql:1:1 is used"
         ),
-        "models/docs.yml:4: marts.customers.customer is described otherwise in its own file": (
-            "write it in one place: models/marts/customers.sql:1:1 counts"
+        "models/docs.yml:4: marts.customers.customer has a different description in its own file": (
+            "write it in one place: models/marts/customers.sql:1:1 is used"
         ),
-        "models/docs.yml:6: marts.custmers is described and is no model": (
+        "models/docs.yml:6: marts.custmers is described, but is not a model": (
             "did you mean 'marts.customers'? name a model, or remove it"
         ),
         "models/docs.yml:5: marts.customers has no column 'revenu', "
@@ -210,20 +210,23 @@ def test_conflicts_and_what_is_gone_are_said_at_their_lines(shop: ProjectFolder)
 
 
 BAD = {
-    "- marts.customers": (1, "descriptions are told by model"),
-    "customers:\n  description: x": (1, "'customers' is no name of a model"),
-    "marts.customers: A text": (1, "what is said of marts.customers has no 'description'"),
+    "- marts.customers": (1, "descriptions must be a table by model"),
+    "customers:\n  description: x": (1, "'customers' is not a model name"),
+    "marts.customers: A text": (1, "the entry of marts.customers has no 'description'"),
     "\nmarts.customers:\n  descripton: x": (3, "unknown key 'descripton' of marts.customers"),
-    "marts.customers:\n  columns: [revenue]": (2, "columns of marts.customers are no 'name: text'"),
+    "marts.customers:\n  columns: [revenue]": (
+        2,
+        "columns of marts.customers must have the form 'name: text'",
+    ),
     "marts.customers:\n  columns:\n    no: x": (
         2,
-        "a column of marts.customers is named False, which is no text in YAML",
+        "the name of a column of marts.customers, False, is not a text in YAML",
     ),
     "marts.customers:\n  columns:\n    a: x\n    A: y": (
         4,
         "column A of marts.customers is described twice",
     ),
-    "marts.customers:\n  columns:\n    a: 12": (3, "the description 12 is no text"),
+    "marts.customers:\n  columns:\n    a: 12": (3, "the description 12 is not a text"),
     "marts.customers:\n  columns:\n    a: 'x": (3, "this is not valid YAML"),
     "marts.a:\n  description: x\nmarts.a:\n  description: y": (3, "'marts.a' is given twice"),
     "marts.a:\nmarts.A:\n": (2, "marts.a is described twice, first in models/docs.yml:1"),

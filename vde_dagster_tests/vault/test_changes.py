@@ -162,7 +162,7 @@ def test_it_is_read_from_a_header_and_from_json() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("CHANGES (key a)", "needs 'time'"),
+        ("CHANGES (key a)", "requires 'time'"),
         ("CHANGES (key a, time t, absent GONE)", "'absent' is not 'GONE'"),
         ("CHANGES (key a, time t, absent DELETE, most_deleted 20)", "'20' is not a share"),
         ("CHANGES (key a, time t, most_deleted 0.2)", "most_deleted needs absent DELETE"),

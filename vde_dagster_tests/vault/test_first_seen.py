@@ -88,8 +88,8 @@ def test_it_is_read_from_a_header_and_from_json() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
-        ("key hk, ", "", "needs 'key'", "write kind FIRST_SEEN (key"),
-        (", time ldts", "", "needs 'time'", "write kind FIRST_SEEN (time"),
+        ("key hk, ", "", "requires 'key'", "write kind FIRST_SEEN (key"),
+        (", time ldts", "", "requires 'time'", "write kind FIRST_SEEN (time"),
         ("time ldts", "times ldts", "has no property 'times'", "time"),
         ("time ldts", "time loaded", "no output column 'loaded'", "its columns are hk, ldts, v"),
         ("key hk", "key id", "no output column 'id'", "its columns are hk, ldts, v"),

@@ -222,7 +222,7 @@ def _show_impact(
 
 
 def _is_read(exposure: Exposure, name: ModelName, item: Touched) -> bool:
-    return any(exposure.reads_of(name, column) for column in item.columns)
+    return any(exposure.reads_column(name, column) for column in item.columns)
 
 
 def _impact_line(name: ModelName, snapshot: Snapshot, item: Touched) -> str:

@@ -12,7 +12,7 @@ from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
-from vde_dagster.project.kinds.scd_type_2 import ALL, columns_of, part_column
+from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, part_column
 from vde_dagster.project.kinds.unique_key import DELETE_INSERT
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -204,7 +204,7 @@ class ScdMeaning(Meaning):
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
     """Return the version of a column of the key, or an expression over its columns' versions."""
-    versions = {name.lower(): version_of(model, version, name) for name in columns_of(part)}
+    versions = {name.lower(): version_of(model, version, name) for name in columns_in(part)}
     if part_column(part) is not None:
         (found,) = versions.values()
         return found

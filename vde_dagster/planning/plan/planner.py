@@ -314,7 +314,7 @@ class _Planner:
         before = Shown(self.old[name], table)
 
         def told(one: ContractBreak) -> ContractBreak:
-            known = [own for own in self.request.exposures if own.reads_of(name, one.column)]
+            known = [own for own in self.request.exposures if own.reads_column(name, one.column)]
             named = {
                 what: tuple(own.name for own in known if own.what == what)
                 for what in ("exposure", "sync", "metric")
@@ -330,7 +330,7 @@ class _Planner:
         columns = differing_columns(*self.changed[name])
         metrics = (one for one in self.request.exposures if one.what == "metric")
         return tuple(
-            one.name for one in metrics if any(one.reads_of(name, column) for column in columns)
+            one.name for one in metrics if any(one.reads_column(name, column) for column in columns)
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:

@@ -201,10 +201,10 @@ def write_out_stars(tree: exp.Expr) -> bool:
     """
     from sqlglot import exp
 
-    from vde_dagster.project.reading.columns import NotToldError, QueryColumns
+    from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
 
     def columns_of(name: ModelName) -> Columns:
-        raise NotToldError
+        raise UnknownColumnsError
 
     stars = list(tree.find_all(exp.Star))
     if any(star.args.get("replace") or star.args.get("rename") for star in stars):
@@ -221,8 +221,8 @@ def write_out_stars(tree: exp.Expr) -> bool:
         try:
             if select is None:
                 return False
-            found = names.of_star(star, select, names.in_reach(select))
-        except NotToldError:
+            found = names.star_columns(star, select, names.in_reach(select))
+        except UnknownColumnsError:
             return False
         once = {(alias.lower(), name.lower()) for alias, name in found if alias}
         if len(once) < len(found):

@@ -28,7 +28,7 @@ from vde_dagster.project.properties.header_macros import expanded_header
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.python.files import with_local_imports
 from vde_dagster.project.reading.audits import read_audits, read_call, read_signals
-from vde_dagster.project.reading.file_context import FileContext, name_of, read_name
+from vde_dagster.project.reading.file_context import FileContext, model_name, read_name
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.sql_models import default_statements_in
 from vde_dagster.project.reading.statements import read_blocks
@@ -83,7 +83,7 @@ def _model(
     python: PythonSource,
     context: FileContext,
 ) -> LoadedModel:
-    written, error = name_of(header, properties, notebook.path, context.settings)
+    written, error = model_name(header, properties, notebook.path, context.settings)
     name = read_name(written, context.names, error)
     reads = {
         read_name(value.identifier(), context.names, value.error): value.location()

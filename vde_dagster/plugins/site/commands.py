@@ -69,11 +69,11 @@ def docs_write(workspace: Workspace, output: Output) -> None:
     """
     from vde_dagster.errors import UsageError
     from vde_dagster.plugins.site.descriptions import write_descriptions, written_descriptions
-    from vde_dagster.project.loading.load import sources_of
+    from vde_dagster.project.loading.load import project_sources
     from vde_dagster.project.sources.own_files import own_files
 
     project = workspace.project
-    if own_files not in sources_of(project.settings):
+    if own_files not in project_sources(project.settings):
         raise UsageError(
             "this project belongs to another tool, which has its own descriptions",
             hint="write descriptions where that tool reads them, in dbt's schema.yml",

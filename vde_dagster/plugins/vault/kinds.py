@@ -108,7 +108,7 @@ class FirstSeen(Kind):
     )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("stored") and given.get("loaders") is None:
             raise ValueError("stored needs loaders; without them it is already one table")
         return cls(**given)
@@ -128,7 +128,7 @@ class FirstSeen(Kind):
         """Columns that determine the earliest row: the time, then the source."""
         return (self.time, *((self.source,) if self.source else ()))
 
-    def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+    def expanded_models(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
         """Return a model for each source, and one over them, if sources have their own loaders."""
         if self.loaders is None:
             return (model,)
@@ -219,7 +219,7 @@ class Changes(Kind):
     )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if "most_deleted" in given and given.get("absent") != "DELETE":
             raise ValueError("most_deleted needs absent DELETE")
         if given.get("sequence") and given.get("absent") == "DELETE":

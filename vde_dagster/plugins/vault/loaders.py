@@ -18,7 +18,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model
-from vde_dagster.project.reading.columns import ColumnsOf, NotToldError, QueryColumns
+from vde_dagster.project.reading.columns import ColumnsOf, QueryColumns, UnknownColumnsError
 from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.outline import SETS, TAIL, T, with_clause
 from vde_dagster.sql.reading import read_query
@@ -239,8 +239,8 @@ def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
         tree = read_query(query.text).tree
         names: list[str] | None
         try:
-            names = QueryColumns(columns_of).of(tree, {})
-        except NotToldError:
+            names = QueryColumns(columns_of).column_names(tree, {})
+        except UnknownColumnsError:
             names = None
         yield _Branch(model, part[0].start, query, tree, names)
 

@@ -35,10 +35,14 @@ def _spelling(
     """
     properties = tuple(replace(item, required=item.name in needs) for item in kind.properties)
 
-    def of(cls: type[Kind], given: Given) -> Kind:
-        return kind.of(read({**DEFAULTS, **given}))
+    def from_properties(cls: type[Kind], given: Given) -> Kind:
+        return kind.from_properties(read({**DEFAULTS, **given}))
 
-    body = {"of": classmethod(of), "summary": summary, "properties": properties}
+    body = {
+        "from_properties": classmethod(from_properties),
+        "summary": summary,
+        "properties": properties,
+    }
     return make_dataclass(
         name.title().replace("_", ""),
         [("name", str, name)],

@@ -1,4 +1,4 @@
-"""SQLMesh's configuration files of a project; a plug-in says their meaning."""
+"""SQLMesh's configuration files of a project; a plug-in interprets them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from vde_dagster.project.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class MergedConfig:
-    """Settings of both files.
+    """Settings merged from both files.
 
     Args:
         path: The configuration file, relative to the project's folder.
         table: Keys and values of `[tool.vde]`.
-        places: Places of those that the configuration gives, by dotted name.
-        warnings: What is to be said of the configuration.
-        seen: Files and environment variables that decided what it says.
+        places: Places of the values from the configuration, by dotted name.
+        warnings: Warnings on the configuration.
+        seen: Files and environment variables that its content depends on.
     """
 
     path: Path
@@ -38,11 +38,11 @@ class MergedConfig:
 CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
 DOTENV = ".env"
 ENV_PREFIX = "SQLMESH__"
-"""How environment variables begin that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
+"""Prefix of environment variables that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
 
 
 MERGE: Seam[Callable[[Path, Mapping[str, Any]], MergedConfig]] = Seam("configurations")
-"""From a folder with such a file, and `[tool.vde]`, to the settings of both."""
+"""Merges the configuration file in a folder with `[tool.vde]`."""
 
 
 def config_files(root: Path) -> list[str]:
@@ -51,7 +51,7 @@ def config_files(root: Path) -> list[str]:
 
 
 def load_dotenv(root: Path) -> None:
-    """Put what `.env` of a SQLMesh project says into the environment, where it wins, as there."""
+    """Load `.env` of a SQLMesh project into the environment, overriding it, as SQLMesh does."""
     if os.path.isfile(root / DOTENV) and config_files(root):
         from dotenv import load_dotenv as load
 
@@ -66,12 +66,12 @@ def variables_that_set() -> list[str]:
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
     """Return the warnings on a SQLMesh project's configuration, and on files that are not read."""
     location = SourceLocation(Path(settings.config_file))
-    hint = "docs/sqlmesh.md has what each key is here"
+    hint = "see docs/sqlmesh.md for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]
     files = sorted((settings.root / "metrics").glob("**/*.sql")) if settings.config_file else []
     if files:
         message = f"metrics are not read ({count(len(files), 'file')} in metrics/)"
         location = SourceLocation(files[0].relative_to(settings.root))
-        hint = "write them in YAML, see docs/metrics.md, or as models"
+        hint = "write them in YAML (docs/metrics.md), or as models"
         found.append(Problem(message, hint, location, False))
     return tuple(found)

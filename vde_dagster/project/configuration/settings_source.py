@@ -1,4 +1,4 @@
-"""Reading and checking the settings: `pyproject.toml` and `VDE_…`, through Pydantic."""
+"""Reading and checking of the settings: `pyproject.toml` and `VDE_…`, through Pydantic."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ _NESTED: dict[str, type[Any]] = {
 _PLUGINS: Seam[type[PluginSettings]] = Seam("settings")
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
-    "catalog cannot be: a publication is one transaction of one Iceberg catalog"
+    "catalog is not possible: a publication is one transaction of one Iceberg catalog"
 }
-"""What to do about a wrong value, where its type does not say it."""
+"""Hints on invalid values, for settings whose type does not explain them."""
 
 
 def read_all(root: Path) -> tuple[Settings, Seen]:
     """Read a project's settings; a folder without `pyproject.toml` has the defaults.
 
-    SQLMesh's configuration files count too; where both say something, `[tool.vde]` wins, key by
-    key. Environment variables win over all: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+    SQLMesh's configuration files count too; `[tool.vde]` overrides them key by key. Environment
+    variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
 
     Returns:
-        The settings, and what a configuration file has read to decide them.
+        The settings, and the files and variables that they depend on.
     """
     root = root.resolve()
     text, tools = read_tools(root)
     table = tools.get("vde", {})
     if not isinstance(table, dict):
-        raise SettingPlaces(text).problem("", "tool.vde has to be a table", "write [tool.vde]")
+        raise SettingPlaces(text).problem("", "tool.vde must be a table", "write [tool.vde]")
     tables = _tables_of_plugins(table)
     unknown = list(_unknown_keys(table, "", SettingPlaces(text), {**_NESTED, **tables}))
     if unknown:
@@ -74,13 +74,13 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     warnings: tuple[str, ...] = ()
     taken: Mapping[str, SourceLocation] = {}
     if config_files(root):
-        # Its types are Pydantic's, which takes a quarter of a second to import.
+        # Its types need Pydantic, which takes a quarter of a second to import.
         merged = MERGE.require("sqlmesh")(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
         table, taken, seen = merged.table, merged.places, merged.seen
         tables = _tables_of_plugins(table)
     places = SettingPlaces(text, taken)
-    # Pydantic is a quarter of a second to import: not for a project that sets nothing.
+    # Skip Pydantic, a quarter of a second to import, for a project without settings.
     values = _validate(table, places, tables) if table or set_in_environment() else {}
     plugins: dict[str, PluginSettings] = {name: values.pop(name) for name in tables}
     named = bool(values.get("name"))
@@ -103,10 +103,10 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     """Read the table `tool` of a folder's `pyproject.toml`.
 
     Returns:
-        The file's text, and `[tool]`; both empty where there is none.
+        The file's text, and `[tool]`; both empty if the file does not exist.
 
     Raises:
-        ProjectError: The file is no TOML.
+        ProjectError: The file is not valid TOML.
     """
     path = root / PYPROJECT
     if not path.is_file():
@@ -129,7 +129,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
             location=SourceLocation(PYPROJECT, line, column),
         ) from error
     except ValueError as error:
-        # Python refuses to read integers of thousands of digits, and does not say where they are.
+        # Python refuses to read integers of thousands of digits, without their place.
         found = re.search(r"\d[\d_]{999,}", text)
         line = text.count("\n", 0, found.start()) + 1 if found else None
         raise ProjectError(
@@ -142,9 +142,9 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
-    """Return the classes of tables that plug-ins have, of those that a project gives.
+    """Return the classes of the plug-ins' tables in a project's settings.
 
-    Plug-ins are looked through only for names that are none of the core's.
+    Plug-ins are searched only for names that the core does not define.
     """
     core = {f.name for f in _FIELDS}
     named = {
@@ -184,7 +184,7 @@ def _validate(
     try:
         model = _source_class(tuple(plugins.items()))(**table)
     except ValidationError as error:
-        # A value that fits none of several types has a mistake for each.
+        # A value of a union type has an error for each member.
         found = {one["loc"][:2]: one for one in reversed(error.errors())}
         nested = {**_NESTED, **plugins}
         raise ProjectError.combine(
@@ -210,14 +210,16 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the class that Pydantic checks by, which takes it longer to make than to use."""
+    """Return the class for Pydantic's checks, cached because building it takes longer than using
+    it.
+    """
     from typing import get_type_hints
 
     from pydantic import Field, create_model
     from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
     class EnvironmentFirst(BaseSettings):
-        """Settings whose environment variables win over what the file says."""
+        """Settings whose environment variables override the file."""
 
         model_config = SettingsConfigDict(
             env_prefix=ENV_PREFIX,
@@ -254,7 +256,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 def _check_values(
     settings: Settings, plugins: Mapping[str, PluginSettings], places: SettingPlaces
 ) -> None:
-    """Check what types alone cannot say; the first mistake is raised."""
+    """Check rules that types alone cannot express; raises the first error."""
     found = chain(
         _wrong_numbers(settings),
         _wrong_folders(settings),
@@ -279,19 +281,19 @@ def _check_values(
 
 
 _Wrong = Iterator[tuple[str, str, str]]
-"""The names of settings, with what is wrong with them and what to do."""
+"""Names of settings, with their errors and hints."""
 
 
 def _wrong_numbers(settings: Settings) -> _Wrong:
     counts = ("concurrency", "load_seconds", "history_versions", "history_days")
     for key in (*counts, "change_view_versions"):
         if getattr(settings, key) < 1:
-            yield key, f"setting '{key}' has to be 1 or more", "raise it"
+            yield key, f"setting '{key}' must be 1 or more", "increase it"
     if settings.environment_ttl_days < 0:
         key = "environment_ttl_days"
-        yield key, f"setting '{key}' has to be 0 or more", "0 is for ever"
+        yield key, f"setting '{key}' must be 0 or more", "0 means unlimited"
     if not 0 <= settings.max_removed <= 1:
-        yield "max_removed", "setting 'max_removed' has to be from 0 to 1", "it is a share"
+        yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
 
 
 def _wrong_folders(settings: Settings) -> _Wrong:
@@ -306,8 +308,8 @@ def _wrong_folders(settings: Settings) -> _Wrong:
 def _wrong_addresses(settings: Settings) -> _Wrong:
     url = settings.docs_url
     if url is not None and not re.fullmatch(r"https?://[^\s#]+", url):
-        hint = "write https://docs.example.com/lake, where index.html of the site is"
-        yield "docs_url", f"setting 'docs_url' is '{url}', which is no address", hint
+        hint = "write the address of the site's index.html: https://docs.example.com/lake"
+        yield "docs_url", f"setting 'docs_url' is not a valid address: '{url}'", hint
 
 
 def _wrong_times(settings: Settings) -> _Wrong:
@@ -346,8 +348,8 @@ def _wrong_texts(settings: Settings) -> _Wrong:
             yield key, f"setting '{key}' has more than 255 characters", "shorten it"
     prefix = settings.dagster.prefix
     if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", prefix):
-        message = f"setting 'dagster.prefix': '{prefix}' is no name"
-        yield "dagster.prefix", message, "write letters, digits and _, a letter first"
+        message = f"setting 'dagster.prefix': '{prefix}' is not a valid name"
+        yield "dagster.prefix", message, "use letters, digits and _, starting with a letter"
     if settings.dialect != "spark":
         from sqlglot.dialects import DIALECTS
 
@@ -381,26 +383,26 @@ def _wrong_catalogs(settings: Settings, plugins: Mapping[str, PluginSettings]) -
     named += [f"{name}.{own.catalog_key()}" for name, own in plugins.items() if own.catalog_key()]
     if len(named) > 1:
         message = f"settings '{named[0]}' and '{named[1]}' name two catalogs"
-        yield named[0], message, "take one of them out"
+        yield named[0], message, "remove one of them"
     if not rest.uri:
         for key in ("warehouse", "token", "credential", "mirror"):
             if getattr(rest, key):
                 message = f"setting 'rest.{key}' is given without 'rest.uri'"
-                yield f"rest.{key}", message, "name the REST catalog: rest.uri"
+                yield f"rest.{key}", message, "set rest.uri to the REST catalog"
         return
     if not rest.uri.startswith(("http://", "https://")) or rest.uri.rstrip("/").endswith("/v1"):
-        message = "setting 'rest.uri' is no base of an Iceberg REST catalog"
+        message = "setting 'rest.uri' is not the base address of an Iceberg REST catalog"
         yield (
             "rest.uri",
             message,
             "write https://catalog.example/api, without the /v1 of its routes",
         )
     if settings.change_views:
-        message = "setting 'change_views' needs a catalog whose views are part of publications"
-        yield "change_views", message, "take it out, and read changes with `vde changes`"
+        message = "setting 'change_views' requires a catalog that publishes views atomically"
+        yield "change_views", message, "remove it, and read changes with `vde changes`"
     if rest.token is not None and rest.credential is not None:
-        message = "settings 'rest.token' and 'rest.credential' say who we are twice"
-        yield "rest.credential", message, "take one of them out"
+        message = "settings 'rest.token' and 'rest.credential' cannot be combined"
+        yield "rest.credential", message, "remove one of them"
     if rest.credential is not None and ":" not in rest.credential and "${" not in rest.credential:
         message = "setting 'rest.credential' has no secret"
         yield "rest.credential", message, "write ${CLIENT_ID}:${CLIENT_SECRET}"

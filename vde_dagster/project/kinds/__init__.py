@@ -1,4 +1,4 @@
-"""The kinds of model, which decide how a model's table is filled."""
+"""Kinds of models, which define how a model's table is filled."""
 
 from vde_dagster.project.kinds.base import (
     KINDS,

@@ -1,4 +1,4 @@
-"""The base class of model kinds, kinds without properties, and the registry of kinds."""
+"""Base class of model kinds, kinds without properties, and the registry of kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property of a kind: `kind NAME (property value, …)`.
+    """Property of a kind: `kind NAME (property value, …)`.
 
     Args:
         read: Reads its value; raises ProjectError at the value's place.
@@ -50,7 +50,7 @@ def _read_columns(value: Value) -> tuple[str, ...]:
 
 
 def no_column(value: Value) -> ProjectError:
-    """Return the mistake of a property that should name a column and names none."""
+    """Return the error for a property without the required column."""
     return value.error(
         f"property '{value.name}' names no column", f"write {value.name} (column, …)"
     )
@@ -58,7 +58,7 @@ def no_column(value: Value) -> ProjectError:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """A column that a kind gives its tables; the query may not have one of its name."""
+    """Column that a kind adds to its tables; queries must not have a column of that name."""
 
     name: str
     type: str
@@ -67,10 +67,10 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True)
 class IntervalColumn:
-    """The output column that tells the rows of one interval from those of others.
+    """Output column that identifies the interval of a row.
 
     Args:
-        format: strftime format of the column when it is text, else None.
+        format: strftime format of the column if it is text, else None.
     """
 
     name: str
@@ -81,40 +81,40 @@ POLICIES = ("error", "warn", "allow", "ignore")
 
 
 class Kind:
-    """A kind of model, which decides how its table is filled: a frozen dataclass, `name` its last
-    field.
+    """Kind of model, which defines how its table is filled: a frozen dataclass with `name` as its
+    last field.
 
-    The core asks a kind these questions and never which one it is. What a kind means for plans is
-    in `planning.kinds`, how its tables are written in `spark.strategies`.
+    The core reads these attributes and never checks for a particular kind. The effects of a kind on
+    plans are in `planning.kinds`, writers of its tables in `spark.strategies`.
 
     Attributes:
-        aliases: Older names, which headers may use, too.
+        aliases: Older names, which headers may also use.
         summary: How its tables are filled, for the documentation.
-        properties: What may be written in its brackets.
-        ignored: Properties that are accepted and say nothing.
-        needs: Properties that its models have to give.
+        properties: Properties in its brackets.
+        ignored: Properties that are accepted without effect.
+        needs: Required properties of its models.
         has_query: Whether its models are queries or code.
         is_shown: Whether environments have views of its models.
-        is_external: Whether others write its tables.
+        is_external: Whether other programs write its tables.
         is_read: Whether models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not whole.
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
-            as their rows depend on those that are there.
-        restates_whole: Whether a range can only be filled again with everything from the first
-            filled interval on.
-        lookback: How many earlier intervals each new one fills again; like the next, a field of
-            kinds that let people set it.
-        batch_size: The most intervals that one job fills, or None for as many as are missing.
-        batch_concurrency: How many such jobs may run at the same time, or None for one.
-        disable_restatement: Whether production keeps what is filled for good: its sources may have
-            it no longer.
-        auto_restatement_cron: Five fields: production's first run after each tick fills what is
-            filled again; None for never.
-        auto_restatement_intervals: How many of the last intervals it fills, or None for all.
-        changes_in_place: Whether its tables can go on with another definition.
-        forward_only: Whether every change of its models is made so.
-        on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
-        on_additive_change: The same when columns are added or widen.
+            because their rows depend on existing rows.
+        restates_whole: Whether restating a range refills everything from the first filled
+            interval on.
+        lookback: Number of earlier intervals that each new interval refills; like the next, a
+            field of kinds that let users set it.
+        batch_size: Maximum number of intervals per job; None for no limit.
+        batch_concurrency: Maximum number of concurrent jobs; None for one.
+        disable_restatement: Whether production never refills: its sources may no longer have the
+            data.
+        auto_restatement_cron: Five fields: production's first run after each tick restates filled
+            intervals; None for never.
+        auto_restatement_intervals: Number of latest intervals to restate; None for all.
+        changes_in_place: Whether its tables can be reused in place with another definition.
+        forward_only: Whether every change of its models is made in place.
+        on_destructive_change: Policy for removed columns and changed types: one of `POLICIES`.
+        on_additive_change: Policy for added and widened columns.
     """
 
     __slots__ = ()
@@ -147,19 +147,19 @@ class Kind:
     on_additive_change: str = "allow"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind from the values of its properties, as `Property.read` returned them.
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
+        """Create the kind from the values that `Property.read` returned.
 
         Raises:
-            ValueError: They cannot go together; the message says why.
+            ValueError: The values cannot be combined; the message has the reason.
         """
         return cls(**given)
 
-    def made_of(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
-        """Return the models that stand for one of this kind: itself, in most kinds.
+    def expanded_models(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+        """Return the models that replace a model of this kind: by default, the model itself.
 
         Args:
-            columns_of: Tells the columns of a table that the model reads; raises NotToldError.
+            columns_of: Returns a table's columns; raises UnknownColumnsError.
         """
         return (model,)
 
@@ -175,44 +175,46 @@ class Kind:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions of merging, as Spark SQL over columns of `source` and `target`."""
+        """Merge conditions, as Spark SQL over columns of `source` and `target`."""
         return ()
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """Columns that its tables have and its models' queries have not."""
+        """Columns of its tables that its models' queries do not have."""
         return ()
 
     @property
     def interval_column(self) -> IntervalColumn | None:
-        """The column that tells intervals apart; None when rows do not say where they belong."""
+        """Column that identifies intervals; None if rows do not contain their interval."""
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a format of text times, where it needs one and has none."""
+        """Return the kind with a format of text times, if it needs a format and has none."""
         return self
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns and expressions that tell rows apart.
+        """Columns and expressions that identify rows.
 
-        They stay when a table changes in place, as do the types of columns in them.
+        They stay when a table changes in place, as do the types of the columns in them.
         """
         return self.named_columns
 
     @property
     def by_partitions(self) -> bool:
-        """Whether the table's partitions tell its rows apart, too."""
+        """Whether the table's partitions also identify its rows."""
         return False
 
     @property
     def refills(self) -> bool:
-        """Whether an interval can be filled again beside others; else its rows are added again."""
+        """Whether a filled interval can be refilled alone; otherwise its rows would be added
+        twice.
+        """
         return True
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of the project that its models are made of, relative to the root."""
+        """Project files that its models consist of, relative to the root."""
         return ()
 
     @property
@@ -231,12 +233,12 @@ _STORED = "stored"
 
 
 def later(default: Any, *, hashed: bool = True) -> Any:
-    """Return a field of a kind that was stored before it had the field.
+    """Return a field that was added to a kind after kinds had been stored.
 
-    At its default it is in no hash, so that nothing that exists changes.
+    Its default value is in no hash, so existing hashes stay the same.
 
     Args:
-        default: What kinds have that were stored before.
+        default: Value of kinds that were stored before.
         hashed: Whether other values are in hashes.
     """
     return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
@@ -247,12 +249,12 @@ KindClass = TypeVar("KindClass", bound="type[Kind]")
 
 @dataclass(slots=True)
 class Registry:
-    """The kinds that there are, in the order in which people are told of them.
+    """Available kinds, in documentation order.
 
     Args:
-        by_name: Those of the product.
-        unwritten: Those that no header names: how a model is defined decides.
-        plugins: Those of other distributions.
+        by_name: Built-in kinds.
+        unwritten: Kinds without a name in headers: they follow from how a model is defined.
+        plugins: Kinds of other distributions.
     """
 
     by_name: dict[str, type[Kind]] = field(default_factory=dict)
@@ -260,12 +262,12 @@ class Registry:
     plugins: Seam[type[Kind]] = field(default_factory=lambda: Seam("kinds"))
 
     def add(self, *kinds: type[Kind]) -> None:
-        """Let kinds be used in headers, Python models and JSON."""
+        """Register kinds for headers, Python models and JSON."""
         for kind in kinds:
             self.by_name[kind_name(kind)] = kind
 
     def named(self, name: str) -> type[Kind] | None:
-        """Return the kind that a header calls by a name, or by an older one."""
+        """Return the kind for a header's name or alias."""
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
@@ -274,18 +276,18 @@ KINDS = Registry()
 
 
 def kind_name(kind: type[Kind]) -> str:
-    """Return the name by which headers call a kind."""
+    """Return a kind's name in headers."""
     names: dict[str, dataclasses.Field[str]] = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return str(names["name"].default)
 
 
 def kind_names() -> tuple[str, ...]:
-    """Return the names of all kinds, the product's and those that are installed."""
+    """Return the names of all kinds, built-in and from plug-ins."""
     return (*KINDS.by_name, *KINDS.plugins.names())
 
 
 def column_properties() -> frozenset[str]:
-    """Return the properties, of whatever kind that is used, whose values name columns."""
+    """Return the properties, of any used kind, whose values name columns."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())
@@ -295,10 +297,10 @@ def column_properties() -> frozenset[str]:
 
 
 def kind_from_json(data: Json) -> Kind:
-    """Read a kind from its fields, as JSON has them, with its `name`.
+    """Create a kind from its JSON fields, including `name`.
 
     Raises:
-        UsageError: The kind is of a distribution that is not installed any more, or is broken.
+        UsageError: The kind's distribution is no longer installed, or is broken.
     """
     values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
     name = data["name"]
@@ -307,12 +309,12 @@ def kind_from_json(data: Json) -> Kind:
 
 
 def as_tuples(value: Json) -> Any:
-    """Make tuples of the lists that JSON has in their place, at every depth."""
+    """Convert JSON's lists to tuples, at every depth."""
     return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def kind_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a kind as Python models write it: a name, or a dictionary."""
+    """Return the JSON Schema of a kind in Python models: a name, or a dictionary."""
     kinds = {**KINDS.plugins.working(), **KINDS.by_name}
     bare = [name for name, kind in kinds.items() if not _required(kind)]
     return {"anyOf": [{"enum": bare}, *(_schema(kind) for kind in kinds.values())]}
@@ -335,7 +337,7 @@ def _required(kind: type[Kind]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
-    """Rebuilt whole, once per cron tick."""
+    """Rebuilt as a whole, once per cron tick."""
 
     name: Literal["FULL"] = "FULL"
 
@@ -344,7 +346,7 @@ class Full(Kind):
 
 @dataclass(frozen=True, slots=True)
 class View(Kind):
-    """A query without a table of its own: every environment's view holds it."""
+    """Query without a table, stored in every environment's view."""
 
     name: Literal["VIEW"] = "VIEW"
 
@@ -359,7 +361,7 @@ class View(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Embedded(Kind):
-    """A query that is only ever inlined into its readers: neither a table nor a view."""
+    """Query that is always inlined into its readers: neither a table nor a view."""
 
     name: Literal["EMBEDDED"] = "EMBEDDED"
 
@@ -374,10 +376,10 @@ class Embedded(Kind):
 
 @dataclass(frozen=True, slots=True)
 class External(Kind):
-    """A table that other programs write; models only read it.
+    """Table that other programs write; models only read it.
 
     Args:
-        partial: Whether the table may have columns that are not declared.
+        partial: Whether the table may have undeclared columns.
     """
 
     partial: bool = later(False)
@@ -393,11 +395,11 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """A check in the graph: it reads models, nobody reads it, and it has neither table nor view."""
+    """Check in the graph: it reads models, has no readers, and neither a table nor a view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 
-    summary = "a check of its own, neither table nor view"
+    summary = "a standalone check, neither table nor view"
     has_query = False
     allows_python = False
     owns_table = False

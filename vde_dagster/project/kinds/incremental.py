@@ -33,7 +33,7 @@ def _number(name: str, least: int = 1) -> Property:
 LOOKBACK = _number("lookback", 0)
 BATCH_SIZE = _number("batch_size")
 BATCH_CONCURRENCY = _number("batch_concurrency")
-"""Of kinds whose batches may be written in any order."""
+"""Properties of kinds whose batches may be written in any order."""
 RESTATEMENT = (
     flag("disable_restatement"),
     Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
@@ -57,7 +57,7 @@ IN_PLACE = (
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:
-    """Read a column, or `(column, format)`; the format is in strftime's words, or the dialect's."""
+    """Read a column, or `(column, format)`; the format is strftime's, or the dialect's."""
     items = value.items()
     if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
         raise value.error(
@@ -65,23 +65,23 @@ def _time_column(value: Value) -> tuple[str, str | None]:
         )
     if len(items) == 1:
         return items[0].text(), None
-    # Python models have it without quotes.
+    # Python models write it without quotes.
     written = items[1].text() if len(items[1].tokens) == 1 else items[1].raw
     try:
         return items[0].text(), strftime_format(written, value.dialect)
     except ValueError as error:
         raise items[1].error(
-            f"the format '{written}' of the time column cannot be used: {error}",
+            f"invalid format '{written}' of the time column: {error}",
             "write it with strftime's directives ('%Y-%m-%d'), or in the model's dialect",
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """Filled interval by interval; filling one overwrites exactly its rows.
+    """Filled interval by interval; filling an interval overwrites exactly its rows.
 
     Args:
-        time_format: strftime format of the time column when it is text, else None.
+        time_format: strftime format of the time column if it is text, else None.
     """
 
     time_column: str
@@ -117,7 +117,7 @@ class IncrementalByTimeRange(Kind):
     )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         values = dict(given)
         column, time_format = values.pop("time_column")
         return cls(time_column=column, time_format=time_format, **values)
@@ -136,7 +136,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """Filled interval by interval; the partitions that the query returns rows of are replaced."""
+    """Filled interval by interval; a fill replaces the partitions of its rows."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -147,7 +147,7 @@ class IncrementalByPartition(Kind):
     on_additive_change: str = later("allow")
     name: Literal["INCREMENTAL_BY_PARTITION"] = "INCREMENTAL_BY_PARTITION"
 
-    summary = "interval by interval; the partitions that a fill has rows of are replaced"
+    summary = "interval by interval; a fill replaces the partitions of its rows"
     needs = ("partitioned_by",)
     by_intervals = True
     restates_whole = True
@@ -158,13 +158,13 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Filled interval by interval; the rows are added to those that are there.
+    """Filled interval by interval; the rows are appended.
 
-    It has no lookback: rows of earlier intervals would be added again.
+    It has no lookback, because rows of earlier intervals would be appended again.
 
     Args:
-        insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
-            rows, where the table has no partitions.
+        insert_overwrite: Whether a fill replaces the partitions of its rows instead of appending;
+            all rows, if the table has no partitions.
     """
 
     insert_overwrite: bool = False
@@ -177,7 +177,7 @@ class IncrementalUnmanaged(Kind):
     batch_concurrency: int | None = later(None)
     name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
 
-    summary = "interval by interval; rows are added, once for each interval"
+    summary = "interval by interval; rows are appended, once per interval"
     by_intervals = True
     restates_whole = True
     changes_in_place = True
@@ -190,11 +190,11 @@ class IncrementalUnmanaged(Kind):
     )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("insert_overwrite") and given.get("batch_concurrency", 1) > 1:
             raise ValueError(
-                "with insert_overwrite batches follow each other, as each replaces what the ones "
-                "before it wrote: 'batch_concurrency' has to be 1"
+                "insert_overwrite requires 'batch_concurrency' 1, because each batch replaces rows "
+                "of earlier batches"
             )
         return cls(**given)
 

@@ -21,25 +21,25 @@ _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 
 
 def key_parts(value: Value) -> tuple[str, ...]:
-    """Read the parts of a key as Spark SQL: names of columns, and expressions over columns."""
+    """Read the parts of a key as Spark SQL: column names, and expressions over columns."""
     parts = []
     for item in value.items():
         text = item.raw
         try:
             if len(item.tokens) == 1 and text[:1] in "'\"":
-                # SQLMesh's Python models and headers quote columns so.
+                # SQLMesh's Python models and headers quote columns this way.
                 text = column_part(item.text())
             elif part_column(text) is None:
                 text = in_spark(text, item.dialect, item.trusted)
-            named = columns_of(text)
+            named = columns_in(text)
         except ValueError as error:
             raise item.error(
-                f"'{text}' in '{value.name}' is no column and no expression: {error}",
+                f"'{text}' in '{value.name}' is neither a column nor an expression: {error}",
                 "write columns, or Spark SQL expressions over them: (id, COALESCE(part, ''))",
             ) from None
         if not named:
             raise item.error(
-                f"'{text}' in '{value.name}' names no column", "a key is made of columns of a row"
+                f"'{text}' in '{value.name}' names no column", "a key consists of columns of a row"
             )
         parts.append(text)
     if not parts:
@@ -50,20 +50,20 @@ def key_parts(value: Value) -> tuple[str, ...]:
 
 
 def column_part(column: str) -> str:
-    """Write a column as a part of a key."""
+    """Return a column as a part of a key."""
     return column if _WORD.fullmatch(column) else quote(column)
 
 
 def part_column(part: str) -> str | None:
-    """Return the column that a part of a key is, or None for an expression."""
+    """Return the column of a key part, or None for an expression."""
     if _WORD.fullmatch(part):
         return part
     return part[1:-1].replace("``", "`") if _QUOTED.fullmatch(part) else None
 
 
 @lru_cache(maxsize=4096)
-def columns_of(part: str) -> tuple[str, ...]:
-    """Return the columns that a part of a key is made of.
+def columns_in(part: str) -> tuple[str, ...]:
+    """Return the columns in a part of a key.
 
     Raises:
         ValueError: It is not an expression over the columns of one row.
@@ -73,21 +73,21 @@ def columns_of(part: str) -> tuple[str, ...]:
         return (column,)
     mentions = [parts for parts, _ in read_expression(part).mentions]
     if any(len(parts) > 1 for parts in mentions):
-        raise ValueError("columns are written without a table")
+        raise ValueError("columns must not be qualified with a table")
     return tuple(dict.fromkeys(parts[0] for parts in mentions))
 
 
-def key_columns_of(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that a key is made of."""
+def key_columns_in(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns in a key."""
     found: dict[str, str] = {}
     for part in parts:
-        for column in columns_of(part):
+        for column in columns_in(part):
             found.setdefault(column.lower(), column)
     return tuple(found.values())
 
 
 ALL = ("*",)
-"""The value of `columns` that means every column of the query."""
+"""Value of `columns` for all columns of the query."""
 
 _TYPES = {"TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"} | {
     name: name for name in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
@@ -96,20 +96,20 @@ _NAMES = {"type": "string"}
 
 
 class ScdType2(Kind):
-    """The common base of both kinds.
+    """Common base of both kinds.
 
     Attributes:
-        unique_key: Columns and expressions over columns that say which rows are versions of one
-            another; NULLs count as equal.
-        valid_from_name: The added column with the instant from which a version holds.
-        valid_to_name: The added column with the instant at which a version ends; NULL for the
-            current one.
+        unique_key: Columns and expressions over columns that identify the versions of a row; NULLs
+            count as equal.
+        valid_from_name: Added column with the instant from which a version is valid.
+        valid_to_name: Added column with the instant at which a version ends; NULL for the current
+            version.
         time_data_type: Spark SQL type of both.
         invalidate_hard_deletes: Whether a key that the query no longer returns ends.
-        updated_at_name: The column that says since when a row is as it is, if there is one.
-        as_dbt: Whether versions begin and end exactly as in snapshots of dbt: at `updated_at`,
-            whatever came before, of every row of the query, and with NULL equal to nothing.
-        deleted_name: The added column that is `True` in records of deletions, or empty for none.
+        updated_at_name: Column with the time of a row's last update, if there is one.
+        as_dbt: Whether versions begin and end exactly as in dbt's snapshots: at `updated_at`, for
+            every row of the query, with NULL equal to nothing.
+        deleted_name: Added column that is `True` in records of deletions, or empty for none.
     """
 
     __slots__ = ()
@@ -130,25 +130,25 @@ class ScdType2(Kind):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that the key is made of."""
-        return key_columns_of(self.unique_key)
+        """Columns in the key."""
+        return key_columns_in(self.unique_key)
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """The columns whose change makes a new version; None where the time alone does."""
+        """Columns whose change creates a new version; None if only the time does."""
         return None
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether versions of the first load begin like later ones, not in 1970."""
+        """Whether versions of the first load begin like later versions, not in 1970."""
         raise NotImplementedError
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
         return (
-            AddedColumn(self.valid_from_name, self.time_data_type, "Since when the row is so"),
+            AddedColumn(self.valid_from_name, self.time_data_type, "Start of the row's validity"),
             AddedColumn(
-                self.valid_to_name, self.time_data_type, "Until when it was so; NULL: it still is"
+                self.valid_to_name, self.time_data_type, "End of the row's validity; NULL: current"
             ),
             *([AddedColumn(self.deleted_name, "STRING")] if self.deleted_name else []),
         )
@@ -163,7 +163,7 @@ def _time_type(value: Value) -> str:
     text = value.text().upper()
     if text not in _TYPES:
         raise value.error(
-            f"'{value.text()}' is no type of an instant", "types: TIMESTAMP, TIMESTAMP_NTZ, DATE"
+            f"'{value.text()}' is not a type for instants", "use TIMESTAMP, TIMESTAMP_NTZ or DATE"
         )
     return _TYPES[text]
 
@@ -173,14 +173,14 @@ def _compared(value: Value) -> tuple[str, ...]:
     if not columns:
         raise value.error("property 'columns' names no column", "write columns *, or (a, b)")
     if "*" in columns and columns != ALL:
-        raise value.error("'*' is every column", "write columns *, or the columns alone")
+        raise value.error("'*' cannot be combined with columns", "write columns *, or only columns")
     return columns
 
 
 def _column(value: Value) -> str:
     name = value.identifier().strip('`"')
     if not name or name.isdigit():
-        raise value.error(f"'{name}' is no name of a column", f"write {value.name} name")
+        raise value.error(f"'{name}' is not a column name", f"write {value.name} name")
     return name
 
 
@@ -211,11 +211,11 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """A version per value of a column that says when the row was updated.
+    """One version per value of a column with the update time.
 
     Args:
-        updated_at_as_valid_from: Whether versions of the first load begin when the row was
-            updated, not in 1970.
+        updated_at_as_valid_from: Whether versions of the first load begin at the row's update
+            time, not in 1970.
     """
 
     unique_key: tuple[str, ...]
@@ -249,12 +249,12 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """A version per change of columns, from when the change was seen.
+    """One version per change of columns, from the time when the change was seen.
 
     Args:
-        columns: The output columns that are compared, or `("*",)`.
-        execution_time_as_valid_from: Whether versions of the first load begin when they were
-            loaded, not in 1970.
+        columns: Output columns to compare, or `("*",)`.
+        execution_time_as_valid_from: Whether versions of the first load begin at the load's time,
+            not in 1970.
     """
 
     unique_key: tuple[str, ...]

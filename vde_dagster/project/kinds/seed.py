@@ -1,4 +1,4 @@
-"""SEED: rows of a CSV file, and the settings by which it is read.
+"""Kind SEED: rows of a CSV file, and the settings for reading it.
 
 Names and meaning of the settings are those of
 https://pandas.pydata.org/docs/reference/api/pandas.read_csv.html
@@ -40,7 +40,7 @@ MISSING = (
     "nan",
     "null",
 )
-"""Texts that are NULL unless `keep_default_na` is false."""
+"""Texts that mean NULL unless `keep_default_na` is false."""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 _LATER_SETTINGS = (
     *("quotechar", "doublequote", "escapechar", "skipinitialspace", "lineterminator"),
@@ -49,7 +49,7 @@ _LATER_SETTINGS = (
 
 
 def read_csv_settings(value: Value) -> dict[str, Any]:
-    """Read `(setting = value, …)` to the fields of a seed."""
+    """Read `(setting = value, …)` as the fields of a seed."""
     read_fields: dict[str, Any] = {}
     for key, item in value.pairs():
         name = "delimiter" if key == "sep" else key
@@ -64,7 +64,7 @@ def _character(item: Value) -> str:
     text = _unescaped(item)
     if len(text) != 1 or text in "\r\n":
         raise item.error(
-            f"the CSV setting '{item.name}' has to be one character, not {text!r}",
+            f"the CSV setting '{item.name}' must be one character, not {text!r}",
             "write it in quotes, a tab as '\\t'",
         )
     return text
@@ -73,11 +73,11 @@ def _character(item: Value) -> str:
 def _line_end(item: Value) -> dict[str, Any]:
     text = _unescaped(item)
     if text in ("\n", "\r\n", "\r"):
-        return {}  # All three are read as what they are anyway.
+        return {}  # All three are recognized anyway.
     if len(text) != 1:
         raise item.error(
-            f"the CSV setting '{item.name}' has to be one character, not {text!r}",
-            "leave it out where lines end as usual",
+            f"the CSV setting '{item.name}' must be one character, not {text!r}",
+            "remove it if lines end as usual",
         )
     return {"lineterminator": text}
 
@@ -88,7 +88,9 @@ def _encoding(item: Value) -> dict[str, Any]:
         found = codecs.lookup(name)
         "a,1".encode(found.name)
     except (LookupError, ValueError):
-        raise item.error(f"there is no encoding '{name}'", "write 'utf-8' or 'latin-1'") from None
+        raise item.error(
+            f"unknown encoding '{name}'", "write for example 'utf-8' or 'latin-1'"
+        ) from None
     return {} if found.name == "utf-8" else {"encoding": found.name}
 
 
@@ -106,7 +108,7 @@ def _texts(item: Value) -> tuple[str, ...]:
 
 
 def _unescaped(item: Value) -> str:
-    """Read a text in which `\\t`, `\\n`, `\\r` and `\\0` are what they are everywhere."""
+    """Read a text, replacing the escapes `\\t`, `\\n`, `\\r` and `\\0`."""
     written = item.raw
     if len(item.tokens) != 1 or item.tokens[0].kind != "string" or written[0] in "rR":
         return item.text()
@@ -135,16 +137,16 @@ class Seed(Kind):
     """Rows from a CSV file of the project, loaded once per version.
 
     Args:
-        path: The CSV file, relative to the project's root, with forward slashes.
+        path: CSV file, relative to the project's root, with forward slashes.
         content_hash: SHA-256 hex of the file's bytes when the project was loaded.
         rows_hash: Hash of the number and order of rows (see semantics).
         column_hashes: Hash of each column's values, in the file's order.
-        null_values: Texts read as NULL in every column, beside those of `missing`.
-        escapechar: Takes the meaning of the next character away; empty for none.
-        lineterminator: Ends a row; empty for a line's end.
+        null_values: Texts read as NULL in every column, in addition to `missing`.
+        escapechar: Character that escapes the next one; empty for none.
+        lineterminator: End of a row; empty for the end of a line.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        missing: Which texts are NULL beside those: `default`, pandas' list, or `given`, none;
-            empty in seeds that were stored before there was a choice.
+        missing: Additional texts for NULL: `default` for pandas' list, or `given` for none; empty
+            in seeds that were stored before this field existed.
     """
 
     path: str
@@ -174,13 +176,13 @@ class Seed(Kind):
     allows_python = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind; its path is as written until its file is read."""
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
+        """Create the kind; its path is as written until its file is read."""
         return cls(path=given["path"], **{"missing": "default", **given.get("csv_settings", {})})
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings of reading that differ from the defaults, as they are hashed."""
+        """Settings that differ from the defaults, as they are hashed."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)
@@ -190,11 +192,11 @@ class Seed(Kind):
 
     @property
     def default_null_values(self) -> tuple[str, ...]:
-        """Texts that are NULL in every column that names no others."""
+        """Texts that mean NULL in columns without their own texts."""
         return (*(() if self.missing == "given" else MISSING), *self.null_values)
 
-    def null_values_of(self, column: str) -> tuple[str, ...]:
-        """Return the texts that are NULL in a column."""
+    def null_values_in(self, column: str) -> tuple[str, ...]:
+        """Return the texts that mean NULL in a column."""
         own = {name.lower(): texts for name, texts in self.column_null_values}
         return (*self.default_null_values, *own.get(column.lower(), ()))
 

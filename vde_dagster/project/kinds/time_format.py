@@ -1,7 +1,7 @@
-"""Formats of times as text: which may be written, and what can be told from them.
+"""Formats of times as text: valid formats, and the times that they contain.
 
-A format is stored as strftime writes it (https://docs.python.org/3/library/datetime.html); headers
-may also have it in the model's dialect.
+A format is stored in strftime's form (https://docs.python.org/3/library/datetime.html); headers may
+also use the model's dialect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNITS = {
 FINEST_FIRST = tuple(UNITS)
 _LENGTHS = (1e-6, 1, 60, 3600, 86400, 28 * 86400, 365 * 86400)
 SECONDS = dict(zip(UNITS, _LENGTHS, strict=True))
-"""The least that a directive's value lasts."""
+"""Length of time that a directive's value identifies."""
 _SAME = {"%y": "%Y", "%b": "%m", "%B": "%m"}
 _ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
 _SPARK = {
@@ -40,39 +40,39 @@ _SPARK = {
 }
 _OF_SPARK = {value: key for key, value in _SPARK.items() if key != "y"}
 _OTHERS = {"Y": "%Y", "YYYY": "%Y", "YY": "%y"}
-"""Letters that Spark has no longer, and that mean the year to SQLMesh."""
+"""Letters that Spark no longer supports and that SQLMesh reads as the year."""
 _SPARKS_OWN = frozenset({"", "spark", "spark2", "databricks", "hive"})
 _PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
 _HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
 
 
 def expand(pattern: str) -> str:
-    """Write the directives out that stand for several."""
+    """Replace composite directives by their parts."""
     for short, long in _ALIASES.items():
         pattern = pattern.replace(short, long)
     return pattern
 
 
 def directives(pattern: str) -> list[str]:
-    """Return the directives of a format that is written out, by what they tell."""
+    """Return the directives of an expanded format, by the part of time that they contain."""
     return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
 
 
 def finest(pattern: str) -> str | None:
-    """Return the directive of the shortest time that a format tells, or None for no time."""
+    """Return the directive of the shortest unit in a format, or None if it contains no time."""
     return next((part for part in FINEST_FIRST if part in directives(pattern)), None)
 
 
 def keeps_order(pattern: str) -> bool:
-    """Say whether texts of a format sort like the instants: year first, each part once."""
+    """Check whether texts of a format sort like the instants: year first, each part once."""
     parts = re.findall("%.", pattern)
     return parts == list(FINEST_FIRST[::-1][: len(parts)])
 
 
 def problem(pattern: str) -> str | None:
-    """Return why a format cannot be used, or None when it can.
+    """Return the reason why a format is invalid, or None if it is valid.
 
-    What it tells has to be one range of time: of `03/04` nobody knows the year.
+    Its values must be ranges of time: `03/04` has no year.
     """
     pattern = expand(pattern)
     unknown = [part for part in directives(pattern) if part not in UNITS]
@@ -82,21 +82,21 @@ def problem(pattern: str) -> str | None:
         return f"'{unknown[0]}' is not one of {_HINT}"
     shortest = finest(pattern)
     if shortest is None:
-        return f"it has none of {_HINT}"
+        return f"it contains none of {_HINT}"
     for part in FINEST_FIRST[FINEST_FIRST.index(shortest) :]:
         if part not in directives(pattern):
-            return f"it tells the {UNITS[shortest]} and not the {UNITS[part]}"
+            return f"it contains the {UNITS[shortest]} but not the {UNITS[part]}"
     return None
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Return a format in strftime's directives.
+    """Return a format in strftime's form.
 
     Args:
-        text: In strftime's directives, or in the format of the dialect.
+        text: Format in strftime's form, or in the dialect's.
 
     Raises:
-        ValueError: It cannot be used; says why.
+        ValueError: The format is invalid; the message has the reason.
     """
     pattern = _from_dialect(text, dialect)
     wrong = problem(pattern)
@@ -106,7 +106,7 @@ def strftime_format(text: str, dialect: str) -> str:
 
 
 def spark_format(pattern: str) -> str:
-    """Return a format that can be used as Spark's functions have it."""
+    """Return a valid format in the form of Spark's functions."""
     out = []
     for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand(pattern)):
         text = literal.replace("%%", "%").replace("'", "''")
@@ -127,14 +127,14 @@ def _from_dialect(text: str, dialect: str) -> str:
         return text
     found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
     if "%" not in found:
-        # A format without directives tells no time in any dialect: it can only be Spark's.
+        # A format without directives contains no time in any dialect: it can only be Spark's.
         with suppress(ValueError):
             return _from_spark(text) or found
     return found
 
 
 def _from_spark(text: str) -> str:
-    """Translate a pattern of Spark's, whose letters are all directives.
+    """Translate one of Spark's patterns, whose letters are all directives.
 
     https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html
     """
@@ -149,5 +149,5 @@ def _from_spark(text: str) -> str:
             out.append(_SPARK.get(piece) or _OTHERS[piece])
         else:
             known = ", ".join(key for key in _SPARK if key != "y")
-            raise ValueError(f"'{piece}' is not one of {known}, nor is it a format of strftime")
+            raise ValueError(f"'{piece}' is neither one of {known} nor a strftime format")
     return "".join(out)

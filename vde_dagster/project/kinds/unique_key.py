@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 SIDES = ("source", "target")
 """Aliases of the new rows and of the table, as SQLMesh has them."""
 ALL = "*"
-"""Stands for every column in an assignment."""
+"""Placeholder for all columns in an assignment."""
 MERGE, DELETE_INSERT = STRATEGIES = ("merge", "delete+insert")
 """Strategies of dbt: MERGE on the key; delete the rows of all new keys and insert the new rows."""
 
 Read = TypeVar("Read")
 Assignments = tuple[tuple[str, str], ...]
 Clause = tuple[str, Assignments]
-"""A condition, empty for none, and (column, expression) of what is set; none for DELETE."""
+"""Condition, or empty, and assignments as (column, expression); no assignments for DELETE."""
 
 _HINT = "write WHEN MATCHED [AND condition] THEN UPDATE SET target.a = source.a, … | DELETE"
 
@@ -48,7 +48,7 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if not found.mentions:
             raise item.error(
                 f"unique key '{item.raw}' names no column",
-                "write an expression over the model's columns; names are quoted with backticks",
+                "write an expression over the model's columns; quote names with backticks",
             )
         expressions.append(found.text)
     if not (columns or expressions):
@@ -72,8 +72,8 @@ def _read_clauses(inner: Value) -> tuple[Clause, ...]:
             part.pop()
         if clauses and not clauses[-1][0]:
             raise inner.part(part).error(
-                "this WHEN MATCHED is never reached: the one before it has no condition",
-                "only the last one may be without AND condition",
+                "this WHEN MATCHED is never reached, because the previous one has no condition",
+                "add AND condition to all but the last",
             )
         clauses.append(_clause(inner.part(part)))
     return tuple(clauses)
@@ -86,7 +86,7 @@ def read_merge_filter(value: Value) -> str:
         found = _sided(inner)
         if not found.mentions:
             raise inner.error(
-                f"'{inner.raw}' is no condition on rows",
+                f"'{inner.raw}' is not a condition on rows",
                 f"write {inner.name} target.day > source.day",
             )
         return found.text
@@ -94,8 +94,8 @@ def read_merge_filter(value: Value) -> str:
     return _within(value, condition)
 
 
-def named_in(expressions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that expressions name, by source and target or without."""
+def columns_in_clauses(expressions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns in expressions, whether qualified by source and target or not."""
     found = [
         parts[parts[0].lower() in SIDES and len(parts) > 1]
         for text in expressions
@@ -104,8 +104,8 @@ def named_in(expressions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def keeps(column: str, text: str) -> bool:
-    """Say whether an assignment leaves a column of the table as it is."""
+def keeps_old_value(column: str, text: str) -> bool:
+    """Check whether an assignment keeps a column's old value."""
     return text.lower() in (f"target.{column}".lower(), f"target.{quote(column)}".lower())
 
 
@@ -120,7 +120,7 @@ def _clause(value: Value) -> Clause:
     condition = ""
     if then > 2:
         if not tokens[2].is_word("AND") or then == 3:
-            raise value.error(f"'{value.raw}' has no condition behind AND", _HINT)
+            raise value.error(f"'{value.raw}' has no condition after AND", _HINT)
         condition = _sided(value.part(tokens[3:then])).text
     return condition, _action(value, tokens[then + 1 :])
 
@@ -152,13 +152,14 @@ def _action(value: Value, tokens: list[Token]) -> Assignments:
 
 
 def _sided(value: Value) -> Expression:
-    """Read an expression whose columns all say which side they are of."""
+    """Read an expression whose columns are all qualified with source or target."""
     found = _expression(value, value.raw)
     for parts, _ in found.mentions:
         if parts[0].lower() not in SIDES or len(parts) < 2:
             raise value.error(
-                f"'{'.'.join(parts)}' in '{value.name}' does not say whose column it is",
-                f"write source.{parts[-1]} for the new row's, target.{parts[-1]} for the table's",
+                f"'{'.'.join(parts)}' in '{value.name}' is ambiguous between source and target",
+                f"write source.{parts[-1]} for the new row's column, target.{parts[-1]} for the "
+                "table's",
             )
     return found
 
@@ -169,7 +170,7 @@ def _expression(value: Value, text: str) -> Expression:
     except ValueError as error:
         raise value.error(
             f"'{text}' in '{value.name}' is not an expression: {error}",
-            "write it as it would stand in a SELECT, without an alias",
+            "write it as in a SELECT, without an alias",
         ) from error
 
 
@@ -207,16 +208,15 @@ class IncrementalByUniqueKey(Kind):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
-        unique_key: Output columns that identify a row; NULLs count as equal, but by a strategy.
-        key_expressions: Spark SQL over output columns that identifies a row beside them.
-        when_matched: What becomes of rows whose key is there, by the first clause that holds; all
-            columns are replaced when there is none, and those beside which `*` stands that it does
-            not set. Columns are those of `source` and `target`.
-        merge_filter: Condition over `source` and `target` without which a row of the table is no
-            match, or empty.
-        strategy: One of `STRATEGIES` for keys that several rows may share, as dbt writes them:
-            every new row is kept. Empty for one row per key.
-        nulls_match: Whether NULL equals NULL by a strategy of dbt, too.
+        unique_key: Output columns that identify a row; NULLs count as equal, except with a strategy.
+        key_expressions: Spark SQL over output columns that also identifies a row.
+        when_matched: Clauses for rows with an existing key; the first clause whose condition holds
+            applies. Without clauses all columns are replaced; `*` replaces all columns that its
+            clause does not set. Columns are those of `source` and `target`.
+        merge_filter: Additional condition over `source` and `target` for a match, or empty.
+        strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new
+            row is kept. Empty for one row per key.
+        nulls_match: Whether NULL also equals NULL with a strategy of dbt.
     """
 
     unique_key: tuple[str, ...]
@@ -256,7 +256,7 @@ class IncrementalByUniqueKey(Kind):
     )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Kind:
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         values = dict(given)
         columns, expressions = values.pop("unique_key")
         clauses: tuple[Clause, ...] = values.get("when_matched", ())
@@ -264,7 +264,7 @@ class IncrementalByUniqueKey(Kind):
         sided += [text for _, sets in clauses for _, text in sets if text != ALL]
         sided += [values["merge_filter"]] if values.get("merge_filter") else []
         named = [column for _, sets in clauses for column, _ in sets if column != ALL]
-        named += named_in((*expressions, *sided))
+        named += columns_in_clauses((*expressions, *sided))
         by_name = {name.lower(): name for name in reversed(named)}
         return cls(
             unique_key=columns,
@@ -275,7 +275,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, and what decides how rows are merged."""
+        """The key, and columns in the merge's clauses."""
         known = {name.lower() for name in self.unique_key}
         others = (name for name in self.merge_columns if name.lower() not in known)
         return (*self.unique_key, *others)
@@ -296,12 +296,13 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether no value is made of the table's own: it is another one when merged once more.
+        """Whether no value depends on the table's old values, so that merging again changes
+        nothing.
 
-        A column that keeps its value does so each time.
+        A column that keeps its old value does not count.
         """
         return not any(
             "target." in text.lower()
             for column, text in self.assignments
-            if not keeps(column, text)
+            if not keeps_old_value(column, text)
         )

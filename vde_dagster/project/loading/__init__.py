@@ -1,1 +1,1 @@
-"""From a folder to a `Project`: which files are stale, the cache, putting models together."""
+"""Loading a folder as a `Project`: stale files, the cache, and the graph of models."""

@@ -1,7 +1,7 @@
-"""The cache under `.vde/cache/`: yields of files, by hashes of everything that decides them.
+"""Cache in `.vde/cache/`: contents of files, keyed by hashes of everything that they depend on.
 
-Two files, replaced atomically, so that concurrent processes see either the old or the new.
-What cannot be read, or was written by other code, counts as absent.
+It consists of two files, replaced atomically, so that concurrent processes see either the old or
+the new file. Unreadable files, and files written by other code, count as absent.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from vde_dagster.project.serialise import dump_tests, from_bytes, load_tests, to
 
 _PLUGINS = ("dbt", "metrics", "sqlmesh", "vault")
 _CODE = ("base", "sql", "project", *(f"plugins/{name}" for name in _PLUGINS))
-"""The packages that decide what is read from a file."""
+"""Packages whose code affects how files are read."""
 _LOG = logging.getLogger(__name__)
 
 
 class FileRecord(NamedTuple):
-    """The yield of one file.
+    """Cached content of one file.
 
     Args:
-        key: What it is valid for.
-        file: Without its unit tests.
-        tests: Its unit tests, which are written apart: their rows have values of any type.
+        key: Hash of everything that the content depends on.
+        file: The content without unit tests.
+        tests: The unit tests, stored separately because their rows have values of any type.
     """
 
     key: str
@@ -42,25 +42,25 @@ class FileRecord(NamedTuple):
     tests: bytes
 
     @classmethod
-    def of(cls, key: str, file: LoadedFile) -> FileRecord:
-        """Make the record of a file."""
+    def create(cls, key: str, file: LoadedFile) -> FileRecord:
+        """Create the record of a file."""
         tests = dump_tests(file.tests) if file.tests else b""
         return cls(key, replace(file, tests=()), tests)
 
     def loaded(self) -> LoadedFile:
-        """Return what the file yielded."""
+        """Return the content of the file."""
         return replace(self.file, tests=load_tests(self.tests)) if self.tests else self.file
 
 
 @dataclass(slots=True)
 class ProjectCache:
-    """The cache of one project.
+    """Cache of one project.
 
     Args:
         stats: See `files.Hasher`.
         settings: The settings and the key they are valid for.
-        memories: What sources keep, by their names.
-        records: Yields of files, by their paths.
+        memories: Data kept by sources, by their names.
+        records: Contents of files, by their paths.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class ProjectCache:
 
     @classmethod
     def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
-        """Read a project's cache; an unreadable one is empty."""
+        """Read a project's cache; an unreadable cache counts as empty."""
         folder = root / ".vde" / "cache"
         cache = cls(folder)
         if not use:
@@ -93,7 +93,7 @@ class ProjectCache:
                 self.records = from_bytes(dict[str, FileRecord], body)
 
     def save_index(self) -> None:
-        """Write everything but the records."""
+        """Write everything except the records."""
         content = {
             "stats": self.stats,
             "settings": self.settings,
@@ -125,7 +125,7 @@ def _write(path: Path, body: bytes) -> None:
         with replacing(path) as file:
             file.write(_header(body) + b"\n" + body)
     except OSError as error:
-        # A read-only checkout loads all the same, only slower the next time.
+        # A read-only checkout still loads, but slower the next time.
         _LOG.debug("the project's cache was not written: %s", error)
 
 
@@ -138,7 +138,9 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that makes records: what reads projects, and SQLGlot's version."""
+    """Return a hash of the code that creates records: this package's readers, and SQLGlot's
+    version.
+    """
     global _stamp
     if _stamp is None:
         import importlib.util
@@ -161,7 +163,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's `.vde/cache`, from which nothing but speed is lost.
+    """Delete a project's `.vde/cache`, which only costs time.
 
     Returns:
         Bytes by deleted file, relative to the root.

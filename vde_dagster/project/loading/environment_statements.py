@@ -1,4 +1,4 @@
-"""The statements `before_all` and `after_all` of the settings, with their macros expanded."""
+"""Statements `before_all` and `after_all` of the settings, with their macros expanded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def environment_statements(
     settings: Settings, environment: str, *, schemas: Sequence[str], views: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Expand the macros of these statements; the project's own are run anew each time.
+    """Expand the macros of these statements; the project's own macros run each time.
 
     Args:
         environment: `@this_env`.
@@ -33,7 +33,7 @@ def environment_statements(
         views: Its views, `@views`.
 
     Returns:
-        Spark SQL of both, in which only time variables are left.
+        Spark SQL of both, in which only time variables remain.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
@@ -51,12 +51,12 @@ def environment_statements(
 def read_environment_statements(
     context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Write statements as Spark SQL in which only time variables are left.
+    """Translate statements to Spark SQL in which only time variables remain.
 
     Args:
         stage: `before_all` or `after_all`.
-        texts: One text may have several statements.
-        values: What is known of the environment: `this_env`, `schemas`, `views`.
+        texts: Texts of one or more statements each.
+        values: Values for the environment: `this_env`, `schemas`, `views`.
     """
     known = {**values, "runtime_stage": stage}
     made: list[str] = []

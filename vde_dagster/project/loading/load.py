@@ -1,8 +1,8 @@
-"""One load of a project: which files are as they were, and reading those that are not.
+"""One load of a project: reads the files that changed, and the others from the cache.
 
-What files mean is the sources' business. Here is what holds for all of them: a file's record in the
-cache is valid while the file, its source's key, and all that was read on its behalf are as they
-were; every file has a limit of time; one file's mistakes keep no other from being read.
+Sources interpret the files. This module has the common rules: a file's cache record is valid while
+the file, its source's key, and everything read for it are unchanged; each file has a time limit;
+errors in one file do not prevent other files from being read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vde_dagster.project.files import Hasher, link_flaw
 from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.relation_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
-from vde_dagster.project.python.watching import watching, with_what_was_read
+from vde_dagster.project.python.watching import watching, with_recorded_reads
 from vde_dagster.project.serialise import from_plain, to_plain
 from vde_dagster.project.settings import Settings, remember_secrets, set_in_environment
 from vde_dagster.project.sources.own_files import own_files
@@ -47,9 +47,9 @@ _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
-    """One load: what was read, and what is still to be read.
+    """One load, with the files read so far and the files still to read.
 
-    Only files that are not as they were are read:
+    Only changed files are read:
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
@@ -58,15 +58,15 @@ class ProjectLoad:
     >>> _ = file.write_text("MODEL (name a.m); SELECT 1 AS one")
     >>> [str(f.path) for f in ProjectLoad(Path(folder.name), use_cache=True).load_files()]
     ['models/m.sql']
-    >>> ProjectLoad(Path(folder.name), use_cache=True).stale()
+    >>> ProjectLoad(Path(folder.name), use_cache=True).is_stale()
     False
     >>> folder.cleanup()
 
     Args:
         use_cache: Whether to use and to write `.vde/cache`.
-        parsed: Takes the trees of the queries that are read; by default none is kept.
-        variables: Values that override the settings' variables; the cache cannot be used then.
-        instead: Contents that count in place of those of files; the cache is not written then.
+        parsed: Receives the trees of the queries that are read; by default none is kept.
+        variables: Values that override the settings' variables; disables the cache.
+        instead: Contents that replace those of files; the cache is not written then.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProjectLoad:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
             raise ProjectError(
-                f"there is no folder {self.root}", hint="give a folder that has models/ in it"
+                f"the folder {self.root} does not exist", hint="pass a folder that contains models/"
             )
         for file in _SETTINGS_FILES:
             flaw = link_flaw(str(self.root), file)
@@ -91,7 +91,7 @@ class ProjectLoad:
         self._index_changed = False
         self.cache = ProjectCache.open(self.root, use=use_cache)
         load_dotenv(self.root)
-        self._environment = dict(os.environ)  # The project's own code may change it.
+        self._environment = dict(os.environ)  # The project's code may change os.environ.
         self._hasher = Hasher(self.root, instead or {}, self.cache.stats)
         self._writes_cache = use_cache and not instead
         self.settings = self._settings()
@@ -106,7 +106,7 @@ class ProjectLoad:
             ParsedQueries(0) if parsed is None else parsed,
             {name: dict(kept) for name, kept in self.cache.memories.items()},
         )
-        factories = sources_of(self.settings) if sources is None else sources
+        factories = project_sources(self.settings) if sources is None else sources
         made = (factory(self._folder) for factory in factories)
         self._sources: list[Source] = [source for source in made if source is not None]
         self.known_problems: list[ProjectError] | None = None
@@ -135,7 +135,7 @@ class ProjectLoad:
         return settings
 
     def _settings_key(self, read: Mapping[str, Any]) -> str:
-        """Hash all that decides what settings say: files, and variables of the environment."""
+        """Hash everything that the settings depend on: files, and environment variables."""
         files = self._hasher.combined([*_SETTINGS_FILES, *read["uses"]])
         variables = hash_variables([*read["variables"], *variables_that_set()], self._environment)
         return content_digest(f"{self.root}\0{files}{variables}".encode())
@@ -155,7 +155,7 @@ class ProjectLoad:
 
     @property
     def names(self) -> TableNames:
-        """The resolution of table names, with the catalogs that any of the sources knows."""
+        """The resolution of table names, with the catalogs of all sources."""
         catalogs: dict[str, str] = {}
         for source in reversed(self._sources):
             catalogs.update(source.names.catalogs)
@@ -163,13 +163,13 @@ class ProjectLoad:
 
     @property
     def any_table(self) -> bool:
-        """Whether all models are of tools that let tables lie undeclared beside models' own."""
+        """Whether all models come from tools that allow undeclared tables in models' namespaces."""
         return all(source.names.any_catalog for source in self._sources)
 
-    # -- what is as it was -----------------------------------------------------------------
+    # -- unchanged files ---------------------------------------------------------------------
 
     def files_hash(self) -> str:
-        """Hash all files, those outside the project's folders included that others use."""
+        """Hash all files, including used files outside of the project's folder."""
         self._read_records()
         paths = {*_SETTINGS_FILES, *self.cache.settings.get("uses", ()), *self._files}
         variables: set[str] = set()
@@ -182,8 +182,8 @@ class ProjectLoad:
         found = self._hasher.combined(paths)
         return f"{found}{hash_variables(variables, self._environment)}" if variables else found
 
-    def stale(self) -> bool:
-        """Say whether any file has to be read anew."""
+    def is_stale(self) -> bool:
+        """Check whether any file must be read again."""
         self._read_records()
         return any(self._cached(path) is None for path in self._files)
 
@@ -207,7 +207,7 @@ class ProjectLoad:
     # -- reading ---------------------------------------------------------------------------
 
     def load_files(self) -> list[LoadedFile]:
-        """Read all files; mistakes go to `problems`."""
+        """Read all files; errors go to `problems`."""
         self._read_records()
         loaded: list[LoadedFile] = []
         fresh = False
@@ -218,11 +218,11 @@ class ProjectLoad:
                 self._records[path] = record
             elif self.known_problems is None:
                 fresh = True
-                file = self._read_anew(path)
+                file = self._read_again(path)
             if file is not None:
                 loaded.append(file)
         if self._waiting is not None:
-            self.problems += self._waiting.read(loaded, self._read_anew)
+            self.problems += self._waiting.read(loaded, self._read_again)
             places = {path: index for index, path in enumerate(self._files)}
             loaded.sort(key=lambda file: places[file.path.as_posix()])
         if self.known_problems is not None:
@@ -233,7 +233,7 @@ class ProjectLoad:
         return loaded
 
     def warnings(self, files: Sequence[LoadedFile]) -> tuple[Problem, ...]:
-        """Return what sources say of the files that were read, which stops nothing."""
+        """Return the sources' warnings on the files, which do not stop anything."""
         found: list[Problem] = []
         for source in self._sources:
             if isinstance(source, Warns):
@@ -242,14 +242,16 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what sources run before and after all else when a plan is applied."""
+        """Return the sources' statements before and after everything else when a plan is
+        applied.
+        """
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read one model anew, and other files only where its macros ask for their columns."""
-        file = self._read_anew(path) if path in self._files else None
+        """Read one model again, and other files only if its macros need their columns."""
+        file = self._read_again(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
             files = self.load_files()
@@ -258,12 +260,12 @@ class ProjectLoad:
         found = (loaded.model for one in files for loaded in one.models)
         return next((model for model in found if model.name == name), None)
 
-    def _read_anew(self, path: str) -> LoadedFile | None:
-        """Read a file and remember what it has; None where it has a mistake, or must wait."""
+    def _read_again(self, path: str) -> LoadedFile | None:
+        """Read and cache a file; None if it has an error or must wait."""
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
-            self._records[path] = FileRecord.of(self._key(path, file), file)
+            self._records[path] = FileRecord.create(self._key(path, file), file)
         return file
 
     def _finish_reading(self, fresh: bool) -> None:
@@ -278,10 +280,10 @@ class ProjectLoad:
             self.cache.save_records()
 
     def save_stats(self) -> None:
-        """Remember the files' hashes, and what sources keep, for the next process."""
+        """Save the files' hashes, and the sources' data, for the next process."""
         memories = {name: kept for name, kept in self._folder.memories.items() if kept}
         changed = self._index_changed or memories != self.cache.memories
-        # A folder that is no project is left as it is.
+        # Write nothing to a folder that is not a project.
         worth = self.has_files or self.cache.folder.exists()
         if self._writes_cache and worth and (self._hasher.changed or changed):
             self.cache.stats = self._hasher.stats
@@ -294,8 +296,8 @@ class ProjectLoad:
             self._prepare(source)
             with self._folder.in_time(path), watching() as seen:
                 file = source.read(path, self._folder.text(path))
-            file = with_what_was_read(file, seen, self.root)
-            return file if self._waiting is None else self._waiting.with_what_it_asked(file)
+            file = with_recorded_reads(file, seen, self.root)
+            return file if self._waiting is None else self._waiting.with_column_sources(file)
         except ColumnsWantedError as wanted:
             if self._waiting is None:
                 from vde_dagster.project.loading.waiting_files import WaitingFiles
@@ -317,16 +319,16 @@ class ProjectLoad:
 
 
 SOURCES: tuple[SourceFactory, ...] = (own_files,)
-"""Those that every project has. A file that several take belongs to the first of them."""
+"""Sources of every project; a file belongs to the first source that accepts it."""
 _PLUGINS: Seam[SourceFactory] = Seam("sources")
 OTHER_TOOLS = {"dbt_project.yml": "dbt"}
-"""Files by which a folder is another tool's project, and the sources that read all of it."""
+"""Marker files of other tools' projects, and the sources that read the whole folder."""
 
 
-def sources_of(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: every project's, and those that its settings name.
+def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
+    """Return the sources of a project: the built-in sources, and sources from its settings.
 
-    Folders such as `models/` of another tool's project are that tool's alone.
+    Folders such as `models/` of another tool's project belong to that tool alone.
     """
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():

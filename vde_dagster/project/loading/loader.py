@@ -1,4 +1,4 @@
-"""Loading a project: files in, one graph of models out; unchanged files come from the cache."""
+"""Loading a project as one graph of models; unchanged files come from the cache."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
-    """Return a test with its model read anew, where that gives another one.
+    """Return a test with its model read again, if the test changes the model.
 
-    So it is with variables of the test's own, and where the model's file or a macro asks for
+    That is the case for a test with variables, and for a model whose file or macros use
     `@runtime_stage`, which is `testing` then.
 
     Raises:
-        ProjectError: With these variables the model has a mistake; points at the test, too.
+        ProjectError: With these variables the model has an error; also points at the test.
     """
     model = models.get(test.model)
     if model is None:
         return test
     load = ProjectLoad(root, False, variables={STAGE: TESTING, **dict(test.variables)})
-    if not (test.variables or _asks_for_stage(model, load.settings)):
+    if not (test.variables or _uses_stage(model, load.settings)):
         return test
     path = model.location.path.as_posix()
     try:
@@ -53,21 +53,21 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     except ProjectError as error:
         given = "variables" if test.variables else f"the stage '{TESTING}',"
         raise ProjectError(
-            f"the test '{test.name}' gives {test.model} {given} with which it has a mistake: "
+            f"the test '{test.name}' sets {given} with which {test.model} is invalid: "
             f"{error.message}",
             hint=error.hint,
             location=test.location,
         ) from error
     if tested is None:
         raise ProjectError(
-            f"with the variables of the test '{test.name}' there is no model {test.model}",
+            f"with the variables of the test '{test.name}', model {test.model} does not exist",
             hint=f"variables in a model's name keep their values: see {path}",
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))
 
 
-def _asks_for_stage(model: Model, settings: Settings) -> bool:
+def _uses_stage(model: Model, settings: Settings) -> bool:
     code = model.python.files.values() if model.python is not None else ()
     if any(STAGE in text.lower() for text in (model.source, *code)):
         return True
@@ -81,16 +81,16 @@ def assemble(
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files, in topological order.
 
-    A table that nobody declares becomes an external model, unless its namespace is one of the
-    project's own: then it is a mistake.
+    An undeclared table becomes an external model, unless its namespace belongs to the project: then
+    it is an error.
 
     Args:
-        complete: Whether every file could be read; if not, a missing parent may be in a file
-            that could not, and is no mistake of its own.
-        any_table: Whether namespaces of models may have tables that others write, as in SQLMesh.
+        complete: Whether every file could be read; if not, a missing parent may be in an unreadable
+            file, and is not reported.
+        any_table: Whether namespaces of models may contain undeclared tables, as in SQLMesh.
 
     Returns:
-        The models, the unit tests, and the mistakes; models with mistakes are left out.
+        The models, the unit tests, and the errors; models with errors are left out.
     """
     problems: list[ProjectError] = []
     loaded: dict[ModelName, LoadedModel] = {}
@@ -108,7 +108,7 @@ def assemble(
                 continue
             kinds = (other.kind, model.kind)
             if all(k.is_read for k in kinds) and len({k.is_external for k in kinds}) == 2:
-                # A declared external table that the project builds itself: the model wins.
+                # If the project builds a declared external table itself, the model wins.
                 if other.kind.is_external:
                     loaded[model.name] = item
                 continue
@@ -133,13 +133,15 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return the mistake of a name that cannot be a folder's; tables of others have any name."""
+    """Return the error of a name that is not valid for a folder; external tables may have any
+    name.
+    """
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:
             return ProjectError(
                 f"'{printable(part)}' in the name of a model {flaw}",
-                hint="names of models become names of folders: use letters, digits and underscores",
+                hint="use letters, digits and underscores, because model names become folder names",
                 location=model.location,
                 models=(model.name,),
             )
@@ -149,7 +151,7 @@ def _flawed_name(model: Model) -> ProjectError | None:
 def _add_externals(
     models: dict[ModelName, Model], loaded: Mapping[ModelName, LoadedModel], complete: bool
 ) -> Iterator[ProjectError]:
-    """Add the tables that nobody declares; yield what cannot be read."""
+    """Add undeclared tables; yield an error for models that cannot be read."""
     namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():
@@ -157,14 +159,14 @@ def _add_externals(
             location = item.reads.get(parent, item.model.location)
             if parent in names and not models[parent].kind.is_read:
                 yield ProjectError(
-                    f"{name} reads {parent}, which is a standalone audit",
-                    hint="an audit has no rows to read: read what it reads",
+                    f"{name} reads {parent}, which is a standalone audit without rows",
+                    hint="read a table that the audit reads",
                     location=location,
                     models=(name,),
                 )
             elif parent not in names and parent.namespace in namespaces and complete:
                 near = closest(str(parent), [str(known) for known in names if known != name])
-                declare = "declare tables that others write in external_models.yaml"
+                declare = "declare external tables in external_models.yaml"
                 what = "neither a model nor a declared external table"
                 yield ProjectError(
                     f"{name} reads {parent}, which is {what}",
@@ -177,7 +179,7 @@ def _add_externals(
 
 
 def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectError]:
-    """Yield reads of private models by models that are not of their group."""
+    """Yield an error for each read of a private model from outside of its group."""
     private = {name: item.group for name, item in loaded.items() if item.is_private}
     for name, item in loaded.items() if private else ():
         for parent, location in item.reads.items():
@@ -185,7 +187,7 @@ def _private_reads(loaded: Mapping[ModelName, LoadedModel]) -> Iterator[ProjectE
                 continue
             group = private[parent]
             if group is None or item.group != group:
-                whose = f"to the group '{group}'" if group else "and of no group"
+                whose = f"to the group '{group}'" if group else "and without a group"
                 yield ProjectError(
                     f"{name} reads {parent}, which is private {whose}",
                     hint="read a model that is not private, or change the access of this one",
@@ -215,13 +217,13 @@ def _unknown_reads(
     told: set[tuple[ModelName, object]] = set()
     for exposure in exposures:
         for name, _, place in exposure.reads:
-            # Many metrics are of one semantic model, and an exposure reads many columns of a model.
+            # Metrics share a semantic model, and an exposure reads many columns: report each once.
             keys = {(name, place), (name, (exposure.what, exposure.name))}
             if name not in models and told.isdisjoint(keys):
                 told |= keys
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
-                    f"the {exposure.what} '{exposure.name}' reads {name}, which is no model",
+                    f"the {exposure.what} '{exposure.name}' reads {name}, which is not a model",
                     hint=did_you_mean(str(name), near) if near else "name a model of the project",
                     location=place,
                 )
@@ -234,7 +236,7 @@ def _unknown_tests(
         if test.model not in models:
             near = closest(str(test.model), [str(name) for name in models])
             yield ProjectError(
-                f"test '{test.name}' is of {test.model}, which is no model",
+                f"test '{test.name}' tests {test.model}, which is not a model",
                 hint=did_you_mean(str(test.model), near) if near else "name a model of the project",
                 location=test.location,
             )
@@ -242,14 +244,14 @@ def _unknown_tests(
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project as its files define it.
+    """Project as its files define it.
 
     Args:
-        models: Parents before children, external ones included.
-        problems: Mistakes of files that were left out; empty for strict loads.
-        warnings: What sources say of their files, which stops nothing.
-        around: Spark SQL that sources run before and after all else when a plan is applied, beside
-            the settings' `before_all` and `after_all`.
+        models: Parents before children, including external models.
+        problems: Errors of files that were left out; empty for strict loads.
+        warnings: Warnings of sources on their files, which do not stop anything.
+        around: Spark SQL of sources before and after everything else when a plan is applied, in
+            addition to the settings' `before_all` and `after_all`.
     """
 
     root: Path
@@ -276,15 +278,15 @@ def load_project(
     """Load the project in a folder.
 
     Args:
-        strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
-            the mistakes are in `problems`.
+        strict: Whether an error in any file raises; otherwise the rest of the project loads and the
+            errors are in `problems`.
         use_cache: Whether to use and to write `.vde/cache`.
-        parsed: Takes the trees of the queries that are read, for planning.
-        sources: Sources of models; by default all that there are, see `load.sources_of`.
-        instead: Contents that count in place of those of files.
+        parsed: Receives the trees of the queries that are read, for planning.
+        sources: Sources of models; by default all, see `load.project_sources`.
+        instead: Contents that replace those of files.
 
     Raises:
-        ProjectError: The settings are wrong; when strict, all mistakes as one error.
+        ProjectError: The settings are invalid; if strict, all errors as one.
     """
     return _finish(ProjectLoad(root, use_cache, parsed, sources, instead=instead), strict)
 
@@ -292,14 +294,14 @@ def load_project(
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     """Load a project without executing its Python files in this process.
 
-    A process of its own reads where the cache is stale, so that long-lived servers keep no old
+    If the cache is stale, another process reads the files, so that long-lived servers keep no old
     modules.
 
     Raises:
         ProjectError: As `load_project`.
     """
     load = ProjectLoad(root, use_cache=True)
-    if not load.stale():
+    if not load.is_stale():
         return _finish(load, strict)
     done = _read_elsewhere(load.root)
     if done.returncode != 0:
@@ -308,13 +310,13 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
         )
     problems = [told.error() for told in from_text(_TOLD, done.stdout.splitlines()[-1])]
     load = ProjectLoad(root, use_cache=True)
-    if problems or not load.stale():
+    if problems or not load.is_stale():
         load.known_problems = problems
-    # Else a macro asks other programs: its answer is in no cache, so it is asked here too.
+    # Results of macros that call other programs are never cached, so they run here again.
     return _finish(load, strict)
 
 
-class _ToldError(NamedTuple):
+class _ReportedError(NamedTuple):
     message: str
     hint: str | None
     location: SourceLocation | None
@@ -323,7 +325,7 @@ class _ToldError(NamedTuple):
     fixes: tuple[Fix, ...]
 
     @classmethod
-    def of(cls, error: ProjectError) -> _ToldError:
+    def of(cls, error: ProjectError) -> _ReportedError:
         told = error.message, error.hint, error.location, error.unknown, error.models
         return cls(*told, error.fixes)
 
@@ -334,7 +336,7 @@ class _ToldError(NamedTuple):
         return ProjectError(said.pop("message"), **said)
 
 
-_TOLD = list[_ToldError]
+_TOLD = list[_ReportedError]
 
 
 def _read_elsewhere(root: Path) -> CompletedProcess[str]:
@@ -353,21 +355,21 @@ def project_hash(root: Path) -> str:
 
 
 def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
-    """Read a project's settings, from the cache when `pyproject.toml` is unchanged."""
+    """Read a project's settings, from the cache if `pyproject.toml` is unchanged."""
     return ProjectLoad(root, use_cache).settings
 
 
 def require_files(root: Path) -> None:
-    """Make sure that a folder has files that define something, be they wrong."""
+    """Check that a folder has files that define something, even with errors."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
-        raise no_models(load.settings)
+        raise no_models_error(load.settings)
 
 
 def has_models(settings: Settings) -> bool:
-    """Return whether a file of the folder may define a model; a file with mistakes may.
+    """Return whether a file of the folder may define a model; a file with errors may.
 
-    Files are looked at in order until one may, so that a project costs the time of one file.
+    Files are checked in order until one may, so a project usually costs the time of one file.
     """
     if settings.sources or (own_files,) != load.SOURCES:
         return True
@@ -390,11 +392,11 @@ def _files_of_other_tool(root: Path) -> Iterator[str]:
         yield from (name for name in names if name.endswith((".sql", ".py", ".csv")))
 
 
-def no_models(settings: Settings) -> UsageError:
-    """Return the error that says that a folder has no models."""
+def no_models_error(settings: Settings) -> UsageError:
+    """Return the error for a folder without models."""
     return UsageError(
-        f"there are no models in {settings.root} (looked for in '{settings.models_dir}')",
-        hint="give a project's folder with --project, or make a project with `vde init`",
+        f"there are no models in {settings.root} (searched in '{settings.models_dir}')",
+        hint="pass a project's folder with --project, or create a project: vde init",
     )
 
 
@@ -441,7 +443,7 @@ def main(arguments: list[str]) -> int:
     """Load the project in a folder, fill its cache, and print its problems as JSON."""
     collect_rarely()
     project = load_project(Path(arguments[0]), strict=False)
-    print(to_text([_ToldError.of(problem) for problem in project.problems]))
+    print(to_text([_ReportedError.of(problem) for problem in project.problems]))
     return 0
 
 

@@ -13,14 +13,14 @@ from vde_dagster.project.macros.relation_columns import (
     KnownColumns,
 )
 from vde_dagster.project.model import LoadedFile
-from vde_dagster.project.reading.columns import NotToldError, output_columns
+from vde_dagster.project.reading.columns import UnknownColumnsError, output_columns
 
 
 class WaitingFiles:
-    """Files whose macros asked for columns that were not known, in the order in which they did.
+    """Files whose macros need columns that are not known yet, in order.
 
     Args:
-        known: What files are told; filled while models are read.
+        known: Columns for the files' macros; filled while models are read.
     """
 
     def __init__(self, known: KnownColumns) -> None:
@@ -36,40 +36,40 @@ class WaitingFiles:
     def read(
         self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
     ) -> list[ProjectError]:
-        """Read all files that wait, as their turn comes.
+        """Read all waiting files, in the order in which their columns become known.
 
         Args:
-            loaded: The files that are read already; those that waited are added.
-            read_file: Reads one; None where it has a mistake, or waits again.
+            loaded: Files that are already read; waiting files are added.
+            read_file: Reads a file; None if it has an error or waits again.
 
         Returns:
-            The mistakes of files that ask for columns which nobody can tell.
+            Errors of files that need columns that cannot be determined.
         """
         for file in loaded:
             self._note(file)
         while self._waiting:
-            told = [path for path, wanted in self._waiting.items() if self._told(wanted.name)]
-            told = told or self._do_without()
-            if not told:
+            ready = [path for path, wanted in self._waiting.items() if self._is_known(wanted.name)]
+            ready = ready or self._do_without()
+            if not ready:
                 break
-            for path in told:
+            for path in ready:
                 del self._waiting[path]
-            for path in told:
+            for path in ready:
                 read = read_file(path)
                 if read is not None:
                     loaded.append(read)
                     self._note(read)
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
-    def with_what_it_asked(self, file: LoadedFile) -> LoadedFile:
-        """Add the files that decide the columns which a file has asked for."""
+    def with_column_sources(self, file: LoadedFile) -> LoadedFile:
+        """Add the files that determine the columns that a file needed."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Let files that can do without columns be read without them; return which."""
+        """Let files that do not require columns be read without them; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name
@@ -82,10 +82,10 @@ class WaitingFiles:
         for one in file.models:
             self._files[one.model.name] = file
 
-    def _told(self, name: ModelName) -> bool:
+    def _is_known(self, name: ModelName) -> bool:
         try:
             self._columns(name, ())
-        except NotToldError:
+        except UnknownColumnsError:
             return False
         return True
 
@@ -95,16 +95,16 @@ class WaitingFiles:
             return known
         file = self._files.get(name)
         if file is None or name in below:
-            raise NotToldError
+            raise UnknownColumnsError
         files = {str(file.path), *file.uses}
 
-        def of_parent(parent: ModelName) -> Columns:
+        def parent_columns(parent: ModelName) -> Columns:
             found = self._columns(parent, (*below, name))
             files.update(self._known.files[parent])
             return found
 
         model = next(one.model for one in file.models if one.model.name == name)
-        columns = output_columns(model, of_parent)
+        columns = output_columns(model, parent_columns)
         self._known.files[name] = frozenset(files)
         self._known.columns[name] = columns
         return columns

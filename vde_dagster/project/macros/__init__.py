@@ -1,6 +1,6 @@
-"""Macros, variables and Jinja: what `@` and `{{ }}` mean in the text of a model.
+"""Macros, variables and Jinja: the expansion of `@` and `{{ }}` in the text of a model.
 
-Text in, text out: macros stand for tables, clauses or half a statement, so they are expanded
-before any parser, and every piece knows where in the file it came from (`sql/edits`). Errors
-are `ProjectError`s that point at the call.
+Expansion maps text to text: macros stand for tables, clauses or parts of statements, so they are
+expanded before parsing, and every piece knows its origin in the file (`sql/edits`). Errors are
+`ProjectError`s that point at the call.
 """

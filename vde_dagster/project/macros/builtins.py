@@ -1,8 +1,8 @@
-"""The macros that every query may call, with SQLMesh's names, arguments and results.
+"""Built-in macros, with SQLMesh's names, arguments and results.
 
-See docs/concepts/macros/sqlmesh_macros.md there. Those that write parts of queries write Spark SQL;
-in files of another dialect, that dialect. `@STAR` and `@UNION` write casts where the types are
-declared.
+See docs/concepts/macros/sqlmesh_macros.md in SQLMesh. Macros that write parts of queries write
+Spark SQL; in files of another dialect, that dialect. `@STAR` and `@UNION` write casts if the types
+are declared.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
-from vde_dagster.project.macros.functions import given_items, is_nothing, read_function, reduced
-from vde_dagster.project.macros.relation_columns import columns_of
+from vde_dagster.project.macros.functions import argument_items, is_nothing, read_function, reduced
+from vde_dagster.project.macros.relation_columns import relation_columns
 from vde_dagster.project.macros.variables import (
     KIND_NAME,
     STAGE,
@@ -43,14 +43,14 @@ _PARTS = {unit: f"1 {unit.upper()}" for unit in ("day", "week", "month")} | {
 _MILES_TO_KILOMETRES = {"mi": "1.0", "km": "1.60934"}
 
 
-def _arguments_of(
+def _call_arguments(
     expander: Expander, macro: str, arguments: Sequence[str], signature: str
 ) -> dict[str, str]:
     """Return a call's arguments by name.
 
     Args:
-        arguments: Texts, in order; `name := text` for those by name.
-        signature: `a, b := 1`: names, and defaults of arguments that may be left out.
+        arguments: Texts, in order; `name := text` for named arguments.
+        signature: `a, b := 1`: names, and defaults of optional arguments.
     """
     parts = [one.partition(" := ") for one in signature.split(", ")]
     defaults = {name: default if separator else None for name, separator, default in parts}
@@ -74,7 +74,9 @@ def _arguments_of(
 
 
 def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
-    """Write Spark SQL in the file's dialect, and put the file's own texts in its places."""
+    """Write Spark SQL in the file's dialect, and insert the file's own texts at its
+    placeholders.
+    """
     dialect = expander.scope.dialect
     if dialect != "spark":
         from sqlglot import exp
@@ -82,7 +84,7 @@ def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
         from vde_dagster.sql.reading import parse_plain
 
         tree = parse_plain(spark)
-        for cast in list(tree.find_all(exp.TryCast)):  # So SQLGlot reads Spark's CAST.
+        for cast in list(tree.find_all(exp.TryCast)):  # SQLGlot parses Spark's CAST as TRY_CAST.
             cast.replace(exp.Cast(this=cast.this, to=cast.to))
         spark = tree.sql(dialect=dialect)
     return _PLACE.sub(lambda found: parts[int(found[1])], spark)
@@ -134,14 +136,16 @@ def _safe_div(expander: Expander, arguments: list[str]) -> str:
 
 
 def _haversine(expander: Expander, arguments: list[str]) -> str:
-    """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: between two places."""
+    """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: distance of two places."""
     names = ("lat1", "lon1", "lat2", "lon2")
-    given = _arguments_of(
+    given = _call_arguments(
         expander, "HAVERSINE_DISTANCE", arguments, f"{', '.join(names)}, unit := 'mi'"
     )
     unit = bare(expander.expand_text(given["unit"])).lower()
     if unit not in _MILES_TO_KILOMETRES:
-        raise expander.error(f"@HAVERSINE_DISTANCE knows no unit '{unit}'", "write 'mi' or 'km'")
+        raise expander.error(
+            f"@HAVERSINE_DISTANCE does not support unit '{unit}'", "write 'mi' or 'km'"
+        )
     lat1, lon1, lat2, lon2 = map(_place, range(4))
     made = (
         f"7922 * ASIN(SQRT((POWER(SIN(RADIANS(({lat2} - {lat1}) / 2)), 2)) + (COS(RADIANS({lat1}))"
@@ -157,20 +161,20 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
         "column, values, alias := TRUE, agg := 'SUM', cmp := '=', prefix := '', suffix := '', "
         "then_value := 1, else_value := 0, quote := TRUE, distinct := FALSE"
     )
-    given = _arguments_of(expander, "PIVOT", arguments, signature)
+    given = _call_arguments(expander, "PIVOT", arguments, signature)
     texts = {name: expander.expand_text(text) for name, text in given.items() if name != "values"}
     plain = {name: bare(text) for name, text in texts.items()}
-    distinct = "DISTINCT " if expander.holds(texts["distinct"]) else ""
+    distinct = "DISTINCT " if expander.is_constant_true(texts["distinct"]) else ""
     columns = []
-    for value in given_items(expander, [given["values"]]):
+    for value in argument_items(expander, [given["values"]]):
         test = f"{_operand(expander, texts['column'])} {plain['cmp']} {value}"
         made = (
             f"{plain['agg']}({distinct}CASE WHEN {test} THEN {texts['then_value']}"
             f" ELSE {texts['else_value']} END)"
         )
-        if expander.holds(texts["alias"]):
+        if expander.is_constant_true(texts["alias"]):
             name = f"{plain['prefix']}{bare(value)}{plain['suffix']}"
-            quoted = expander.holds(texts["quote"])
+            quoted = expander.is_constant_true(texts["quote"])
             made += f" AS {_identifier(expander, name, quoted=quoted)}"
         columns.append(made)
     if not columns:
@@ -180,9 +184,9 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
 
 def _deduplicate(expander: Expander, arguments: list[str]) -> str:
     """`@DEDUPLICATE(table, [keys], ['column DESC'])`: the first row of each key."""
-    given = _arguments_of(expander, "DEDUPLICATE", arguments, "relation, partition_by, order_by")
-    keys = given_items(expander, [given["partition_by"]])
-    order = [bare(one) for one in given_items(expander, [given["order_by"]])]
+    given = _call_arguments(expander, "DEDUPLICATE", arguments, "relation, partition_by, order_by")
+    keys = argument_items(expander, [given["partition_by"]])
+    order = [bare(one) for one in argument_items(expander, [given["order_by"]])]
     if not keys or not order:
         raise expander.error(
             "@DEDUPLICATE needs keys and an order",
@@ -195,12 +199,14 @@ def _deduplicate(expander: Expander, arguments: list[str]) -> str:
 
 
 def _date_spine(expander: Expander, arguments: list[str]) -> str:
-    """`@DATE_SPINE('day', from, to)`: a query with one row a day, week, month, quarter or year."""
-    given = _arguments_of(expander, "DATE_SPINE", arguments, "datepart, start_date, end_date")
+    """`@DATE_SPINE('day', from, to)`: a query with one row per day, week, month, quarter or
+    year.
+    """
+    given = _call_arguments(expander, "DATE_SPINE", arguments, "datepart, start_date, end_date")
     part = bare(expander.expand_text(given["datepart"])).lower()
     if part not in _PARTS:
         raise expander.error(
-            f"@DATE_SPINE knows no date part '{part}'", f"write one of {', '.join(_PARTS)}"
+            f"@DATE_SPINE does not support date part '{part}'", f"write one of {', '.join(_PARTS)}"
         )
     ends = [expander.expand_text(given[name]).strip() for name in ("start_date", "end_date")]
     if all(end.startswith("'") for end in ends):
@@ -209,7 +215,7 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
         except ValueError:
             raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
         if first > last:
-            raise expander.error(f"@DATE_SPINE begins at {first}, after its end {last}")
+            raise expander.error(f"@DATE_SPINE starts at {first}, after its end {last}")
     made = (
         f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_place(0)} AS DATE),"
         f" CAST({_place(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
@@ -219,10 +225,10 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
 
 def _resolve_template(expander: Expander, arguments: list[str]) -> str:
     """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
-    given = _arguments_of(expander, "RESOLVE_TEMPLATE", arguments, "template, mode := 'literal'")
+    given = _call_arguments(expander, "RESOLVE_TEMPLATE", arguments, "template, mode := 'literal'")
     if bare(given["mode"]).lower() != "literal":
         raise expander.error(
-            "@RESOLVE_TEMPLATE gives texts only", "write @this_model for the table itself"
+            "@RESOLVE_TEMPLATE returns only texts", "write @this_model for the table itself"
         )
     pieces = re.split(r"@\{(\w+)\}", bare(given["template"]))
     unknown = [name for name in pieces[1::2] if name not in TABLE_PARTS]
@@ -239,7 +245,7 @@ def _resolve_template(expander: Expander, arguments: list[str]) -> str:
 
 
 def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
-    """Write a name in the file's dialect, in quotes where it needs them or they are asked for."""
+    """Write a name in the file's dialect, quoted if necessary or requested."""
     from sqlglot import exp
 
     simple = name.isidentifier() and not quoted
@@ -252,19 +258,19 @@ def _star(expander: Expander, arguments: list[str]) -> str:
         "relation, alias := '', exclude := [], prefix := '', suffix := '', "
         "quote_identifiers := TRUE, except_ := []"
     )
-    given = _arguments_of(expander, "STAR", arguments, signature)
+    given = _call_arguments(expander, "STAR", arguments, signature)
     texts = {name: expander.expand_text(text) for name, text in given.items()}
     plain = {name: bare(text) for name, text in texts.items()}
     left_out = {
         bare(one).lower()
         for name in ("exclude", "except_")
-        for one in given_items(expander, [given[name]])
+        for one in argument_items(expander, [given[name]])
     }
-    columns = columns_of(expander, texts["relation"])
+    columns = relation_columns(expander, texts["relation"])
     kept = {name: type_ for name, type_ in columns.items() if name.lower() not in left_out}
     if not kept:
-        raise expander.error("@STAR has no columns left", "leave one out of exclude")
-    quoted = expander.holds(texts["quote_identifiers"])
+        raise expander.error("@STAR has no columns left", "remove a column from exclude")
+    quoted = expander.is_constant_true(texts["quote_identifiers"])
     table = plain["alias"] or plain["relation"].rpartition(".")[2].strip('`"')
     qualifier = _identifier(expander, table, quoted=quoted)
     written = []
@@ -277,11 +283,11 @@ def _star(expander: Expander, arguments: list[str]) -> str:
 
 
 def _union(expander: Expander, arguments: list[str]) -> str:
-    """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: of the columns that all have."""
+    """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: union over the common columns."""
     given = [expander.expand_text(argument).strip() for argument in arguments]
     condition: object = None
     if given:
-        with suppress(ProjectError):  # It is a kind or a table.
+        with suppress(ProjectError):  # It is a kind or a table, not a condition.
             condition = expander.constant(given[0])
     if isinstance(condition, bool):
         del given[0]
@@ -289,10 +295,10 @@ def _union(expander: Expander, arguments: list[str]) -> str:
     if given and given[0][:1] in ("'", '"'):
         kind = bare(given.pop(0)).upper()
     if kind not in ("ALL", "DISTINCT"):
-        raise expander.error(f"@UNION knows no kind '{kind}'", "write 'all' or 'distinct'")
+        raise expander.error(f"@UNION does not support kind '{kind}'", "write 'all' or 'distinct'")
     if not given:
         raise expander.error("@UNION needs a table", "write @UNION('all', a, b)")
-    tables = [columns_of(expander, table) for table in given]
+    tables = [relation_columns(expander, table) for table in given]
     typed = all(type_ for columns in tables for type_ in columns.values())
     shared = [
         name
@@ -325,10 +331,11 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 
 
 def _if(expander: Expander, arguments: list[str]) -> str:
-    """`@IF(condition, then[, otherwise])`; the condition has to be a constant.
+    """`@IF(condition, then[, otherwise])`; the condition must be a constant.
 
-    What is not taken is not expanded. SQLMesh calls the Python macros of both sides in every stage
-    before it asks, so there no condition keeps a macro from running while files are read.
+    Only the chosen side is expanded. SQLMesh calls the Python macros of both sides in every stage
+    before it evaluates the condition, so there a condition cannot prevent a macro from running
+    while files are read.
     """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")
@@ -342,7 +349,7 @@ def _if(expander: Expander, arguments: list[str]) -> str:
 
 
 def _def(expander: Expander, arguments: list[str]) -> str:
-    """`@DEF(name, value)` as a statement of its own before the query."""
+    """`@DEF(name, value)` as a separate statement before the query."""
     name = arguments[0].strip('`"').lower() if len(arguments) == 2 else ""
     if not name.isidentifier():
         raise expander.error("@DEF takes a name and a value", "write @DEF(name, value);")
@@ -365,18 +372,18 @@ def _var(expander: Expander, arguments: list[str]) -> str:
     if len(arguments) == 2:
         return expander.expand_text(arguments[1])
     if expander.is_condition:
-        return "NULL"  # @IF(@VAR('x') IS NULL, …) asks whether there is one.
+        return "NULL"  # @IF(@VAR('x') IS NULL, …) tests whether it is set.
     given = set(expander.scope.variables) - {STAGE, KIND_NAME}
     known = suggest(name.lower(), given, "variables")
     raise expander.error(
         f"unknown variable '{name}'",
-        f"{known}; or give a default: @VAR('{name}', 0)",
+        f"{known}; or add a default: @VAR('{name}', 0)",
         unknown=Unknown("variable", name),
     )
 
 
 def _sql(expander: Expander, arguments: list[str]) -> str:
-    """`@SQL('text'[, 'kind'])`: the text as SQL, with its variables filled in; or a value."""
+    """`@SQL('text'[, 'kind'])`: the text as SQL, with variables replaced; or a value."""
     if not arguments:
         raise expander.error("@SQL takes a text", "write @SQL('a + @x')")
     text = expander.expand_text(arguments[0])
@@ -432,4 +439,4 @@ BUILTINS: dict[str, Builtin] = {
 }
 
 PLUGINS: Seam[Callable[..., Any]] = Seam("macros")
-"""Macros in Python that distributions add, by names in lower case."""
+"""Python macros of plug-ins, by names in lower case."""

@@ -1,10 +1,10 @@
 """Calls of Python macros from SQL: arguments, conversion by annotations, results as text.
 
-An argument that cannot be what its annotation asks for stays the expression that it is, as in
-SQLMesh (sqlmesh_macros.md there, "Typed macros").
+An argument that cannot be converted to its annotation stays an expression, as in SQLMesh
+(sqlmesh_macros.md there, "Typed macros").
 
-SQLGlot would write `to_char(x, '999')` as a cast, so the tree of an argument that was not changed
-is written in its author's words wherever it stands in a macro's result.
+SQLGlot would write `to_char(x, '999')` as a cast, so an unchanged argument keeps its original text
+in a macro's result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.macros.evaluator import MacroEvaluator, asks_for_loading
+from vde_dagster.project.macros.evaluator import MacroEvaluator, loading_stage_error
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
@@ -41,7 +41,7 @@ def call_user_macro(
 
     Args:
         arguments: The text between the brackets of the call.
-        statement: Whether the call is a whole statement: a list is several of them then.
+        statement: Whether the call is a whole statement: then a list means several statements.
     """
     result = _result(expander, name, arguments)
     if statement and isinstance(result, list | tuple):
@@ -50,8 +50,8 @@ def call_user_macro(
     return _to_text(expander, result, whole=statement)
 
 
-def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[str] | None:
-    """Call a Python macro; return the texts of the list that it returns, None if it is none."""
+def user_macro_items(expander: Expander, name: str, arguments: str) -> list[str] | None:
+    """Call a Python macro; return the texts of the list that it returns, None for other results."""
     result = _result(expander, name, arguments)
     if not isinstance(result, list | tuple):
         return None
@@ -60,9 +60,9 @@ def items_of_user_macro(expander: Expander, name: str, arguments: str) -> list[s
 
 def _result(expander: Expander, name: str, arguments: str) -> Any:
     if expander.is_not_for_loading:
-        raise asks_for_loading(expander, f"the condition of @{name}")
+        raise loading_stage_error(expander, f"the condition of @{name}")
     function = expander.macro(name)
-    assert function is not None, "the caller has looked"
+    assert function is not None, "the caller has checked"
     positional, named = _parse_arguments(expander, name, arguments)
     evaluator = MacroEvaluator(expander)
     try:
@@ -70,7 +70,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
     except TypeError as error:
         signature = ", ".join(list(inspect.signature(function).parameters)[1:])
         raise expander.error(
-            f"@{name}: {error}", f"the macro's arguments are ({signature})"
+            f"@{name}: {error}", f"the macro's signature is ({signature})"
         ) from None
     try:
         _coerce_arguments(function, bound, expander.scope.dialect)
@@ -86,7 +86,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
-    """Call a function that makes a model's query, with the evaluator; return the query's text.
+    """Call a function that creates a model's query, with the evaluator; return the query's text.
 
     Raises:
         TypeError: It returned neither SQL text nor an expression.
@@ -99,11 +99,11 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
         return result
     if isinstance(result, exp.Expr):
         return _expression_text(result, expander.scope.dialect, comments=True)
-    raise TypeError(f"it returns SQL text or an expression, not {type(result).__name__}")
+    raise TypeError(f"it must return SQL text or an expression, not {type(result).__name__}")
 
 
 def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
-    """Write a macro's result as text; a `whole` one needs no brackets."""
+    """Write a macro's result as text; a `whole` statement needs no brackets."""
     from sqlglot import exp
 
     if result is None:
@@ -132,19 +132,19 @@ def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
 
 
 def _expression_text(tree: exp.Expr, dialect: str, *, comments: bool) -> str:
-    if dialect == "spark":  # The macro may have parsed by SQLGlot's dialect.
+    if dialect == "spark":  # The macro may have used SQLGlot's dialect.
         return _written(tree)
     return with_variables(tree).sql(dialect=dialect, comments=comments)
 
 
 SQL = typing.NewType("SQL", str)
-"""Annotation of an argument that a macro wants as SQL text."""
+"""Annotation of an argument that a macro receives as SQL text."""
 
 
 def _parse_arguments(
     expander: Expander, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-    """Read a call's arguments as expressions, by position and by name (`name := value`)."""
+    """Parse a call's arguments as expressions, by position and by name (`name := value`)."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -157,7 +157,7 @@ def _parse_arguments(
         tree = parse_plain(f"SELECT __VDE_CALL({text})", untranslated(expander.scope.dialect))
     except SqlglotError as error:
         raise expander.error(
-            f"the arguments of @{name} cannot be read: {str(error).splitlines()[0]}"
+            f"the arguments of @{name} are invalid: {str(error).splitlines()[0]}"
         ) from None
     call = tree.find(exp.Anonymous)
     given = list(call.expressions) if call is not None else []
@@ -168,12 +168,12 @@ def _parse_arguments(
         is_named = isinstance(argument, exp.PropertyEQ)
         if named and not is_named:
             raise expander.error(
-                f"@{name}: an argument by position follows one by name",
-                "write those with := last",
+                f"@{name}: a positional argument follows a named argument",
+                "write arguments with := last",
             )
         value = restore_parameters((argument.expression if is_named else argument).pop())
         if len(pieces) == len(given) and expander.scope.dialect == "spark":
-            # Its own words; copies of the tree have them, too.
+            # Its original text, which copies of the tree keep.
             piece = pieces[number]
             value.meta[_TEXT] = (piece.partition(":=")[2] if is_named else piece).strip()
             value.meta[_HASH] = hash(value)
@@ -185,7 +185,7 @@ def _parse_arguments(
 
 
 def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
-    """Convert a call's arguments, defaults included, to the types of the function's annotations.
+    """Convert a call's arguments, including defaults, to the types of the function's annotations.
 
     Args:
         bound: The call; the first argument is the evaluator and stays.
@@ -197,7 +197,7 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str
     try:
         known = {"exp": exp, "SQL": SQL, "MacroEvaluator": MacroEvaluator}
         hints = get_type_hints(function, localns=known)
-    except Exception:  # annotations that name what is not there: leave expressions as they are
+    except Exception:  # annotations with undefined names: leave expressions unchanged
         return
     parameters = bound.signature.parameters
     for name in list(bound.arguments)[1:]:
@@ -214,15 +214,15 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str
             bound.arguments[name] = _coerced(value, hint, dialect)
 
 
-class _CannotBeError(Exception):
-    """An expression cannot be what an annotation asks for."""
+class _ConversionError(Exception):
+    """An expression cannot be converted to the type of an annotation."""
 
 
 def _coerced(value: Any, hint: Any, dialect: str) -> Any:
     """Convert an expression to the type of an annotation, or return it unchanged."""
     try:
         return _strictly(value, hint, dialect)
-    except Exception:  # whatever a class in an annotation does with a text that is none of it
+    except Exception:  # a class in an annotation may raise anything for an invalid text
         return value
 
 
@@ -233,11 +233,11 @@ def _strictly(value: Any, hint: Any, dialect: str) -> Any:
         return value
     origin = get_origin(hint) or hint
     if origin is typing.Union or origin is types.UnionType:
-        return _first_of(value, get_args(hint), dialect)
+        return _first_match(value, get_args(hint), dialect)
     if origin is SQL:
-        return _words_of(value) or value.sql(dialect)
+        return _original_text(value) or value.sql(dialect)
     if origin is typing.Literal:
-        return _one_of(value, get_args(hint))
+        return _allowed_value(value, get_args(hint))
     if not isinstance(origin, type):
         return value
     if isinstance(value, origin):
@@ -249,18 +249,18 @@ def _strictly(value: Any, hint: Any, dialect: str) -> Any:
     return _scalar(value, origin, dialect)
 
 
-def _first_of(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
+def _first_match(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
     for hint in hints:
         if hint is type(None):
             continue
         try:
             return _strictly(value, hint, dialect)
-        except Exception:  # not this one: the next
+        except Exception:  # try the next type
             continue
     return value
 
 
-def _one_of(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
+def _allowed_value(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
     from sqlglot import exp
 
     if isinstance(value, exp.Literal | exp.Boolean):
@@ -268,11 +268,11 @@ def _one_of(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
             is_bool = isinstance(value, exp.Boolean)
             if is_bool == isinstance(one, bool) and str(one) == str(value.this):
                 return one
-    raise _CannotBeError
+    raise _ConversionError
 
 
 def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
-    """Parse a text, or an expression's text, into another class of expressions."""
+    """Parse a text, or an expression's text, as another class of expressions."""
     from sqlglot import exp
     from sqlglot.parser import Parser
 
@@ -284,9 +284,9 @@ def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
     elif is_text:
         made = parse_plain(value.this, dialect)
     else:
-        raise _CannotBeError
+        raise _ConversionError
     if not isinstance(made, wanted):
-        raise _CannotBeError
+        raise _ConversionError
     return made
 
 
@@ -301,7 +301,7 @@ def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: b
         return items
     if is_tuple and hints[-1] is not ...:
         if len(hints) != len(items):
-            raise _CannotBeError
+            raise _ConversionError
         return [_coerced(item, hint, dialect) for item, hint in zip(items, hints, strict=True)]
     return [_coerced(item, hints[0], dialect) for item in items]
 
@@ -312,17 +312,17 @@ def _scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
     if wanted is str:
         if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and not value.table):
             return value.name
-        return _words_of(value) or value.sql(dialect)
+        return _original_text(value) or value.sql(dialect)
     if wanted is bool:
         if isinstance(value, exp.Boolean):
             return bool(value.this)
-        raise _CannotBeError
+        raise _ConversionError
     if wanted in (int, float):
         return wanted(value.this if isinstance(value, exp.Literal) else value.sql())
     if wanted in (date, datetime) and isinstance(value, exp.Literal):
         read = datetime.fromisoformat(value.this)
         return read if wanted is datetime else read.date()
-    raise _CannotBeError
+    raise _ConversionError
 
 
 _TEXT, _HASH = "vde_text", "vde_hash"
@@ -330,17 +330,17 @@ _PLACE = "__vde_words_{}__"
 _PLACES = re.compile(r"__vde_words_(\d+)__")
 
 
-def _words_of(tree: exp.Expr) -> str | None:
-    """Return the words of an argument's tree if it was not changed."""
+def _original_text(tree: exp.Expr) -> str | None:
+    """Return the original text of an argument's tree if it was not changed."""
     text: str | None = tree.meta.get(_TEXT)
     return text if text is not None and tree.meta.get(_HASH) == hash(tree) else None
 
 
 def _written(tree: exp.Expr) -> str:
-    """Write a macro's result, with the words of the arguments that are in it."""
+    """Write a macro's result, keeping the original text of its arguments."""
     from sqlglot import exp
 
-    own = _words_of(tree)
+    own = _original_text(tree)
     if own is not None:
         return own
     tree = tree.copy()
@@ -348,7 +348,7 @@ def _written(tree: exp.Expr) -> str:
     waiting = list(tree.iter_expressions())
     while waiting:
         node = waiting.pop()
-        words = _words_of(node)
+        words = _original_text(node)
         if words is None:
             waiting += node.iter_expressions()
         else:

@@ -1,8 +1,8 @@
-"""Conditions of macros: constant expressions (`@IF`), and clauses switched by them (`@WHERE`).
+"""Conditions of macros: constant expressions (`@IF`), and clauses with conditions (`@WHERE`).
 
-Constants are computed as SQLMesh does, which runs them as Python: `7 / 2` is 3.5, and NULL counts
-as false. A bare word stands for its own name. Clauses are as in SQLMesh, too (sqlmesh_macros.md
-there, "SQL clause operators"): one that is off is left out up to where the next one begins.
+Constants are computed as in SQLMesh, which runs them as Python: `7 / 2` is 3.5, and NULL counts as
+false. A bare word is its own name. Clauses also follow SQLMesh (sqlmesh_macros.md there, "SQL
+clause operators"): a clause whose condition is false is omitted up to the next clause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NotConstantError(Exception):
-    """A part of an expression has no value before the query runs; the message is its SQL."""
+    """Part of an expression without a value before the query runs; the message is its SQL."""
 
 
 _COMPUTED: dict[str, Callable[..., Any]] = {
@@ -110,7 +110,7 @@ def _case(tree: exp.Expr) -> Any:
 
 
 def _computed(tree: exp.Expr) -> Any:
-    """Compute an expression that is NULL when any operand is."""
+    """Compute an expression that is NULL if any operand is."""
     from sqlglot import exp
 
     arguments = [
@@ -149,14 +149,14 @@ def _cast(value: Any, target: exp.DataType) -> Any:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """Say whether a text is like a pattern, in time that grows with both and no more."""
+    """Check whether a text matches a LIKE pattern, in time linear in both lengths."""
     if len(text) * len(pattern) > _MOST_COMPARED:
         raise ValueError("the text and its pattern are too long")
     first, *others = [_literal_part(part) for part in pattern.split("%")]
     if not others:
         return first.fullmatch(text) is not None
     found = first.match(text)
-    for part in others[:-1]:  # Each as far to the left as it can be.
+    for part in others[:-1]:  # Match each part as far left as possible.
         found = found and part.search(text, found.end())
     ends = re.compile(f"(?s:{others[-1].pattern})\\Z").search(text, found.end()) if found else None
     return ends is not None
@@ -180,7 +180,7 @@ def _require_number(value: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Multiply; a text or list by a number is that text or list several times."""
+    """Multiply; a text or list times a number is repeated."""
     for many, count in ((a, b), (b, a)):
         if isinstance(many, str | list) and len(many) * max(int(count), 0) > _MOST_SIGNS:
             raise ValueError("the text is too long")
@@ -233,16 +233,16 @@ _ENDS: dict[str, frozenset[str]] = {
 SIDES = re.compile(
     r"\b(?:(?:LEFT|RIGHT|FULL|INNER|OUTER|CROSS|NATURAL|SEMI|ANTI)\s+)+$", re.IGNORECASE
 )
-"""The kind of a join, at the end of the text before `JOIN`."""
+"""Kind of a join, at the end of the text before `JOIN`."""
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the offset of what begins behind a clause.
+    """Return the offset at which the part after a clause begins.
 
     Args:
-        tokens: What follows the operator's call, without comments.
+        tokens: Tokens after the operator's call, without comments.
         clause: One of `CLAUSES`.
-        end: Where the text ends.
+        end: End of the text.
     """
     depth = 0
     for index, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""The evaluator that a Python macro gets as its first argument."""
+"""Evaluator object that a Python macro gets as its first argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
-from vde_dagster.project.macros.relation_columns import columns_of
+from vde_dagster.project.macros.relation_columns import relation_columns
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 _NONE_GIVEN = object()
 _NONE_WRITTEN = re.compile(r"\bNone\b")
-_ONCE = "macros run once, when the project is read, and what they write is what runs"
+_ONCE = "macros run once, when the project is read, and write the SQL that runs"
 _LOADING = "loading"
 _UNKNOWN = {
     "engine_adapter": "there is no engine yet",
     **dict.fromkeys(("snapshots", "get_snapshot"), "there are no snapshots yet"),
 }
-"""Attributes of SQLMesh's evaluator that cannot be known here, with the reason."""
+"""Attributes of SQLMesh's evaluator that are not available here, with the reason."""
 
 
 class _Stage(str):
-    """The stage of a text; a comparison with `loading` raises."""
+    """Stage of a text; a comparison with `loading` raises."""
 
     _expander: Expander
     __hash__ = str.__hash__
@@ -43,24 +43,26 @@ class _Stage(str):
 
     def __eq__(self, other: object) -> bool:
         if str.__eq__(_LOADING, other) is True:
-            raise asks_for_loading(self._expander, "the macro")
+            raise loading_stage_error(self._expander, "the macro")
         return super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
 
-def asks_for_loading(expander: Expander, who: str) -> ProjectError:
-    """The error of code that asks whether files are being read, which is when macros run."""
+def loading_stage_error(expander: Expander, who: str) -> ProjectError:
+    """Return the error for code that tests for the stage in which files are read: macros run
+    then.
+    """
     return expander.error(
-        f"{who} asks whether {STAGE} is '{_LOADING}': {_ONCE}",
-        "leave the question out if it may run then; what asks the warehouse, or tells "
-        "others of a run, is for a Python model or a statement",
+        f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
+        "remove the comparison if the code may run then; move queries of the warehouse and "
+        "notifications to a Python model or a statement",
     )
 
 
 class MacroEvaluator:
-    """The evaluator, the first argument of a Python macro."""
+    """Evaluator, the first argument of a Python macro."""
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
@@ -73,75 +75,77 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """The stage that the macro's text is for; it is written once, before it runs.
+        """Stage of the macro's text, which is written once, before it runs.
 
-        `evaluating` in queries and the statements around them, `promoting` in those on virtual
+        `evaluating` in queries and the statements around them, `promoting` in statements on virtual
         update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. A comparison with
-        `loading` raises: it guards code that is not to run while files are read.
+        `loading` raises, because it guards code that must not run while files are read.
         """
         return _Stage(self._expander)
 
     @property
     def gateway(self) -> str | None:
-        """The default gateway's name in a SQLMesh configuration, or None."""
+        """Name of the default gateway in a SQLMesh configuration, or None."""
         found = self._expander.scope.settings.get("gateway")
         return None if found is None else str(found)
 
     @property
     def default_catalog(self) -> str | None:
-        """The project's own catalog."""
+        """Name of the project's catalog."""
         names = self._expander.scope.names
         return names.catalog if names is not None else None
 
     @property
     def this_env(self) -> str:
-        """The environment's name; like the next two known only in `before_all` and `after_all`."""
-        return str(self._of_environment("this_env"))
+        """Name of the environment; like the next two available only in `before_all` and
+        `after_all`.
+        """
+        return str(self._environment_value("this_env"))
 
     @property
     def schemas(self) -> list[str]:
-        """The schemas of the environment's views."""
-        return list(self._of_environment("schemas"))
+        """Schemas of the environment's views."""
+        return list(self._environment_value("schemas"))
 
     @property
     def views(self) -> list[str]:
-        """The environment's views, as `catalog.schema.name`."""
-        return list(self._of_environment("views"))
+        """Views of the environment, as `catalog.schema.name`."""
+        return list(self._environment_value("views"))
 
-    def _of_environment(self, name: str) -> Any:
+    def _environment_value(self, name: str) -> Any:
         known = self._expander.scope.environment
         if name not in known:
             raise self._expander.error(
-                f"evaluator.{name} is known only in before_all and after_all",
-                "a model means the same in every environment",
+                f"evaluator.{name} is available only in before_all and after_all",
+                "do not use it in models: a model is the same in every environment",
             )
         return known[name]
 
     @property
     def this_model(self) -> str:
-        """SQL text that stands for the model's own table when it runs."""
+        """SQL text that refers to the model's table when it runs."""
         return "@this_model"
 
     @property
     def this_model_fqn(self) -> str:
-        """The model's quoted name; an error where the text belongs to no model."""
+        """Quoted name of the model; an error if the text belongs to no model."""
         model = self._expander.scope.model
         if model is None:
-            raise self._expander.error("the macro asks for its model, and no model calls it")
+            raise self._expander.error("the macro uses this_model_fqn, but no model calls it")
         return f'"{model.namespace}"."{model.name}"'
 
     @property
     def macros(self) -> Mapping[str, Any]:
-        """The project's Python macros, by name in lower case."""
+        """Python macros of the project, by name in lower case."""
         return self._expander.scope.macros
 
     @property
     def locals(self) -> Mapping[str, Any]:
-        """The variables in scope, by name.
+        """Variables in scope, by name.
 
-        Those of the settings and of a blueprint are SQL text, those of `@DEF` and the run's times
-        expressions, `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name` plain
-        texts. A name may also be asked for by the literal that a macro was called with.
+        Variables of the settings and of a blueprint are SQL text; variables of `@DEF` and the run's
+        times are expressions; `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name`
+        are plain texts. The literal argument of a macro call may also be used as a name.
         """
         from sqlglot import exp
 
@@ -167,12 +171,12 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return what a macro made, unless None is written in it for a variable that is not set."""
+        """Return a macro's result; an error if it contains None for an unset variable."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(
-                f"unknown variable '{self._unset}', which the macro asks for",
-                f"set it under [tool.vde.variables], or give a default: var('{self._unset}', 0)",
+                f"the macro uses the unknown variable '{self._unset}'",
+                f"set it under [tool.vde.variables], or add a default: var('{self._unset}', 0)",
                 unknown=Unknown("variable", self._unset),
             )
         return result
@@ -188,15 +192,15 @@ class MacroEvaluator:
         text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)
         return {
             name: exp.DataType.build(type_ or "unknown", dialect="spark")
-            for name, type_ in columns_of(self._expander, text).items()
+            for name, type_ in relation_columns(self._expander, text).items()
         }
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error that points at the call of the macro, for it to raise."""
+        """Return an error that points at the call of the macro, for the macro to raise."""
         return self._expander.error(message, hint)
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
-        """Parse SQL of the query's dialect; an expression stays as it is."""
+        """Parse SQL of the query's dialect; an expression is returned unchanged."""
         from sqlglot import exp
 
         from vde_dagster.sql.reading import parse_plain
@@ -221,7 +225,7 @@ class MacroEvaluator:
         return found(self, *arguments, **named)
 
     def eval_expression(self, node: Any) -> Any:
-        """Return a constant expression's value in Python; what is no expression stays as it is."""
+        """Return the Python value of a constant expression; other values are returned unchanged."""
         from sqlglot import exp
 
         if not isinstance(node, exp.Expr):
@@ -229,7 +233,7 @@ class MacroEvaluator:
         return self._expander.constant(self._expander.expand_text(self._text(node)))
 
     def template(self, text: Any, local_variables: Mapping[str, Any] | None = None) -> str:
-        """Fill variables into a text: `@name`, `@{name}`."""
+        """Replace variables in a text: `@name`, `@{name}`."""
         from sqlglot import exp
 
         given = {
@@ -240,20 +244,20 @@ class MacroEvaluator:
             return filled(self._expander, str(text))
 
     def resolve_table(self, table: str | exp.Expr) -> str:
-        """Return a model's name: in a macro's text it is the environment's table."""
+        """Return a model's name, which refers to the environment's table in a macro's text."""
         return table if isinstance(table, str) else self._text(table)
 
     def resolve_tables(self, query: exp.Expr) -> exp.Expr:
-        """Return a query as it is: names of models in it are the environment's tables."""
+        """Return a query unchanged: names of models in it refer to the environment's tables."""
         return query
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _UNKNOWN:
             raise self._expander.error(
-                f"a macro asks its evaluator for '{name}': {_UNKNOWN[name]}",
-                f"{_ONCE}; ask for columns by columns_to_types, or write a Python model",
+                f"evaluator.{name} is not available in a macro: {_UNKNOWN[name]}",
+                f"{_ONCE}; get columns from columns_to_types, or write a Python model",
             )
-        raise AttributeError(f"the evaluator has no '{name}'")
+        raise AttributeError(f"the evaluator has no attribute '{name}'")
 
     def _text(self, tree: exp.Expr) -> str:
         if self.dialect == "spark":
@@ -273,7 +277,7 @@ class MacroEvaluator:
 
 
 class _Locals(dict[str, Any]):
-    """Variables by name; an argument without an annotation is a literal, not a text."""
+    """Variables by name; a key may also be the literal of an unannotated argument."""
 
     def __missing__(self, key: object) -> Any:
         name = getattr(key, "name", None)

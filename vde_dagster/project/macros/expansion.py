@@ -1,11 +1,11 @@
-"""Macros expanded in SQL text, with the origin of every piece.
+"""Expansion of macros in SQL text, with the origin of every piece.
 
-A macro may stand for a table, a clause or half a statement, so expansion comes before any SQL
-parser; an expression that a macro returns is put in brackets where precedence asks for it. Time
-variables and `@this_model` become placeholders (`sql.trees.placeholder`).
+A macro may stand for a table, a clause or part of a statement, so expansion happens before parsing;
+an expression that a macro returns is put in brackets if precedence requires it. Time variables and
+`@this_model` become placeholders (`sql.trees.placeholder`).
 
-Spark's own parameters are refused when planning: `${x}` would come from its configuration, which
-no version can see, and `:x` and `?` have no value.
+Planning refuses Spark's own parameters: `${x}` would come from Spark's configuration, which is not
+part of versions, and `:x` and `?` have no value.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
 _MOST_TEXT = 500_000
-"""Characters of one text that macros make: several thousand columns."""
+"""Maximum length of a macro's result: several thousand columns."""
 _MOST_MADE = 4_000_000
-"""Characters of all texts that the macros of one statement make on the way."""
+"""Maximum total length of the texts that the macros of one statement create."""
 _UNITS_PER_CALL = 100
-"""Characters that a text counts for beside its own, as every expansion takes time."""
+"""Characters added to the length of each text, because every expansion takes time."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
@@ -78,16 +78,16 @@ UserMacro = Callable[..., Any]
 
 @dataclass(slots=True)
 class MacroScope:
-    """The macros and variables in scope of a query, by name in lower case.
+    """Macros and variables in scope of a query, by name in lower case.
 
     Args:
         variables: SQL text of `@name`.
-        dialect_trust: Functions of the dialect that are taken to mean the same on Spark.
-        functions: Macros that `@DEF(f, x -> …)` has made.
+        dialect_trust: Functions of the dialect that are assumed to be equal on Spark.
+        functions: Macros defined by `@DEF(f, x -> …)`.
         settings: Values that `evaluator.var('name')` returns.
         templates: Texts of files of Jinja macros, by path.
         environment: Names and views of the environment, in statements before and after all else.
-        model: The model that the text belongs to, if any.
+        model: Model that the text belongs to, if any.
     """
 
     macros: Mapping[str, UserMacro]
@@ -109,7 +109,7 @@ class MacroScope:
 
     @property
     def stage(self) -> str:
-        """The stage that the text is for, in SQLMesh's words."""
+        """Stage of the text, in SQLMesh's terms."""
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
@@ -133,8 +133,8 @@ class Expander:
         """Expand a part of the file.
 
         Args:
-            whole: Whether the part is a statement, so that a macro which stands alone in it may
-                return several.
+            whole: Whether the part is a statement, so that a macro that is all of it may return
+                several statements.
         """
         end = len(self.source.text) if end is None else end
         expanded = Expanded.of(self._pieces(self.source, start, end, top=True, whole=whole))
@@ -144,7 +144,7 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand a statement of the file; a macro that returns a list makes several of one."""
+        """Expand a statement of the file; a macro that returns a list turns it into several."""
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -152,7 +152,7 @@ class Expander:
         return [expanded.part(part[0].start, part[-1].end) for part in parts if part]
 
     def _check(self, expanded: Expanded) -> None:
-        """Refuse what must reach no parser, written in the file or returned by a macro."""
+        """Refuse text that must not be parsed, from the file or from a macro."""
         source = SourceText(self.source.path, expanded.text)
         backslash = self.scope.backslash
         found = find_jinja(source, backslash=backslash)
@@ -171,7 +171,7 @@ class Expander:
         """Expand the macros of a macro's argument or result.
 
         Raises:
-            ProjectError: The text is too long, or all texts of the statement together are.
+            ProjectError: The text, or the total of the statement's texts, is too long.
         """
         self._charge(text)
         if "@" not in text:
@@ -188,23 +188,23 @@ class Expander:
         return made
 
     def _charge(self, text: str) -> None:
-        """Count a text that macros made.
+        """Count the length of a macro's text.
 
         Raises:
-            ProjectError: It is too long, or all texts of the statement together are.
+            ProjectError: The text, or the total of the statement's texts, is too long.
         """
         self._made += _UNITS_PER_CALL + len(text)
         if len(text) > _MOST_TEXT or self._made > _MOST_MADE:
             most = _MOST_TEXT if len(text) > _MOST_TEXT else _MOST_MADE
             raise self.error(
-                f"macros make more than {most:,} characters of SQL",
-                "use shorter lists, or a Python model that makes the rows",
+                f"macros create more than {most:,} characters of SQL",
+                "use shorter lists, or a Python model that returns the rows",
             )
 
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
     ) -> ProjectError:
-        """Make an error that points at the macro call being expanded."""
+        """Return an error that points at the macro call being expanded."""
         return self.source.error(message, self._call_offset, hint, unknown=unknown)
 
     def tokens(self, text: str) -> list[Token]:
@@ -235,7 +235,7 @@ class Expander:
                 raise self.error(*_ALONE)
             before, behind = source.text[done:at], None
             within = (start, end) if whole else None
-            # `k_@x` goes on with a name.
+            # The `@x` of `k_@x` continues a name.
             glued = before[-1:].isalnum() or before[-1:] == "_"
             try:
                 text, used = self._replace(source, tokens, within, glued=glued)
@@ -297,7 +297,7 @@ class Expander:
     ) -> tuple[str | None, int]:
         """Return the expansion of the macro at the first token, and its number of tokens.
 
-        The text is None where a whole clause is to be left out.
+        The text is None if a whole clause is omitted.
         """
         following = tokens[1]
         if following.start != tokens[0].end:
@@ -325,15 +325,15 @@ class Expander:
         return self._name(name) if glued else self.variable(name), 2
 
     def is_true(self, condition: str) -> bool:
-        """Say whether a macro's condition is true; a variable that nobody sets is NULL in it."""
+        """Check whether a macro's condition is true; unset variables in it are NULL."""
         before, self.is_condition = self.is_condition, True
         try:
-            return self.holds(self.expand_text(condition))
+            return self.is_constant_true(self.expand_text(condition))
         finally:
             self.is_condition = before
 
-    def holds(self, condition: str) -> bool:
-        """Say whether a condition of constants is true; NULL and nothing are not."""
+    def is_constant_true(self, condition: str) -> bool:
+        """Check whether a condition of constants is true; NULL and the empty text are not."""
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
@@ -348,7 +348,7 @@ class Expander:
             return constant(parse_plain(text, self.scope.dialect))
         except SqlglotError as error:
             reason = str(error).splitlines()[0]
-            raise self.error(f"the {what} '{text}' cannot be read: {reason}") from error
+            raise self.error(f"the {what} '{text}' is invalid: {reason}") from error
         except NotConstantError:
             raise self.error(
                 f"the {what} '{text}' is not a constant",
@@ -366,11 +366,13 @@ class Expander:
             )
         return bare(self.variable(name))
 
-    def knows(self, name: str) -> bool:
+    def is_defined(self, name: str) -> bool:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or the placeholder of one whose value the run knows."""
+        """Return a variable's SQL text, or its placeholder if the value is only known at run
+        time.
+        """
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -384,7 +386,7 @@ class Expander:
         if key in BUILTINS or key in LISTS or self.macro(key) is not None:
             hint = f"call the macro with parentheses: @{name}()"
         if key == KIND_NAME:
-            hint = "it is known where a model's kind is written out, and behind the header"
+            hint = "it is available after the header, and if the model's kind is a literal"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:
@@ -416,7 +418,7 @@ class Expander:
         return builtin(self, given)
 
     def macro(self, name: str) -> UserMacro | None:
-        """Return a macro in Python: the project's own, or a plug-in's.
+        """Return a Python macro of the project or of a plug-in.
 
         Raises:
             ProjectError: The plug-in cannot be imported, or two distributions have the name.
@@ -435,7 +437,7 @@ class Expander:
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Give variables other texts while the block runs."""
+        """Set variables to other texts while the block runs."""
         before = self.scope.variables
         self.scope.variables = {**before, **values}
         try:
@@ -449,7 +451,7 @@ def _is_call(tokens: list[Token]) -> bool:
 
 
 def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
-    """Take the tokens of one macro call at most: `@`, a name, and all that brackets hold."""
+    """Return the tokens of at most one macro call: `@`, a name, and its brackets."""
     taken: list[Token] = []
     depth = 0
     for token in tokens:
@@ -471,7 +473,7 @@ def _find_parameter(source: SourceText) -> tuple[int, str] | None:
     """Find a Spark parameter outside strings, quoted identifiers and comments.
 
     Returns:
-        The offset of the first one and its text, or None. Time variables are none.
+        Offset and text of the first parameter, or None. Time variables do not count.
     """
     if _MAYBE.search(source.text) is None:
         return None
@@ -483,7 +485,7 @@ def _find_parameter(source: SourceText) -> tuple[int, str] | None:
             return token.start, "?"
         following = tokens[index + 1 : index + 4]
         if token.text == ":" and following and following[0].kind == "word":
-            # With a value right before it, it is a path into that: `document:field`.
+            # Right after a value it is a path into that value: `document:field`.
             before = source.text[token.start - 1 : token.start]
             is_path = before.isalnum() or (before != "" and before in "_`)]'\"")
             if following[0].start == token.end and not is_path:

@@ -1,4 +1,4 @@
-"""Functions `x -> …` of macros, and the lists that they are called for."""
+"""Functions `x -> …` of macros, and the lists that they are applied to."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OPENS = frozenset(
 _CLOSES = frozenset(
     {"", ")", "]", ",", "AS", "THEN", "ELSE", "END", "WHEN", "ASC", "DESC", "FROM", ";"}
 )
-"""What may stand before and behind an expression that needs no brackets."""
+"""Tokens before and after an expression that needs no brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class MacroFunction:
-    """A function of a macro call; `body` is the text behind the arrow."""
+    """Function of a macro call; `body` is the text after the arrow."""
 
     names: tuple[str, ...]
     body: str
@@ -37,21 +37,21 @@ class MacroFunction:
         with expander.bound(values):
             return expander.expand_text(_bind(expander, self.body, values))
 
-    def of_item(self, expander: Expander, item: str) -> str:
-        """Call the function for an item of a list: `(a, b)` are two arguments."""
+    def call_with_item(self, expander: Expander, item: str) -> str:
+        """Apply the function to an item of a list: `(a, b)` are two arguments."""
         if len(self.names) == 1:
             return self.call(expander, [item])
         parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
         if len(parts) != len(self.names):
             raise expander.error(
                 f"the function takes {len(self.names)} arguments, and '{item}' has {len(parts)}",
-                "write a tuple an item: [(a, 1), (b, 2)]",
+                "write a tuple per item: [(a, 1), (b, 2)]",
             )
         return self.call(expander, parts)
 
 
 def read_function(expander: Expander, text: str) -> MacroFunction | None:
-    """Read `x -> body` or `(x, y) -> body`; None where a text is no function."""
+    """Read `x -> body` or `(x, y) -> body`; None if a text is not a function."""
     sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
         return None
@@ -68,12 +68,12 @@ def _last_function(expander: Expander, macro: str, arguments: list[str]) -> Macr
     return function
 
 
-def given_items(expander: Expander, arguments: list[str]) -> list[str]:
-    """Return the items that a macro is given: one list, or several arguments."""
+def argument_items(expander: Expander, arguments: list[str]) -> list[str]:
+    """Return the items of a macro's arguments: one list, or several arguments."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()
-    made = _list_of_call(expander, text)
+    made = _call_items(expander, text)
     return made if made is not None else list_items(expander, expander.expand_text(text))
 
 
@@ -95,30 +95,34 @@ def _closes_last(expander: Expander, text: str, tokens: list[Token], opening: in
 
 
 def _each(expander: Expander, arguments: list[str]) -> list[str]:
-    """`@EACH(items, x -> expression)`: one expression an item."""
+    """`@EACH(items, x -> expression)`: one expression per item."""
     function = _last_function(expander, "EACH", arguments)
-    made = [function.of_item(expander, one) for one in given_items(expander, arguments[:-1])]
+    made = [
+        function.call_with_item(expander, one) for one in argument_items(expander, arguments[:-1])
+    ]
     return [text for text in made if not is_nothing(text)]
 
 
 def _filtered(expander: Expander, arguments: list[str]) -> list[str]:
-    """`@FILTER(items, x -> condition)`: the items that a condition holds for."""
+    """`@FILTER(items, x -> condition)`: the items for which a condition is true."""
     function = _last_function(expander, "FILTER", arguments)
     return [
         item
-        for item in given_items(expander, arguments[:-1])
-        if expander.holds(function.of_item(expander, item))
+        for item in argument_items(expander, arguments[:-1])
+        if expander.is_constant_true(function.call_with_item(expander, item))
     ]
 
 
 def reduced(expander: Expander, arguments: list[str]) -> str:
-    """`@REDUCE(items, (x, y) -> expression)`: one expression, made from left to right."""
+    """`@REDUCE(items, (x, y) -> expression)`: one expression, combined from left to right."""
     function = _last_function(expander, "REDUCE", arguments)
     if len(function.names) != 2:
-        raise expander.error("the function of @REDUCE takes two", "write (x, y) -> x + y")
-    items = given_items(expander, arguments[:-1])
+        raise expander.error(
+            "the function of @REDUCE must have two parameters", "write (x, y) -> x + y"
+        )
+    items = argument_items(expander, arguments[:-1])
     if not items:
-        raise expander.error("@REDUCE has no items", "give it a list of at least one")
+        raise expander.error("@REDUCE has no items", "pass a list with at least one item")
     made = items[0]
     for item in items[1:]:
         made = function.call(expander, [made, item])
@@ -129,17 +133,17 @@ LISTS: Mapping[str, Callable[[Expander, list[str]], list[str]]] = {
     "each": _each,
     "filter": _filtered,
 }
-"""Macros whose result is a list."""
+"""Macros that return a list."""
 
 
 def is_nothing(text: str) -> bool:
-    """Say whether a macro returned nothing."""
+    """Check whether a macro returned nothing."""
     return text.strip() in ("", NOTHING)
 
 
-def _list_of_call(expander: Expander, text: str) -> list[str] | None:
-    """Return the list that one call of a macro makes; None if the text is no such call."""
-    from vde_dagster.project.macros.calls import items_of_user_macro
+def _call_items(expander: Expander, text: str) -> list[str] | None:
+    """Return the list from a single macro call; None if the text is not such a call."""
+    from vde_dagster.project.macros.calls import user_macro_items
 
     if not text.startswith("@"):
         return None
@@ -149,7 +153,7 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
         return None
     name, arguments = tokens[1].text.lower(), text[tokens[2].end : tokens[-1].start]
     if expander.macro(name) is not None:
-        made = items_of_user_macro(expander, name, arguments)
+        made = user_macro_items(expander, name, arguments)
         return None if made is None else [expander.expand_text(one) for one in made]
     if name in LISTS:
         return LISTS[name](expander, expander.split_arguments(arguments))
@@ -157,9 +161,9 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
 
 
 def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
-    """Replace a function's parameters in its body where they are bare words.
+    """Replace a function's parameters in its body if they are bare words.
 
-    Those with an `@` are variables in scope, which templates in quotes see too.
+    Names with an `@` are variables in scope, which templates in quotes also see.
     """
     tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)
@@ -181,7 +185,7 @@ def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
 
 
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Find words that a function inside hides by a parameter of that name."""
+    """Find words that an inner function hides with a parameter of the same name."""
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):
@@ -192,7 +196,7 @@ def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
             while first > 0 and tokens[first].text != "(":
                 first -= 1
         names = {t.text.lower() for t in tokens[first:index] if t.kind == "word"} & values.keys()
-        # A function inside one with the same parameter ends where that one does, or before.
+        # A nested function with the same parameter ends no later than the outer one.
         names = {name for name in names if covered.get(name, -1) < index}
         if not names:
             continue

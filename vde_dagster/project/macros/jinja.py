@@ -1,6 +1,6 @@
 """Jinja templates in SQL files, rendered with the origin of every piece of the result.
 
-`'{{ start_ds }}'` is the variable `@start_ds`; `'day={{ start_ds }}'` puts it together with text.
+`'{{ start_ds }}'` is the variable `@start_ds`; `'day={{ start_ds }}'` concatenates it with text.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from vde_dagster.sql.trees import placeholder
 _HERE = "<jinja here>"
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")
 _PRINTING = frozenset({"string", "trim", "default", "d", "safe", "forceescape", "e", "escape"})
-"""Filters that a value which is not known yet may go through."""
+"""Filters that a value may pass before it is known."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
 
 
 def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
-    """Render a block of Jinja, and expand the macros of the SQL that it makes, if any."""
+    """Render a block of Jinja, and expand the macros in the resulting SQL, if any."""
     source, scope = expander.source, expander.scope
     text = _templates(expander).render(source, start, end)
     rendered = ExpandedSource(source.path, text.text, source, text)
@@ -74,7 +74,7 @@ def _templates(expander: Expander) -> Templates:
 
 
 class _Missing(StrictUndefined):
-    """An unknown name: it can be asked whether it is there, and not be printed."""
+    """Unknown name: it can be tested for existence, but not printed."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class Templates:
 
     Args:
         macros: Texts of files of Jinja macros, by path.
-        finalize: Makes what is printed of a value.
+        finalize: Converts a value to its printed form.
     """
 
     def __init__(
@@ -102,22 +102,22 @@ class Templates:
         contexts = [self._run(file, source) for file, source in self._files.items()]
         for context in contexts:
             self._environment.globals.update(context.vars)
-        for context in contexts:  # Macros of one file may call those of another.
+        for context in contexts:  # Macros of one file may call macros of another.
             context.parent.update(self._environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a value that raises, when it is printed, because nobody has set it."""
+        """Return a value that raises when it is printed, because the variable is not set."""
         return self._environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
         """Render a part of a file."""
         text = source.text[start:end]
-        rendered = self._rendered(source, start, text)
+        rendered = self._render_text(source, start, text)
         marked = _marked(self._environment, text, start)
         if marked is not None:
             try:
-                places = self._rendered(source, start, marked)
-            except ProjectError:  # What marks change is how texts compare.
+                places = self._render_text(source, start, marked)
+            except ProjectError:  # The marks changed a comparison of texts.
                 places = ""
             before, *parts = _MARK.split(places)
             if "".join([before, *parts[1::2]]) == rendered:
@@ -125,23 +125,23 @@ class Templates:
                 return Expanded.of([(before, ~start), *zip(parts[1::2], marks, strict=True)])
         return Expanded(rendered, ((0, ~start),))
 
-    def _rendered(self, source: SourceText, start: int, text: str) -> str:
+    def _render_text(self, source: SourceText, start: int, text: str) -> str:
         try:
             return self._template(text, _HERE).render()
         except RecursionError:
-            raise source.error("the template calls itself without end", start) from None
+            raise source.error("the template calls itself endlessly", start) from None
         except ProjectError:
             raise
         except Exception as error:
             first = source.text.count("\n", 0, start)
-            raise self._told(error, {_HERE: (source, first)}) from error
+            raise self._located_error(error, {_HERE: (source, first)}) from error
 
     def _template(self, text: str, file: str) -> Template:
         code = _compiled(text, file)
         return Template.from_code(self._environment, code, self._environment.globals)
 
     def _run(self, file: str, source: SourceText) -> Context:
-        """Run a file of macros; the context has what it defines, private names included."""
+        """Run a file of macros; the context has all its definitions, including private names."""
         try:
             template = self._template(source.text, file)
             context = template.new_context()
@@ -153,10 +153,12 @@ class Templates:
         except ProjectError:
             raise
         except Exception as error:
-            raise self._told(error, {}) from error
+            raise self._located_error(error, {}) from error
         return context
 
-    def _told(self, error: Exception, files: Mapping[str, tuple[SourceText, int]]) -> ProjectError:
+    def _located_error(
+        self, error: Exception, files: Mapping[str, tuple[SourceText, int]]
+    ) -> ProjectError:
         """Return a template's error with file and line; a part of a file has its first line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
         lines = [(frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)]
@@ -188,7 +190,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
     if missed is not None and missed[1]:
         name = missed[2]
         message = f"Jinja: unknown variable '{name}'"
-        hint = f"set it under [tool.vde.variables], or give a default: {{{{ var('{name}', 0) }}}}"
+        hint = f"set it under [tool.vde.variables], or add a default: {{{{ var('{name}', 0) }}}}"
         unknown = Unknown("variable", name)
     elif missed is not None:
         name = missed[2]
@@ -208,7 +210,9 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
 
 _PRINT_ONLY = "print it in a string, or use SQL's functions"
 _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {{ var('x') }}"
-_HINTS = dict.fromkeys(("ref", "source", "config"), "that is dbt's; write the table's name")
+_HINTS = dict.fromkeys(
+    ("ref", "source", "config"), "this is a function of dbt; write the table's name"
+)
 
 
 def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
@@ -223,7 +227,7 @@ def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
 
 
 def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep a filter from changing a value that is not known yet."""
+    """Prevent a filter from changing a value that is not known yet."""
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
@@ -243,7 +247,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Write its offset before the first word of every line that is printed as it is."""
+    """Insert its offset before the first word of every line that is printed unchanged."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
@@ -260,7 +264,7 @@ def _marked(environment: Sandbox, text: str, start: int) -> str | None:
 _THIS_MODEL = "this_model"
 _PRINTED = re.compile("\ue010(\\w+)\ue011")
 _PLAIN = (*NUMBERS, "model")
-"""Endings of variables that need no quotes: numbers, and a table's name."""
+"""Suffixes of variables without quotes: numbers, and a table's name."""
 _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
@@ -270,13 +274,13 @@ class UnknownUntilRun(Exception):
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
     (UnknownUntilRun, _PRINT_ONLY),
-    (SecurityError, "templates are data and reach no Python; write a macro in macros/*.py"),
-    (LimitExceededError, "write less in the template, or a macro in macros/*.py that makes it"),
+    (SecurityError, "templates are data and cannot use Python; write a macro in macros/*.py"),
+    (LimitExceededError, "shorten the template, or write a macro in macros/*.py"),
 )
 
 
 class TimeValue:
-    """A time variable in a template, such as `start_ds`."""
+    """Time variable in a template, such as `start_ds`."""
 
     __slots__ = ("_name",)
 
@@ -300,10 +304,10 @@ class TimeValue:
 
 
 def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
-    """Put placeholders of SQL where time variables were printed.
+    """Replace printed time variables by SQL placeholders.
 
     Args:
-        source: Knows the text's places in the file.
+        source: Maps the text to its places in the file.
     """
     if "\ue010" not in text.text:
         return text
@@ -323,7 +327,7 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
             name = printed[1]
             if name.rpartition("_")[2] not in _PLAIN:
                 raise source.error(
-                    f"{{{{ {name} }}}} stands without quotes",
+                    f"{{{{ {name} }}}} must be in quotes",
                     token.start,
                     f"write '{{{{ {name} }}}}', or @{name}",
                 )
@@ -341,13 +345,13 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
 
 
 def _in_string(token: Token, before: Token | None) -> Edit:
-    """Make a string with time variables an expression."""
+    """Convert a string with time variables to an expression."""
     parts: list[str] = []
     position = 1
     for printed in _PRINTED.finditer(token.text):
         if printed.start() > position:
             parts.append(f"'{token.text[position : printed.start()]}'")
-        parts.append(_text_of(printed[1]))
+        parts.append(_placeholder_text(printed[1]))
         position = printed.end()
     if position < len(token.text) - 1:
         parts.append(f"'{token.text[position:-1]}'")
@@ -358,7 +362,7 @@ def _in_string(token: Token, before: Token | None) -> Edit:
     return Edit(before.start, token.end, f"CAST({text} AS {kind})")
 
 
-def _text_of(name: str) -> str:
+def _placeholder_text(name: str) -> str:
     prefix, _, suffix = name.rpartition("_")
     if suffix in NUMBERS:
         return f"CAST({placeholder(name)} AS VARCHAR(30))"

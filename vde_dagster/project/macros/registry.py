@@ -1,7 +1,7 @@
-"""The decorators of a project's Python files, and the collector of what they decorate.
+"""Decorators of a project's Python files, and the collector of decorated functions.
 
-A decorator only adds the function to the collector of the load that is going on: a module can be
-executed by several threads, or outside any load, without shared state.
+A decorator only adds the function to the collector of the current load: a module can be executed by
+several threads, or outside any load, without shared state.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class PythonModelDefinition:
-    """The arguments of `@model(…)`.
+    """Arguments of `@model(…)`.
 
     Args:
-        name: The model's name as written.
+        name: Name of the model as written.
         line: Line of the decorator in its file (1-based).
-        for_sqlmesh: Whether the decorator was imported from SQLMesh, whose conventions hold then.
+        for_sqlmesh: Whether the decorator was imported from SQLMesh, whose conventions apply then.
     """
 
     name: str
@@ -35,7 +35,7 @@ class PythonModelDefinition:
 
 @dataclass(slots=True)
 class Collector:
-    """The decorated functions of one module, in order."""
+    """Decorated functions of one module, in order."""
 
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)
@@ -48,7 +48,7 @@ _current: ContextVar[Collector | None] = ContextVar("vde_collector", default=Non
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """Collect what is decorated while the block runs, in this thread."""
+    """Collect decorated functions while the block runs, in this thread."""
     collector = Collector()
     token = _current.set(collector)
     try:
@@ -60,14 +60,14 @@ def collecting() -> Iterator[Collector]:
 def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[F], F]:
     """Make a Python function a macro that queries call as `@name(…)`.
 
-    The function gets the evaluator first, then the call's arguments as SQLGlot expressions
-    (as Python values where its parameters are annotated `int`, `float`, `bool`, `str`, `list`
-    or `tuple`), and returns SQL text, an expression, a list of them, or None for nothing.
+    The function gets the evaluator first, then the call's arguments as SQLGlot expressions (as
+    Python values if its parameters are annotated `int`, `float`, `bool`, `str`, `list` or `tuple`),
+    and returns SQL text, an expression, a list of them, or None for nothing.
 
     Args:
         name: The function's name by default.
-        metadata_only: SQLMesh's argument, without effect: a version is of what a macro writes, not
-            of its code.
+        metadata_only: SQLMesh's argument, without effect: a version depends on a macro's
+            result, not on its code.
     """
     return _noting("macros", name, "write @macro() with parentheses")
 
@@ -75,10 +75,10 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
 def signal(name: str | None = None) -> Callable[[F], F]:
     """Make a Python function a signal, which models name in `signals (…)`.
 
-    The function gets a batch first: a sequence of intervals, pairs of instants (UTC, half-open),
-    that are missing, without a gap between them. Then it gets the call's arguments by name, and
-    `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
-    returns whether the batch may be filled, or those of its intervals that may.
+    The function gets a batch first: a sequence of missing intervals, pairs of instants (UTC,
+    half-open), without gaps. Then it gets the call's arguments by name, and `execution_time` (UTC),
+    `environment` and `model` if it has parameters of these names. It returns whether the batch may
+    be filled, or the intervals that may.
     """
     return _noting("signals", name, "write @signal() with parentheses")
 
@@ -87,7 +87,7 @@ def materialization(name: str) -> Callable[[F], F]:
     """Make a Python function the writer of tables of kind CUSTOM.
 
     It is called as `write(rows, target)`, with the rows as a Spark DataFrame, and makes one commit
-    on `target` (see `CustomTarget`). Models call it by `kind CUSTOM (materialization 'name')`.
+    on `target` (see `CustomTarget`). Models name it in `kind CUSTOM (materialization 'name')`.
     """
     return _noting("materializations", name, "write @materialization('name') with a name")
 
@@ -113,15 +113,15 @@ def model(
 ) -> Callable[[F], F]:
     """Make a Python function a model.
 
-    The function is called as `execute(context, start, end, execution_time, **kwargs)` (it may
-    take fewer) and returns a Spark or pandas DataFrame.
+    The function is called as `execute(context, start, end, execution_time, **kwargs)` (it may take
+    fewer) and returns a Spark or pandas DataFrame.
 
     Args:
-        name: `namespace.name`; may be left out where paths give names.
-        kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`; FULL
-            by default.
+        name: `namespace.name`; optional if paths give names.
+        kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`;
+            FULL by default.
         columns: Spark SQL type by column, in the output's order.
-        depends_on: Tables that the function reads beyond those named in `context.table("…")`.
+        depends_on: Tables that the function reads in addition to those in `context.table("…")`.
         options: `cron`, `start`, `description`, `audits` and the other properties of a model.
     """
     line = sys._getframe(1).f_lineno
@@ -145,7 +145,7 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add code to the collector of the load that is going on.
+    """Add code to the collector of the current load.
 
     Args:
         where: A field of `Collector` that has code by name.

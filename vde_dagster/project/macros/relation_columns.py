@@ -1,6 +1,6 @@
-"""Columns of other models, which some macros ask for.
+"""Columns of other models, which some macros need.
 
-A file that asks for columns of a model which is not read yet is read again when it is, see
+A file that needs columns of a model that is not read yet is read again later, see
 `loading/waiting_files.py`.
 """
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from vde_dagster.project.table_names import TableNames
 
 Columns = Mapping[str, str | None]
-"""A model's columns in order: Spark SQL type by name, None where only Spark can tell."""
+"""A model's columns in order: Spark SQL type by name, None if only Spark can infer it."""
 
 
 class ColumnsWantedError(BaseException):
-    """A file has to wait for another one; it passes through the project's own code.
+    """Signal that a file must wait for another file; it passes through the project's code.
 
     Args:
-        name: The model whose columns are wanted.
-        mistake: The error if nobody can tell them; None where the file does without.
+        name: Model whose columns are needed.
+        mistake: Error if the columns cannot be determined; None if the file can do without.
     """
 
     def __init__(self, name: ModelName, mistake: ProjectError | None) -> None:
@@ -42,20 +42,20 @@ class KnownColumns:
     """Columns of models known during a load.
 
     Args:
-        columns: By model; None where the files do not tell them.
-        files: The files that decide a model's columns.
-        asked: The models that the file being read asked for.
+        columns: Columns by model; None if the files do not determine them.
+        files: Files that determine a model's columns.
+        asked: Models whose columns the current file has asked for.
     """
 
     columns: dict[ModelName, Columns | None] = field(default_factory=dict)
     files: dict[ModelName, frozenset[str]] = field(default_factory=dict)
     asked: set[ModelName] = field(default_factory=set)
 
-    def of(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
-        """Return the columns of a model, or None where its files do not tell them.
+    def find(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
+        """Return the columns of a model, or None if its files do not determine them.
 
         Raises:
-            ColumnsWantedError: They are not known yet.
+            ColumnsWantedError: The columns are not known yet.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
             raise ColumnsWantedError(name, mistake)
@@ -63,12 +63,12 @@ class KnownColumns:
         return self.columns[name]
 
 
-def columns_of(expander: Expander, relation: str) -> Columns:
+def relation_columns(expander: Expander, relation: str) -> Columns:
     """Return the columns of a table that a macro names.
 
     Raises:
-        ColumnsWantedError: They are not known yet.
-        ProjectError: The name is none.
+        ColumnsWantedError: The columns are not known yet.
+        ProjectError: The name is invalid.
     """
     scope = expander.scope
     if scope.names is None or scope.known_columns is None:
@@ -83,14 +83,14 @@ def columns_of(expander: Expander, relation: str) -> Columns:
         f"the columns of {name} are not known when the project is loaded",
         "declare them: in the model's header, or in external_models.yaml",
     )
-    return scope.known_columns.of(name, mistake) or {}
+    return scope.known_columns.find(name, mistake) or {}
 
 
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Return the one table of a name that a text reads by its schema, if there is one.
+    """Return the table that a text reads under a name with a schema, if there is exactly one.
 
-    So does SQLMesh's `columns_to_types`, which looks for one of the tables that the model reads by
-    as many parts as are given.
+    SQLMesh's `columns_to_types` does the same: it compares as many parts of the name as are given
+    with the tables that the model reads.
     """
     last = rf"[`\"]?{re.escape(name.name)}\b"
     written = re.findall(rf"\b(?:FROM|JOIN)\s+((?:[\w`\"]+\s*\.\s*)+{last})", text, re.IGNORECASE)

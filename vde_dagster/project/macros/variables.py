@@ -1,8 +1,8 @@
 """Variables of queries: times of the interval (`@start_ds`), `@this_model`, values as text.
 
 Names and meaning are SQLMesh's (docs/concepts/macros/macro_variables.md there): `start_*` is the
-interval's first instant, `end_*` its last one, one microsecond before the exclusive end, and
-`execution_*` the instant that the run calls now. All are UTC.
+interval's first instant, `end_*` its last instant, one microsecond before the exclusive end, and
+`execution_*` the time of the run. All are UTC.
 
 | ending | value | type in Spark SQL |
 |---|---|---|
@@ -42,7 +42,7 @@ TIME_VARIABLES = frozenset(
 
 NUMBERS = ("epoch", "millis", "hour")
 AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
-"""The endings of numbers, and of the texts that show a day or an instant as SQLMesh does."""
+"""Endings of numbers, with endings of texts that format a day or an instant like SQLMesh."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -55,7 +55,7 @@ def time_variable_values(
     Args:
         start: First instant of the interval (UTC; a value without a zone is read as UTC).
         end: End of the interval (UTC, exclusive).
-        execution_time: The instant that the run calls now (UTC).
+        execution_time: Time of the run (UTC).
     """
     inclusive_end = _utc(end) - timedelta(microseconds=1)
     now = _utc(execution_time)
@@ -94,8 +94,8 @@ def _literals(instant: datetime) -> dict[str, str]:
 def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
 
-    Both spellings are found: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes
-    the same parameter. Other parameters (`@this_model`) stay.
+    Finds both spellings: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes the
+    same parameter. Other parameters (`@this_model`) stay.
 
     Args:
         values: SQL text by variable name in lower case, see `time_variable_values`.
@@ -113,7 +113,7 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
 
 
 def _variable_at(tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the variable's name that begins at a token, and its number of tokens."""
+    """Return the name of the variable at a token, and its number of tokens."""
     token = tokens[index]
     if token.text == "@" and index + 1 < len(tokens):
         word = tokens[index + 1]
@@ -131,7 +131,7 @@ TABLE_PARTS = {
     "schema_name": "this_model_schema",
     "table_name": "this_model_table",
 }
-"""The variables that a template's parts stand for."""
+"""Variables for the parts of a template."""
 KIND_NAME = "model_kind_name"
 STAGE = "runtime_stage"
 EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"
@@ -140,7 +140,7 @@ EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing"
 def this_model_values(table: str) -> dict[str, str]:
     """Return SQL text by variable of `@this_model`'s quoted name and its parts.
 
-    A fourth part of the name, a branch, belongs to no variable but the first.
+    A fourth part of the name, a branch, is only in the quoted name.
     """
     parts = split_identifier(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)
@@ -153,11 +153,11 @@ IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 
 
 def filled(expander: Expander, text: str) -> str:
-    """Fill the variables into a text; what is no variable stays, as in an address."""
+    """Replace the variables in a text; unknown names stay, as in an address."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
-        if found[1] is None and not expander.knows(name):
+        if found[1] is None and not expander.is_defined(name):
             return found[0]
         return bare(expander.variable(name))
 
@@ -165,7 +165,7 @@ def filled(expander: Expander, text: str) -> str:
 
 
 def template(expander: Expander, text: str) -> str:
-    """Return a string with its variables filled in, those of the run's times included."""
+    """Return a string with its variables replaced, including the run's times."""
     parts: list[str] = []
     done = 0
     for found in IN_TEXT.finditer(text):
@@ -186,7 +186,7 @@ def template(expander: Expander, text: str) -> str:
 
 
 def bare(value: str) -> str:
-    """Return a value without the quotes around it, to be glued to other text."""
+    """Return a value without its quotes, to be joined to other text."""
     value = value.strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
         return value[1:-1]
@@ -194,7 +194,7 @@ def bare(value: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """Write a text as a string of SQL."""
+    """Write a text as a SQL string."""
     return "'" + text.replace("'", "''") + "'"
 
 

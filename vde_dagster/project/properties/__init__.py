@@ -1,1 +1,1 @@
-"""`MODEL (…)` and `AUDIT (…)` headers: syntax, macros in them, and the properties they set."""
+"""Headers `MODEL (…)` and `AUDIT (…)`: syntax, macros in them, and their properties."""

@@ -1,11 +1,11 @@
-"""Descriptions that are written beside models, in `docs.yml`.
+"""Descriptions of models in separate files, `docs.yml`.
 
     marts.routes:
       description: Routes of a year
       columns:
         origin: Airport of departure
 
-What a model's own file says of it wins; what is empty says nothing.
+Descriptions in a model's own file override them; empty descriptions are ignored.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
 
 
 def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Described, ...]:
-    """Return what a parsed file says of models, in its order.
+    """Return the descriptions in a parsed file, in its order.
 
     Raises:
         ProjectError: The file has another form; points at its line.
     """
-    told = "write\n  schema.model:\n    description: text\n    columns:\n      column: text"
+    form = "write\n  schema.model:\n    description: text\n    columns:\n      column: text"
     if document.value is None:
         return ()
     if not isinstance(document.value, dict):
-        raise document.error((), "descriptions are told by model", told)
+        raise document.error((), "descriptions must be a table by model", form)
     found: dict[ModelName, Described] = {}
     for key, entry in document.value.items():
-        one = _read(document, key, entry, names, told)
+        one = _read(document, key, entry, names, form)
         if one.model in found:
             message = f"{one.model} is described twice, first in {found[one.model].location}"
             raise document.error((str(key),), message, "describe it once")
@@ -56,31 +56,33 @@ def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Descri
     return tuple(found.values())
 
 
-def _read(document: YamlDocument, key: Any, entry: Any, names: TableNames, told: str) -> Described:
+def _read(document: YamlDocument, key: Any, entry: Any, names: TableNames, form: str) -> Described:
     keys: KeyPath = (str(key),)
     place = document.location(keys)
     with placed(place):
         if str(key).count(".") not in (1, 2):
-            raise UsageError(f"'{key}' is no name of a model", hint="write schema.model")
+            raise UsageError(f"'{key}' is not a model name", hint="write schema.model")
         model = names.read(str(key))
     if entry is None:
         return Described(model, None, {}, place, {})
     if not isinstance(entry, dict):
-        raise document.error(keys, f"what is said of {model} has no 'description'", told)
+        raise document.error(keys, f"the entry of {model} has no 'description'", form)
     for word in entry:
         if word not in KEYS:
             hint = suggest(str(word), KEYS)
             raise document.error((*keys, str(word)), f"unknown key '{word}' of {model}", hint)
     texts = entry.get("columns") or {}
     if not isinstance(texts, dict):
-        raise document.error((*keys, "columns"), f"columns of {model} are no 'name: text'", told)
+        raise document.error(
+            (*keys, "columns"), f"columns of {model} must have the form 'name: text'", form
+        )
     columns: dict[str, str] = {}
     places = {}
     for name, value in texts.items():
         below = (*keys, "columns", name)
-        if not isinstance(name, str):  # YAML reads `no`, `on` and `1` as other things.
-            message = f"a column of {model} is named {name!r}, which is no text in YAML"
-            raise document.error((*keys, "columns"), message, "put its name between quotes")
+        if not isinstance(name, str):  # YAML reads `no`, `on` and `1` as other types.
+            message = f"the name of a column of {model}, {name!r}, is not a text in YAML"
+            raise document.error((*keys, "columns"), message, "put its name in quotes")
         if name.lower() in (one.lower() for one in columns):
             raise document.error(below, f"column {name} of {model} is described twice")
         columns[name] = _text(document, below, value)
@@ -93,17 +95,18 @@ def _text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        message = f"the description {value!r} is no text"
-        raise document.error(keys, message, "put it between quotes")
+        message = f"the description {value!r} is not a text"
+        raise document.error(keys, message, "put it in quotes")
     return value.strip()
 
 
 def with_descriptions(
     models: Mapping[ModelName, Model], files: Iterable[LoadedFile]
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
-    """Return models with what files of descriptions say of them, and warnings of what is amiss.
+    """Return models with the descriptions in files, and warnings.
 
-    Those are models that are gone, are described in several places, or otherwise in their own file.
+    Warnings are on removed models, on models described in several files, and on models with a
+    different description in their own file.
     """
     made = dict(models)
     problems: list[Problem] = []
@@ -114,9 +117,11 @@ def with_descriptions(
             near = closest(str(one.model), [str(name) for name in models])
             hint = "name a model, or remove it"
             hint = did_you_mean(str(one.model), near, f" {hint}") if near else hint
-            problems.append(_warning(f"{one.model} is described and is no model", hint, one))
+            problems.append(_warning(f"{one.model} is described, but is not a model", hint, one))
         elif one.model in known:
-            message = f"{one.model} is described in {known[one.model].location}, too, which counts"
+            message = (
+                f"{one.model} is already described in {known[one.model].location}, which is used"
+            )
             problems.append(_warning(message, "describe it in one file", one))
         else:
             known[one.model] = one
@@ -131,7 +136,7 @@ def _warning(message: str, hint: str, one: Described, column: str | None = None)
 
 
 def own_descriptions(model: Model) -> dict[str, str]:
-    """Return what a model says of its columns, by their names in lower case."""
+    """Return a model's own descriptions of columns, by their names in lower case."""
     declared = {one.name.lower(): one.description for one in model.columns if one.description}
     texts = {name.lower(): text for name, text in model.column_descriptions.items() if text}
     return {**declared, **texts}
@@ -150,12 +155,12 @@ def _described(model: Model, one: Described) -> Model:
 
 def _conflicts(model: Model, one: Described) -> Iterator[Problem]:
     own = own_descriptions(model)
-    hint = f"write it in one place: {model.location} counts"
+    hint = f"write it in one place: {model.location} is used"
     if one.description and model.description and one.description != model.description.strip():
-        message = f"{one.model} is described otherwise in its own file"
+        message = f"{one.model} has a different description in its own file"
         yield _warning(message, hint, one)
     for name, text in one.columns.items():
         said = own.get(name.lower())
         if text and said and said.strip() != text:
-            message = f"{one.model}.{name} is described otherwise in its own file"
+            message = f"{one.model}.{name} has a different description in its own file"
             yield _warning(message, hint, one, name)

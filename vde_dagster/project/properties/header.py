@@ -1,4 +1,4 @@
-"""Reading `MODEL (…)` and `AUDIT (…)` headers: the format is SQLMesh's, the parser our own."""
+"""Parser of `MODEL (…)` and `AUDIT (…)` headers in SQLMesh's format."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from vde_dagster.sql.scanner import SourceText, Token, matching, raw_text, split
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A property's value, as tokens that know where they stand.
+    """Value of a property, as tokens with their offsets.
 
     Args:
-        tokens: Without comments.
+        tokens: Tokens without comments.
         start: Offset of the property's name.
-        dialect: SQLGlot dialect of the SQL in it.
-        trusted: Functions of the dialect that are taken to mean the same on Spark.
+        dialect: SQLGlot dialect of SQL in the value.
+        trusted: Functions of the dialect that are assumed to be equal on Spark.
     """
 
     source: SourceText
@@ -37,16 +37,16 @@ class Value:
 
     @property
     def offset(self) -> int:
-        """The offset of the value, or of its property when it has none."""
+        """Offset of the value, or of its property if it is empty."""
         return self.tokens[0].start if self.tokens else self.start
 
     @property
     def raw(self) -> str:
-        """The value's text in one line."""
+        """Text of the value in one line."""
         return raw_text(self.source, list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Make an error that points at the value and names its property."""
+        """Return an error that points at the value and names its property."""
         if self.name not in f"{message} {hint or ''}":
             message = f"property '{self.name}': {message}"
         return self.source.error(message, self.offset, hint)
@@ -57,10 +57,10 @@ class Value:
 
     def text(self) -> str:
         """Read a name, number or string."""
-        return unquote(self.tokens[0]) if len(self.tokens) == 1 else self.one_word()
+        return unquote(self.tokens[0]) if len(self.tokens) == 1 else self.single_word()
 
-    def one_word(self) -> str:
-        """Read a value without blanks in it, such as a dotted name, as written."""
+    def single_word(self) -> str:
+        """Read a value without whitespace, such as a dotted name, as written."""
         if not self.tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
         if self.tokens[0].text in ("(", "["):
@@ -78,11 +78,11 @@ class Value:
         return self.raw
 
     def sql_dialect(self) -> str:
-        """Read a dialect of SQLGlot's; how it compares names, behind a comma, is left out."""
+        """Read a SQLGlot dialect; its normalization strategy, after a comma, is ignored."""
         return self.text().partition(",")[0].strip().lower()
 
-    def known_dialect(self) -> str:
-        """Read a dialect that SQLGlot has."""
+    def supported_dialect(self) -> str:
+        """Read a dialect that SQLGlot supports."""
         dialect = self.sql_dialect()
         if dialect == "spark":
             return dialect
@@ -95,27 +95,27 @@ class Value:
         return dialect
 
     def identifier(self) -> str:
-        """Read a dotted name as written, or the one in a string or in several."""
+        """Read a dotted name as written, or in one or several strings."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             text = unquote(self.tokens[0])
             if not text.strip():
-                raise self.error(f"property '{self.name}' is an empty name", "write a name")
+                raise self.error(f"property '{self.name}' is empty", "write a name")
             return text
-        written = self.one_word()
+        written = self.single_word()
         if all(token.text[0] != "'" for token in self.tokens):
             return written
         parts = (quote(unquote(t)) if t.text[0] == "'" else t.text for t in self.tokens)
         return "".join(parts)
 
     def integer(self, least: int = 0) -> int:
-        """Read a whole number that is `least` or more, and no more than Spark's INT has."""
+        """Read a whole number of `least` or more, within the range of Spark's INT."""
         text = self.raw.strip("'\"")
         hint = f"write {self.name} {max(least, 1)}"
         if not (text.isascii() and text.isdigit()):
             raise self.error(f"property '{self.name}' takes a whole number, not '{text}'", hint)
         if len(text) > 10 or not least <= int(text) < 1 << 31:
             bound = f"{least} or more" if int(text[:10]) < least else "less than 2147483648"
-            raise self.error(f"property '{self.name}' has to be {bound}", hint)
+            raise self.error(f"property '{self.name}' must be {bound}", hint)
         return int(text)
 
     def boolean(self) -> bool:
@@ -124,12 +124,12 @@ class Value:
         if tokens and tokens[0].text == ":":
             del tokens[0]
         text = self.part(tokens).raw.strip("'\"")
-        if len(tokens) > 1:  # What macros leave of a condition.
+        if len(tokens) > 1:  # A condition that macros have expanded.
             text = _condition(text, self.dialect)
         text = text.lower()
         if text not in ("true", "false"):
-            message = f"property '{self.name}' is true or false, not '{text}'"
-            raise self.error(message, f"write {self.name} true, or leave it out")
+            message = f"property '{self.name}' must be true or false, not '{text}'"
+            raise self.error(message, f"write {self.name} true, or remove it")
         return text == "true"
 
     def cron(self) -> str:
@@ -141,7 +141,7 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Read a list in (), [] or none, item by item; `angles` for lists of types."""
+        """Read a list in (), [] or without brackets, item by item; `angles` for lists of types."""
         return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Value:
             sides = split_top_level(list(item.tokens), separator)
             if len(sides) != 2:
                 raise item.error(
-                    f"'{item.raw}' in '{self.name}' is not of the form key {separator} value",
+                    f"'{item.raw}' in '{self.name}' does not have the form key {separator} value",
                     f"write {self.name} (key {separator} value, …)",
                 )
             key = "".join(unquote(token) for token in sides[0])
@@ -167,7 +167,7 @@ class Value:
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
-        """Read `(name value, …)` that follows the first `after` tokens; none is empty."""
+        """Read `(name value, …)` after the first `after` tokens; values must not be empty."""
         rest = list(self.tokens[after:])
         if not rest:
             return {}
@@ -201,7 +201,7 @@ class Value:
         return [self.part(part) for part in split_top_level(list(self.tokens), separator)]
 
     def inner(self) -> list[Token]:
-        """Return the tokens, without the brackets, or `ARRAY[…]`, around all of them."""
+        """Return the tokens without enclosing brackets or `ARRAY[…]`."""
         tokens = list(self.tokens)
         if not tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} (…)")
@@ -218,19 +218,19 @@ class Value:
         )
 
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
-        """Return some of the tokens as a value of their own."""
+        """Return some of the tokens as a separate value."""
         start = tokens[0].start if tokens else self.offset
         return replace(self, name=name or self.name, tokens=tuple(tokens), start=start)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A parsed header.
+    """Parsed header.
 
     Args:
         word: `MODEL` or `AUDIT`.
         properties: Values by property name in lower case.
-        comment: The text of comments right before it.
+        comment: Text of comments directly before it.
     """
 
     word: str
@@ -255,7 +255,7 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
             extra.start,
             f"end the {word.text.upper()} (…) header with a semicolon",
         )
-    # Of models the last one counts, as in SQLMesh, and the plan warns.
+    # In models the last value counts, as in SQLMesh, and the plan warns.
     last_counts = word.text.upper() == "MODEL"
     properties = read_properties(source, tokens[2:closing], last_counts=last_counts)
     return Header(word.text.upper(), properties, source, word.start)
@@ -274,13 +274,13 @@ def read_properties(
     for part in split_top_level(tokens):
         if not part:
             raise source.error(
-                "two commas follow each other", tokens[0].start, "remove one of them"
+                "there are two commas in a row", tokens[0].start, "remove one of them"
             )
         name = part[0]
         if key == "when_matched" and (
             name.is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))
         ):
-            # MERGE clauses are written without brackets, too, and have commas of their own.
+            # MERGE clauses may have no brackets, and contain commas.
             comma = Token("punct", ",", source.text.rfind(",", 0, name.start))
             properties[key] = properties[key].part([*properties[key].tokens, comma, *part])
             continue
@@ -298,7 +298,7 @@ def read_properties(
 
 
 def _condition(text: str, dialect: str) -> str:
-    """Return `true` or `false` for a condition of constants, any other text as it is."""
+    """Return `true` or `false` for a condition of constants; other texts are returned unchanged."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.project.macros.conditions import NotConstantError, constant
@@ -316,10 +316,10 @@ _OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
 
 
 def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool = False) -> str:
-    """Write a property's value, as settings and decorators have it, as a header has it.
+    """Write a property's value from settings or decorators in the form of a header.
 
     Args:
-        dialect: The dialect in which types and columns are written that are given as expressions.
+        dialect: Dialect for types and columns that are given as expressions.
         macros: Whether a text in a table that begins with `@` is a macro.
     """
     value = getattr(value, "value", value) if isinstance(value, Enum) else value
@@ -344,7 +344,7 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
 
 
 def kind_text(kind: Any) -> str:
-    """Write a kind, given by its name or as a table with it, as a header has it."""
+    """Write a kind, given by its name or as a table, in the form of a header."""
     kind = getattr(kind, "value", kind)
     if not isinstance(kind, Mapping):
         return str(kind)
@@ -355,7 +355,7 @@ def kind_text(kind: Any) -> str:
 
 
 def header_literal(value: Any, *, macros: bool = False) -> str:
-    """Write a value of Python as a literal of a header."""
+    """Write a Python value as a literal of a header."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, Mapping):

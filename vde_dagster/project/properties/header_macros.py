@@ -1,7 +1,7 @@
-"""Variables and macros in `MODEL (…)` headers: replaced before any property is read.
+"""Expansion of variables and macros in `MODEL (…)` headers, before any property is read.
 
-The places of what is written stay those of the file. Only the arguments of audits keep their
-macros, which mean something when the audit's query is made.
+Places stay those of the file. Only the arguments of audits keep their macros, which are expanded
+with the audit's query.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matchin
 from vde_dagster.sql.trees import has_placeholder
 
 _LATER = ("audits",)
-"""Properties whose macros are expanded with the query that they end up in."""
+"""Properties whose macros are expanded with the query that contains them."""
 _CRONS = ("cron", "auto_restatement_cron")
 _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
 
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
-    """Return a header whose variables and macros are replaced by what they stand for.
+    """Return a header with variables and macros expanded.
 
-    A property that becomes NULL, or nothing, counts as not written.
+    A property that becomes NULL or empty counts as not written.
 
     Args:
-        blueprint: SQL text of the blueprint's variables, by name in lower case; they win.
+        blueprint: SQL text of the blueprint's variables, by lower-case name; they take precedence.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -51,10 +51,10 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return `@model_kind_name`, as SQL text, where the kind's name is written out.
+    """Return `@model_kind_name`, as SQL text, if the kind's name is a literal.
 
     Args:
-        default: The name where none of the properties is the kind.
+        default: Name of the kind if no property sets it.
     """
     kind = properties.get("kind")
     if kind is None:
@@ -65,7 +65,7 @@ def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[s
 
 
 def with_values(text: str, variables: Mapping[str, str]) -> str:
-    """Replace variables in a text that is no SQL: `@{customer}` and `@customer`."""
+    """Replace variables in a text that is not SQL: `@{customer}` and `@customer`."""
 
     def value(found: re.Match[str]) -> str:
         own = variables.get((found[1] or found[2]).lower())
@@ -77,10 +77,10 @@ def with_values(text: str, variables: Mapping[str, str]) -> str:
 def expanded_text(
     text: str, scope: MacroScope, location: SourceLocation, *, strict: bool = True
 ) -> str:
-    """Replace variables and macros in a text that is no SQL, such as a name in YAML or Python.
+    """Expand variables and macros in a text that is not SQL, such as a name in YAML or Python.
 
     Args:
-        strict: Whether an unknown variable is a mistake; otherwise it stays, as in an address.
+        strict: Whether an unknown variable is an error; otherwise it stays, as in an address.
     """
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text
@@ -100,8 +100,8 @@ def expanded_text(
 
 def _no_time(name: str) -> tuple[str, str]:
     return (
-        f"'@{name}' is not known where a header is read",
-        "it has a value only while an interval is filled",
+        f"'@{name}' is not available in a header",
+        "use it in the query: it has a value only while an interval is filled",
     )
 
 
@@ -135,7 +135,7 @@ def _replaced(
         tokens = list(value.tokens)
         for index, token in enumerate(tokens):
             if token.start < until or not ("@{" in token.text or token.text == "@"):
-                continue  # What is behind it is copied for the others alone.
+                continue  # The copied text after it is only for other blueprints.
             found = _replacement(expander, name, tokens[max(index - 1, 0) :], index > 0, blueprint)
             if found is not None:
                 until, text = found
@@ -145,7 +145,7 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return the end and the expansion of the macro at a token; None where there is none."""
+    """Return the end and the expansion of the macro at a token; None if there is no macro."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None
@@ -190,7 +190,7 @@ def _is_cron(name: str, previous: Token | None, word: Token) -> bool:
 
 
 def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
-    """Expand a call, or say why what stands there is none."""
+    """Expand a call, or raise an error if the tokens are not a call."""
     source, word = expander.source, following[0]
     end = word.end
     if word.text == "{" or _is_call(following):
@@ -209,7 +209,7 @@ def _is_call(following: list[Token]) -> bool:
 
 
 def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    """Scan a header and nothing behind it, which may be of another dialect."""
+    """Scan a header, but not the text after it, which may have another dialect."""
     tokens: list[Token] = []
     depth = 0
     for token in scan(source, start):

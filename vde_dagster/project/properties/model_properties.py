@@ -1,4 +1,4 @@
-"""The properties of a `MODEL (…)` header and of its kind, and their JSON Schema."""
+"""Properties of a `MODEL (…)` header and of its kind, and their JSON Schema."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
 _NEVER = {
     "MANAGED": (
-        "the engine itself would keep its table up to date, and Spark has no such tables",
-        "use FULL with the cron at which it has to be fresh, or an incremental kind",
+        "Spark has no tables that the engine refreshes",
+        "use FULL with a cron, or an incremental kind",
     )
 }
 
@@ -51,9 +51,9 @@ def read_kind(
     """Read `NAME` or `NAME (property value, …)`; a seed's path is returned as written.
 
     Args:
-        dialect: SQLGlot dialect of the SQL in it.
-        defaults: Properties that hold where the kind has them and does not give them.
-        trusted: Functions of the dialect that are taken to mean the same on Spark.
+        dialect: SQLGlot dialect of SQL in it.
+        defaults: Default values of the kind's properties.
+        trusted: Functions of the dialect that are assumed to be equal on Spark.
     """
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(kind_names())}")
@@ -63,7 +63,7 @@ def read_kind(
         raise value.error(f"kind {name} is not supported: {why}", hint)
     try:
         kind = KINDS.named(name)
-    except UsageError as error:  # a plug-in that is broken
+    except UsageError as error:  # a broken plug-in
         raise value.error(error.message, error.hint) from error
     if kind is None:
         raise value.error(f"unknown kind '{name}'", suggest(name, kind_names(), "kinds"))
@@ -76,10 +76,10 @@ def read_kind(
             given[item.name] = item.read(written[item.name])
         elif item.required:
             raise value.error(
-                f"kind {name} needs '{item.name}'", f"write kind {name} ({item.name} …)"
+                f"kind {name} requires '{item.name}'", f"write kind {name} ({item.name} …)"
             )
     try:
-        return kind.of(given)
+        return kind.from_properties(given)
     except ValueError as error:
         raise value.error(f"kind {name}: {error}") from error
 
@@ -93,11 +93,11 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
         if key == "batch_concurrency":
             if value.integer() == 1:
                 continue
-            hint = f"batches of kind {name} follow each other, so it can only be 1"
+            hint = f"batches of kind {name} run one after the other, so it must be 1"
         elif key == "forward_only":
             if not value.boolean():
                 continue
-            hint = "tables of this kind are always made anew"
+            hint = "tables of this kind are always created again"
         if hint:
             raise value.source.error(f"property '{key}': {hint}", value.start, "remove it")
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))
@@ -106,37 +106,37 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
 READ = frozenset(DECLARED)
 
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
-"""How the properties of views begin that nobody sets but the publication."""
+"""Prefix of view properties that only the publication sets."""
 
 METADATA = {
-    "references": "joins are read from queries",
+    "references": "joins are taken from queries",
     "validate_query": "every query is checked while planning",
     "project": "a project is a folder",
-    "optimize_query": "Spark runs queries as their authors wrote them",
+    "optimize_query": "Spark runs queries as written",
     "assertions": "write them as audits (…)",
     "gateway": "there is one engine, Spark",
     "session_properties": "models share one Spark session; write SET before the query",
-    "grants": "Iceberg has none; write GRANT between ON_VIRTUAL_UPDATE_BEGIN; and its END where "
-    "the catalog has them",
+    "grants": "Iceberg has no grants; if the catalog has them, write GRANT between "
+    "ON_VIRTUAL_UPDATE_BEGIN; and its END",
     "grants_target_layer": "Iceberg has no grants",
 }
-"""Properties of SQLMesh that say nothing about the data: accepted and not used, with why."""
+"""Properties of SQLMesh without effect on the data, which are ignored, with the reason."""
 
 REFUSED = {
-    "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
+    "on_virtual_update": "write statements after the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
     "ON_VIRTUAL_UPDATE_END;",
-    "jinja_macros": "Jinja macros are those of macros/*.sql",
+    "jinja_macros": "write Jinja macros in macros/*.sql",
 }
-"""Properties of SQLMesh that would be wrong to ignore."""
+"""Properties of SQLMesh that must not be ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
-    """A header's properties, read and checked.
+    """Properties of a header, read and checked.
 
     Args:
-        name: As written; empty where the model's path gives it.
-        kind: A seed's path is still as written.
+        name: Name as written; empty if the model's path defines it.
+        kind: The kind; a seed's path is still as written.
         dialect: SQLGlot dialect of the statements that follow.
         enabled: Whether the model is part of the project.
         fields: The remaining fields of `Model`, ready to use.
@@ -159,7 +159,7 @@ def read_model_properties(
     """Read a `MODEL` header.
 
     Args:
-        defaults: Properties that hold where the header does not give them.
+        defaults: Default values of its properties.
     """
     _check_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
@@ -169,7 +169,7 @@ def read_model_properties(
         raise header.source.error(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
-    dialect = given["dialect"].known_dialect() if "dialect" in given else settings.dialect
+    dialect = given["dialect"].supported_dialect() if "dialect" in given else settings.dialect
     own_trust = given["dialect_trust"].texts() if "dialect_trust" in given else ()
     trusted = frozenset(name.lower() for name in (*settings.dialect_trust, *own_trust))
     kind = read_kind(given["kind"], dialect, of_kinds, trusted) if "kind" in given else View()
@@ -177,8 +177,8 @@ def read_model_properties(
     for needed in kind.needs:
         if needed not in given:
             raise given["kind"].error(
-                f"kind {kind.name} needs the model's property '{needed}'",
-                f"write {needed} (…) beside the kind in MODEL (…)",
+                f"kind {kind.name} requires the model's property '{needed}'",
+                f"add {needed} (…) to MODEL (…)",
             )
 
     def read(name: str, how: Callable[[Value], Any], default: Any = None) -> Any:
@@ -233,7 +233,7 @@ def _sort_columns(value: Value) -> tuple[str, ...]:
     for item in value.items():
         if not item.tokens or item.tokens[0].kind not in ("word", "quoted"):
             raise value.error(
-                f"property 'clustered_by' names columns, and '{item.raw}' is none",
+                f"property 'clustered_by' takes columns, but '{item.raw}' is not a column",
                 "write clustered_by (column, …)",
             )
     return value.raws()
@@ -242,9 +242,9 @@ def _sort_columns(value: Value) -> tuple[str, ...]:
 def _physical_version(kind: Kind, value: Value) -> str | None:
     if not kind.forward_only:
         raise value.error(
-            f"property 'physical_version' is for models that change in place, and this one of kind "
-            f"{kind.name} gets another table whenever its rows become others",
-            "write forward_only true in its kind, or give it a stamp to compute it anew",
+            f"property 'physical_version' requires a model that changes in place; a model of kind "
+            f"{kind.name} gets a new table whenever its definition changes",
+            "write forward_only true in its kind, or change its stamp to compute it again",
         )
     if not value.text():
         raise value.error("property 'physical_version' is empty", "write a name such as '2'")
@@ -254,14 +254,15 @@ def _physical_version(kind: Kind, value: Value) -> str | None:
 def _freshness(kind: Kind, cron: str, value: Value) -> int:
     if not kind.owns_table or not kind.has_query:
         raise value.error(
-            f"property 'freshness' is of tables that are filled again, kind {kind.name} has none",
-            "give it to models with a table that this one reads, or that read it",
+            "property 'freshness' requires a table that is filled repeatedly, unlike kind "
+            f"{kind.name}",
+            "set it on parents or readers of this model that have a table",
         )
     seconds = read_length(value)
     if seconds < shortest_gap(cron):
         raise value.error(
             f"'{value.text()}' is shorter than the time between two ticks of its cron '{cron}'",
-            "promise a longer time, or give the model a cron that ticks more often",
+            "set a longer time, or a more frequent cron",
         )
     return seconds
 
@@ -294,7 +295,7 @@ def canonical_type(
     """Return a type's Spark SQL spelling.
 
     Args:
-        error: Makes the error to raise from a message and a hint.
+        error: Returns the error to raise for a message and a hint.
     """
     if dialect == "spark" and text.upper() in _SIMPLE_TYPES:
         return text.upper()
@@ -307,11 +308,11 @@ def canonical_type(
     if too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
-        # SQLGlot closes what is open.
+        # SQLGlot closes open brackets silently.
         raise error(f"'{text}' is not a type", "close its brackets")
     try:
         type_ = parse_type(text, dialect)
-    except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
+    except (SqlglotError, ValueError, TypeError):  # The compiled build raises TypeError.
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
@@ -322,7 +323,7 @@ def canonical_type(
 
 
 def _is_type(found: exp.Expr) -> bool:
-    """Say whether it is a type, and not a value of one such as `ARRAY<INT>[1]`."""
+    """Check whether an expression is a type, and not a value such as `ARRAY<INT>[1]`."""
     from sqlglot import exp
 
     if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
@@ -331,7 +332,7 @@ def _is_type(found: exp.Expr) -> bool:
 
 
 def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
-    """Join what several say of properties; the last wins, and NULL takes one away."""
+    """Merge tables of properties; the last value wins, and NULL removes a property."""
     pairs: dict[str, Value] = {}
     for one in given:
         if name in one:
@@ -354,7 +355,7 @@ def _table_properties(
         text = value.text().lower()
         if text not in _FORMATS:
             hint = suggest(text, _FORMATS, "formats")
-            raise value.error(f"'{text}' is no format of Iceberg's", hint)
+            raise value.error(f"'{text}' is not an Iceberg file format", hint)
         properties.setdefault("write.format.default", text)
     return tuple(sorted(properties.items()))
 
@@ -366,14 +367,14 @@ def _virtual_properties(
     for key, text in pairs.items():
         if key == "comment" or key.startswith(OWN_PROPERTIES):
             raise text.error(
-                f"the property '{key}' of views is written by vde itself",
-                "a view's comment is the model's description",
+                f"the property '{key}' of views is reserved for vde",
+                "remove it; to set a view's comment, write the model's description",
             )
     return tuple(sorted((key, _property_text(text)) for key, text in pairs.items()))
 
 
 def _property_text(value: Value) -> str:
-    """Read a table's or view's property; lists and calls, which other engines have, stay texts."""
+    """Read a table's or view's property; lists and calls, for other engines, stay texts."""
     brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
     return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
 
@@ -381,11 +382,11 @@ def _property_text(value: Value) -> str:
 def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
     grains = [given["grain"]] if "grain" in given else []
     grains += given["grains"].items() if "grains" in given else []
-    return tuple(map(_columns_of, grains))
+    return tuple(map(_grain_columns, grains))
 
 
-def _columns_of(value: Value) -> tuple[str, ...]:
-    """Read the columns of a grain; of `a AS b`, by which others know it, `a`."""
+def _grain_columns(value: Value) -> tuple[str, ...]:
+    """Read the columns of a grain; of `a AS b`, a name for other tools, `a`."""
     found = []
     for item in value.items():
         if len(item.tokens) == 3 and item.tokens[1].is_word("AS"):
@@ -395,11 +396,11 @@ def _columns_of(value: Value) -> tuple[str, ...]:
 
 
 STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
-"""Lists of SQL statements, which run before the model's own."""
+"""Lists of SQL statements, which run before the model's own statements."""
 OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency")
 """Properties that only some kinds have."""
 JOINED = ("physical_properties", "virtual_properties", "audits")
-"""Properties that count beside what a model says, and not instead."""
+"""Properties whose defaults are added to a model's own values."""
 PROPERTIES = (
     *("kind", "start", "table_format", "storage_format", "allow_partials", "interval_unit"),
     *("enabled", *OF_KINDS, *JOINED),
@@ -407,7 +408,7 @@ PROPERTIES = (
 
 
 def model_schema() -> dict[str, Any]:
-    """Return the schema; properties that are refused are not in it.
+    """Return the schema, without refused properties.
 
     Source: https://json-schema.org/draft/2020-12/schema
     """

@@ -1,4 +1,4 @@
-"""The properties of a model that say when: cron, time zone, interval unit, start and end."""
+"""Properties of a model about time: cron, time zone, interval unit, start and end."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _unit(value: Value, cron: str, partials: bool) -> str:
     if UNITS[text] > shortest_gap(cron) and not partials:
         raise value.error(
             f"the interval unit '{text}' is longer than the time between two ticks of '{cron}'",
-            "take a shorter unit or a rarer cron; 'allow_partials true' fills the unit that goes on"
-            " at every tick",
+            "use a shorter unit or a less frequent cron; or 'allow_partials true', which fills the"
+            " unfinished unit at every tick",
         )
     return text
 
@@ -108,6 +108,6 @@ def _instant(value: Value, name: str) -> dict[str, Any]:
 
 
 def not_a_date(text: str, *, relative: bool = True) -> tuple[str, str]:
-    """Return the message and the hint about a text that is no date."""
+    """Return the message and the hint for a text that is not a date."""
     also = ", 'yesterday' or '3 days ago'" if relative else ""
     return f"'{text}' is not a date", f"write it as '2013-01-31'{also}"

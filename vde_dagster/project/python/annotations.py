@@ -1,4 +1,4 @@
-"""SQLMesh classes that are only named: in annotations, and as edits proposed by linter rules."""
+"""SQLMesh classes for annotations, and for edits proposed by linter rules."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from vde_dagster.errors import UsageError
 
 
 class _Named:
-    """A class that stands in annotations."""
+    """Class that is used only in annotations."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UsageError(
-            f"SQLMesh's {type(self).__name__} cannot be made here",
-            hint="from vde_dagster import Workspace; Workspace.open(path) is the project",
+            f"SQLMesh's {type(self).__name__} cannot be created here",
+            hint="use vde_dagster.Workspace.open(path) instead",
         )
 
 
 class Context(_Named):
-    """The whole project."""
+    """SQLMesh's class for the whole project."""
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
 
 
 class Model(_Named):
-    """A model."""
+    """SQLMesh's class for a model."""
 
 
 BaseContext = GenericContext = Context
@@ -43,4 +43,4 @@ Range = namedtuple("Range", "start end")
 TextEdit = namedtuple("TextEdit", "path range new_text")
 CreateFile = namedtuple("CreateFile", "path text")
 Fix = namedtuple("Fix", "title edits create_files", defaults=((), ()))
-"""What mends a violation; one that creates files is not made."""
+"""Fix for a violation; fixes that create files are not applied."""

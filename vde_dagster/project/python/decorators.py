@@ -26,14 +26,14 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parsed statements of a decorator, and the SQL that its function returns.
+    """Parsed statements of a decorator, and the SQL that its function returns.
 
     Args:
         query: The rendered query; None for a function that returns rows.
-        reads: The tables that are read, at the decorator.
-        hidden: Names in the code that stand for temporary views, and not for tables.
+        reads: Tables that are read, with the decorator's place.
+        hidden: Names in the code that refer to temporary views, not to tables.
         before: Rendered statements before the query or the code.
-        later: Those that run when an environment shows the model.
+        later: Statements that run after an environment publishes the model.
     """
 
     query: str | None
@@ -54,7 +54,7 @@ def read_parts(
     """Read the statements of a decorator, and call a function that returns SQL.
 
     Args:
-        function: The function to call once for the query; None if it returns rows.
+        function: Function to call once for the query; None if it returns rows.
         given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
     """
@@ -102,20 +102,22 @@ def _call(
         where = where_raised(error, location.path)
         raise ProjectError(
             f"the function {function.__name__} failed: {describe_exception(error)}",
-            hint="with is_sql=True it is called while the project is read, with the macro "
-            "evaluator alone, and returns SQL",
+            hint="with is_sql=True it must return SQL: it is called with only the macro "
+            "evaluator while the project is read",
             location=where if where.line else location,
         ) from error
     return text.strip().rstrip(";")
 
 
 def _listed(key: str, given: Any) -> list[str]:
-    """Read statements: a text, an expression of SQLGlot's, or a list of them."""
+    """Read statements: a text, a SQLGlot expression, or a list of them."""
     listed = list(given) if isinstance(given, list | tuple) else [given]
     listed = [one for one in listed if one is not None]
     for one in listed:
         if not isinstance(one, str) and not hasattr(one, "sql"):
-            raise UsageError(f"{one!r} in {key} is no statement", hint=f'write {key}=["SET a = b"]')
+            raise UsageError(
+                f"{one!r} in {key} is not a statement", hint=f'write {key}=["SET a = b"]'
+            )
     texts = (one if isinstance(one, str) else str(one.sql("spark")) for one in listed)
     return [text.strip().rstrip(";") for text in texts if text.strip()]
 
@@ -131,13 +133,13 @@ def _expanded(
 
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
-"""Arguments in which an unknown variable is an error, not a sign in a text."""
+"""Arguments in which an unknown variable is an error, rather than plain text."""
 
 
 def python_blueprints(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> list[dict[str, Any]]:
-    """Return the variables of each model that a decorated function makes; none for a plain one."""
+    """Return the variables of each model that a function defines; none without blueprints."""
     given = definition.options.get("blueprints")
     if given is None:
         return [{}]
@@ -150,7 +152,7 @@ def python_blueprints(
     listed = given if isinstance(given, Sequence) else ()
     if not listed or not all(isinstance(one, Mapping) and one for one in listed):
         raise ProjectError(
-            f"blueprints={given!r} is no list of values",
+            f"blueprints={given!r} is not a list of values",
             hint='write blueprints=[{"customer": "a"}, {"customer": "b"}]',
             location=location,
         )
@@ -158,8 +160,8 @@ def python_blueprints(
         for key, own in one.items():
             if own is None or not _is_plain(own):
                 raise ProjectError(
-                    f"the variable '{key}' of a blueprint is {own!r}",
-                    hint="its value is a text, a number, a truth value, or a list or table of them",
+                    f"the variable '{key}' of a blueprint has the unsupported value {own!r}",
+                    hint="use a text, a number, true, false, or a list or table of them",
                     location=location,
                 )
     return [{str(key).lower(): _as_stored(own) for key, own in one.items()} for one in listed]
@@ -174,19 +176,19 @@ def _is_plain(value: Any) -> bool:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a value as reading it from the state store gives it."""
+    """Return a value as the state store returns it."""
     if isinstance(value, Mapping):
         return {key: _as_stored(own) for key, own in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value
 
 
-def filled_in(
+def with_variables_expanded(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> PythonModelDefinition:
-    """Replace variables and macros in a decorator's arguments; statements keep theirs.
+    """Expand variables and macros in a decorator's arguments, except in statements.
 
     Args:
-        context: Its variables are those of the settings and of one blueprint.
+        context: Context with the variables of the settings and of one blueprint.
     """
     options = {key: own for key, own in definition.options.items() if key != "blueprints"}
     scope = context.scope("spark")
@@ -206,7 +208,7 @@ def filled_in(
     return replace(definition, name=replaced(definition.name, "name"), options=made)
 
 
-def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
+def variable_texts(variables: Mapping[str, Any]) -> dict[str, str]:
     """Return the SQL text of variables."""
     return {
         key: sql_literal(own) if isinstance(own, bool | list | Mapping) else str(own)

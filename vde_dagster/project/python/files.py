@@ -1,4 +1,4 @@
-"""Python files of a project: which belong together, and their execution from their texts.
+"""Python files of a project: their local imports, and their execution from stored texts.
 
 Project-local imports are resolved among the given texts and never touch `sys.modules`, so two
 versions of a model can run side by side in one process, in any thread, and functions travel to
@@ -27,7 +27,7 @@ from vde_dagster.project.model import PythonSource
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 _STAND_INS: Seam[Callable[[str, Sequence[str]], ModuleType]] = Seam("python_modules")
-"""Makes a stand-in from a module's name and the names wanted of it."""
+"""Creates a substitute module from a name and the names imported from it."""
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
@@ -35,8 +35,8 @@ def parse_python(path: Path, text: str) -> ast.Module:
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
-        # What Python's own parser says to brackets or operators without end.
-        raise nested_too_deeply(SourceText(path, text), "give parts of it names") from None
+        # Python's parser raises these for too deeply nested code.
+        raise nested_too_deeply(SourceText(path, text), "assign parts of it to names") from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ProjectError(
@@ -49,7 +49,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
     """Return a file and every project-local module that it imports, transitively: text by path.
 
-    Imports are found anywhere in the file, also inside functions.
+    Imports inside functions are included.
     """
     files: dict[str, str] = {}
     waiting = [(path, text)]
@@ -66,7 +66,7 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
 
 
 def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Execute a file; return its module, what it decorated, and the files it is made of."""
+    """Execute a file; return its module, its decorated functions, and the texts that it needs."""
     files = with_local_imports(root, path, text)
     try:
         module, collector = LocalModules(files, root).run(path)
@@ -107,10 +107,10 @@ def _local_files(root: Path, name: str) -> Iterator[str]:
     """Yield the project's files that importing a dotted name executes."""
     parts = name.split(".")
     if parts[0] == __name__.partition(".")[0]:
-        return  # this package's own checkout may be the project: its decorators are never copied
+        return  # the project may be this package's checkout: never copy its decorators
     for count in range(1, len(parts) + 1):
         base = "/".join(parts[:count])
-        # Not by pathlib, which raises for a name that is longer than any file's.
+        # Not by pathlib, which raises for names longer than a file name may be.
         for path in (f"{base}/__init__.py", f"{base}.py"):
             if os.path.isfile(root / path):
                 yield path
@@ -125,17 +125,17 @@ def _module_path(name: str, files: Mapping[str, str]) -> str | None:
 
 
 def _is_package(name: str, files: Mapping[str, str]) -> bool:
-    """Say whether a dotted name is a folder of the project that holds Python files."""
+    """Check whether a dotted name is a folder of the project with Python files."""
     prefix = name.replace(".", "/") + "/"
     return any(path.startswith(prefix) for path in files)
 
 
 class LocalModules:
-    """Modules made from texts; each is executed once.
+    """Modules created from texts; each is executed once.
 
     Args:
         files: Text by path relative to the project's root (forward slashes).
-        root: The project's folder, for `__file__`; None where there is no working copy.
+        root: The project's folder, for `__file__`; None without a working copy.
     """
 
     def __init__(self, files: Mapping[str, str], root: Path | None = None) -> None:
@@ -150,7 +150,7 @@ class LocalModules:
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     def run(self, path: str) -> tuple[ModuleType, Collector]:
-        """Execute a file; return its module and what its decorators collected."""
+        """Execute a file; return its module and its decorated functions."""
         with self._lock, collecting() as collector:
             return self._load(_dotted(path)), collector
 
@@ -230,14 +230,14 @@ def _dotted(path: str) -> str:
 def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:
     """Build a Python model's function from its stored texts, without a working copy.
 
-    Safe for threads: every call makes modules of its own.
+    Thread-safe: every call creates separate modules.
 
     Args:
-        root: The project's folder, for code that looks for files beside its own `__file__`.
+        root: The project's folder, for code that looks for files next to its `__file__`.
 
     Raises:
-        ProjectError: The stored entry point is not there.
-        Exception: Whatever the module raises while it is executed.
+        ProjectError: The stored entry point does not exist.
+        Exception: Any error of the module's execution.
     """
     path, name, number = python.place
     module, collector = LocalModules(python.files, root).run(path)
@@ -247,6 +247,6 @@ def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., 
     else:
         function = getattr(module, name, None)
     if not callable(function):
-        raise ProjectError(f"there is no function '{name}' in {path}")
+        raise ProjectError(f"{path} does not define the function '{name}'")
     result: Callable[..., Any] = function
     return result

@@ -1,6 +1,6 @@
-"""Python model files: functions under `@model(…)` become models; writers of CUSTOM tables.
+"""Python model files: functions with `@model(…)` become models; writers of CUSTOM tables.
 
-The tables that a model reads are found in its code: `context.table("…")` and its like.
+The tables that a model reads are found in its code: `context.table("…")` and the like.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from vde_dagster.project.properties.model_properties import (
     read_model_properties,
 )
 from vde_dagster.project.python.decorators import (
-    filled_in,
     python_blueprints,
     read_parts,
-    texts_of,
+    variable_texts,
+    with_variables_expanded,
 )
 from vde_dagster.project.python.files import parse_python, run_file
 from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import (
     FileContext,
-    completed,
     loaded_models,
-    name_of,
+    model_name,
+    with_kind_files,
 )
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.rendering import render
@@ -71,20 +71,20 @@ def load_python_file(
     for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
         location = SourceLocation(path, definition.line)
         for variables in python_blueprints(definition, location, context):
-            # Macros get lists and tables as they are, and other variables as texts.
+            # Macros get lists and tables unchanged, and other variables as texts.
             values = {key: own for key, own in variables.items() if isinstance(own, list | dict)}
-            here = replace(context, variables=texts_of(variables), values=values)
-            asked = _asked_variables(definition.function, files, context.settings.variables)
+            here = replace(context, variables=variable_texts(variables), values=values)
+            asked = _used_variables(definition.function, files, context.settings.variables)
             python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
-            made = filled_in(definition, location, here)
+            made = with_variables_expanded(definition, location, here)
             models += _read(made, python, location, text, tree, here)
-    made_of = (used for one in models for used in one.model.kind.files)
-    uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
+    kind_files = (used for one in models for used in one.model.kind.files)
+    uses = {*files, *outside.paths, *kind_files} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
 
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
-    """Name the functions of a file's models; those of one name are told apart by their order."""
+    """Return the entrypoints of a file's models; equal names are distinguished by their order."""
     names = [one.function.__name__ for one in models]
     made = []
     for place, name in enumerate(names, 1):
@@ -124,7 +124,7 @@ def _read(
     reads |= parts.reads
     if not is_query:
         code = _Code(tree, definition.function, python)
-        found = _tables_read_by(code, location.path, context, told=bool(declared))
+        found = _tables_read(code, location.path, context, declared=bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
     given = context.defaults.get("audits")
@@ -153,7 +153,7 @@ def _read(
         dialect=dialect if is_query else "spark",
         **fields,
     )
-    model = completed(model, location.path, context.settings, context.materializations)
+    model = with_kind_files(model, location.path, context.settings, context.materializations)
     return loaded_models(model, {**audit_reads, **reads}, context.known_columns)
 
 
@@ -165,11 +165,10 @@ def _properties(
     context: FileContext,
     is_query: bool,
 ) -> tuple[dict[str, Any], Kind, str, str] | None:
-    """Read the decorator's arguments through the same reader as a `MODEL` header.
+    """Read the decorator's arguments with the reader of `MODEL` headers.
 
     Returns:
-        Fields of `Model`, the kind, the dialect and the name; None for a model that is switched
-        off.
+        Fields of `Model`, the kind, the dialect and the name; None for a disabled model.
     """
     for key in options:
         if key not in READ and key not in METADATA:
@@ -192,7 +191,7 @@ def _properties(
     source = SourceText(path, header_text)
     header = parse_header(source, list(scan(source)))
     read = read_model_properties(header, context.settings, context.defaults_for(header))
-    written, _ = name_of(header, read, path, context.settings)
+    written, _ = model_name(header, read, path, context.settings)
     if not read.enabled:
         return None
     chosen: Kind = read.kind
@@ -210,7 +209,7 @@ def _properties(
 
 
 def _statements(key: str, own: Any, context: FileContext) -> Any:
-    """Put the settings' statements for every model before a model's own."""
+    """Prepend the settings' statements for every model to a model's own."""
     defaults = [source.text for source in default_statements(context.settings, key)]
     if not defaults:
         return own
@@ -249,13 +248,13 @@ def _argument_text(value: Any, literal: bool) -> str:
     return header_literal(value)
 
 
-def _asked_variables(
+def _used_variables(
     function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the variables that a model's code names, by name in lower case.
 
-    They are its function's parameters, and what any of its files gives to a method `var`. If one
-    of these is not a text, all variables count.
+    These are its function's parameters, and arguments of the method `var` in its files. If one of
+    these arguments is not a text, all variables are returned.
     """
     known = {name.lower(): value for name, value in variables.items()}
     if not known:
@@ -290,13 +289,13 @@ class _Code:
     python: PythonSource
 
 
-def _tables_read_by(
-    code: _Code, path: Path, context: FileContext, *, told: bool
+def _tables_read(
+    code: _Code, path: Path, context: FileContext, *, declared: bool
 ) -> dict[ModelName, SourceLocation]:
-    """Find the tables that a model's function names, and those that its helpers name.
+    """Find the tables that a model's function and its helpers name.
 
     Args:
-        told: Whether the model also says what it reads, so that a name may be unknown here.
+        told: Whether the model also declares its dependencies, so that unknown names are allowed.
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _calls(code):
@@ -304,13 +303,13 @@ def _tables_read_by(
         words = [word.value for word in call.keywords if word.arg in ("model_name", "query")]
         first = next(iter([*call.args, *words]), None)
         if method in _TABLE_METHODS:
-            found = _text_of(first, function, code)
+            found = _argument_value(first, function, code)
             if found is not None:
                 with placed(location):
                     reads.setdefault(context.names.read(found), location)
-            elif not told:
+            elif not declared:
                 raise ProjectError(
-                    f"which table context.{method}(…) reads cannot be told from the code",
+                    f"the table that context.{method}(…) reads cannot be found in the code",
                     hint='write the name as a string, or add depends_on=["schema.table"] to @model',
                     location=location,
                 )
@@ -324,7 +323,7 @@ def _tables_read_by(
 
 
 def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
-    """Yield the calls of the context's methods, in the function and in those that it names."""
+    """Yield calls of the context's methods, in the function and in functions that it names."""
     functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(code.tree):
         if isinstance(node, ast.FunctionDef):
@@ -358,7 +357,7 @@ def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
 
 
 def _own_node(code: _Code) -> ast.FunctionDef | None:
-    """Find a model's function, which need not be the last one of its name."""
+    """Find a model's function, which may not be the last function with its name."""
     compiled = getattr(inspect.unwrap(code.function), "__code__", None)
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.FunctionDef) or compiled is None:
@@ -370,7 +369,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
 
 
 class _Variables:
-    """Stands for the context where an argument is computed while the project is read."""
+    """Substitute for the context when an argument is computed while the project is read."""
 
     def __init__(self, python: PythonSource) -> None:
         self._python = python
@@ -382,8 +381,10 @@ class _Variables:
         return self._python.variables.get(name.lower(), default)
 
 
-def _text_of(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
-    """Return an argument's text: written out, a constant of the module, or made of variables."""
+def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
+    """Return an argument's text: a literal, a constant of the module, or computed from
+    variables.
+    """
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if node is None or _changes_names(node, function):
@@ -392,7 +393,7 @@ def _text_of(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> s
     stand_in = _Variables(code.python)
     names = {one.arg: stand_in for one in parameters[:1]} | {"context": stand_in}
     try:
-        value = eval(  # the project's own code, as its module was run before
+        value = eval(  # the project's code, whose module was executed before
             compile(ast.Expression(node), "<depends_on>", "eval"),
             {**code.function.__globals__},
             names,
@@ -403,7 +404,7 @@ def _text_of(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> s
 
 
 def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
-    """Say whether an argument uses names that the function itself gives a value."""
+    """Check whether an argument uses names that the function itself assigns."""
     used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     given = {
         one.id

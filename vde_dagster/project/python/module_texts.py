@@ -1,4 +1,4 @@
-"""A project's Python modules as texts: statements, imports, names bound and mentioned.
+"""Python modules of a project as texts: statements, imports, names bound and mentioned.
 
 Nothing is imported or run. Names are resolved as `project.python.files` resolves them when it runs
 a model, and more generously where the two could differ.
@@ -23,9 +23,9 @@ class Module:
     """One parsed file.
 
     Args:
-        package: Dotted name of the package it is in; of a package, its own name.
-        statements: Its top-level statements; an import of several names is one statement each.
-        bindings: Places of the statements that bind a name.
+        package: Dotted name of its package; for a package, its own name.
+        statements: Top-level statements; an import of several names becomes one statement each.
+        bindings: Indexes of the statements that bind a name.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Module:
 
     @cached_property
     def futures(self) -> frozenset[str]:
-        """Its imports from `__future__`, which change how all of it is compiled."""
+        """Its imports from `__future__`, which affect the compilation of the whole file."""
         return frozenset(
             statement.names[0].name
             for statement in self.statements
@@ -94,7 +94,9 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the project's module of that name, from the root or the importer's folder."""
+        """Return the project's module with a name, searched from the root and the importer's
+        folder.
+        """
         if not dotted:
             return None
         key = (dotted, where.path)
@@ -130,7 +132,7 @@ class Modules:
 
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
-    """Yield the imports in a statement; those in functions' bodies only if they are asked for."""
+    """Yield the imports in a statement; imports in function bodies only if requested."""
     if isinstance(node, Import):
         yield node
     if isinstance(node, Function) and not functions:
@@ -140,7 +142,9 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, in ifs and tries or by `global` too."""
+    """Return the names that a top-level statement binds, including in ifs and tries or by
+    `global`.
+    """
     names: set[str] = set()
     is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):
@@ -174,7 +178,7 @@ def _split(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 _ANYWHERE = frozenset(
     {"eval", "exec", "compile", "globals", "setattr", "delattr", "__import__", "__builtins__"}
 )
-"""Built-in names through which code reaches or changes things that it does not name."""
+"""Built-in names through which code can reach or change objects without naming them."""
 
 _ANYWHERE_MODULES = frozenset(
     {"builtins", "code", "codeop", "ctypes", "gc", "imp", "importlib", "pkgutil", "runpy"}
@@ -194,11 +198,11 @@ _TEXT_ATTRIBUTES = _TEXT | frozenset(
     {"__code__", "__module__", "__traceback__", "_getframe", "co_filename", "co_firstlineno"}
     | {"f_code", "f_lineno", "getsource", "tb_frame", "tb_lineno"}
 )
-"""Through these code can tell its own lines and file, which are not in its tree."""
+"""Names through which code can read its lines and file, which are not in its tree."""
 
 _DOCUMENTS = frozenset({"__doc__", "docopt", "doctest", "getdoc", "help", "inspect", "pydoc"})
 _CALLERS_NAMES = frozenset({"eval", "query"})
-"""Methods (of pandas) whose text may name the caller's variables: `df.query("x > @LIMIT")`."""
+"""Pandas methods whose text may name the caller's variables: `df.query("x > @LIMIT")`."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -208,11 +212,11 @@ class Mentions:
     """Names and strings that statements mention.
 
     Args:
-        chains: Dotted names as they stand (`lib.rates.FACTOR`), a plain name being a chain of one.
-        words: Words in their strings; a string may hold an annotation, or a name for a library.
-        anywhere: Whether they may reach or change things in any module without naming them.
-        here: Whether they may reach things in their own module without naming them.
-        by_text: Whether they may depend on the module's very text or place.
+        chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
+        words: Words in strings; a string may contain an annotation, or a name for a library.
+        anywhere: Whether they may reach or change objects in any module without naming them.
+        here: Whether they may reach objects in their own module without naming them.
+        by_text: Whether they may depend on the module's text or file.
         documents: Whether they may read docstrings.
     """
 
@@ -226,7 +230,7 @@ class Mentions:
 
 
 def mentions(statements: Iterable[ast.stmt]) -> Mentions:
-    """Collect the names and strings in statements, docstrings left out."""
+    """Collect the names and strings in statements, without docstrings."""
     visitor = _Visitor()
     for statement in statements:
         visitor.visit(statement)

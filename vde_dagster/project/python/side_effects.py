@@ -1,8 +1,8 @@
-"""Top-level statements of Python modules that do more than bind names.
+"""Side effects of top-level statements in Python modules, beyond binding names.
 
-One that does not may be left out of a version when nobody mentions its names. Everything that is
-not on the lists below counts as doing more: it runs whenever its module is imported, and may
-change anything.
+A statement without side effects can be left out of a version if its names are not mentioned. Any
+statement that is not on the lists below counts as having side effects: it runs when its module is
+imported, and may change anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Effect(IntEnum):
     """Side effects of a statement beyond binding names."""
 
     NONE = 0
-    FOREIGN = 1  # it imports a package that may change other packages
+    FOREIGN = 1  # imports a package that may change other packages
     ANY = 2
 
 
@@ -37,7 +37,7 @@ _OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
 
 
 class Inertness:
-    """Judges the statements of a project's modules."""
+    """Classifies the statements of a project's modules by their side effects."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
@@ -45,14 +45,14 @@ class Inertness:
         self.import_effect = cache(self._import_effect)
 
     def _effect(self, module: Module, index: int) -> Effect:
-        """The side effect of a statement when its module is imported."""
+        """Return the side effect of a statement when its module is imported."""
         statement = module.statements[index]
         if isinstance(statement, Import):
             return self.import_effect(module, index)
         return Effect.NONE if self._is_inert(module, statement) else Effect.ANY
 
     def _import_effect(self, module: Module, index: int) -> Effect:
-        """The effect of all modules that an import executes, and of those that they import."""
+        """Return the side effect of all modules that an import executes, directly or not."""
         worst = Effect.NONE
         waiting, seen = [(module, index)], {(module.path, index)}
         while waiting:
@@ -77,10 +77,10 @@ class Inertness:
     def _is_inert(
         self, module: Module, statement: ast.stmt, of_class: Collection[str] | None = None
     ) -> bool:
-        """Say whether a statement only binds names.
+        """Check whether a statement only binds names.
 
         Args:
-            of_class: Names of the functions of the class whose body it stands in, if it does.
+            of_class: Names of the functions of the class that contains it, if there is one.
         """
         if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)
@@ -92,7 +92,7 @@ class Inertness:
             if not all(isinstance(t, ast.Name) and not _is_special(t.id) for t in targets):
                 return False
             annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
-            # In a class, any other object may be a descriptor that is told its name.
+            # In a class, any other object may be a descriptor with `__set_name__`.
             return self._is_type(module, annotation) and (
                 statement.value is None
                 or self._is_value(module, statement.value, literal=of_class is not None)
@@ -126,7 +126,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Say whether a class, and each of `children` as a class made from it, only binds names."""
+        """Check whether a class, also as the base of each of `children`, only binds names."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]
@@ -150,7 +150,7 @@ class Inertness:
             return self._meaning(module, base.value) in BASES and self._is_type(module, base.slice)
         known = self._meaning(module, base)
         if known in ENUMS:
-            # An enum calls its own functions when it is made.
+            # An enum calls its own functions when it is created.
             return not any(isinstance(s, ast.FunctionDef) for c in children for s in c.body)
         if known in BASES:
             return True
@@ -167,10 +167,10 @@ class Inertness:
         )
 
     def _is_value(self, module: Module, node: ast.expr, *, literal: bool = False) -> bool:
-        """Say whether evaluating an expression changes nothing and runs no code of the project.
+        """Check whether evaluating an expression changes nothing and runs no code of the project.
 
         Args:
-            literal: Whether it has to be made of constants and of known calls on them, too.
+            literal: Whether it must also consist of constants and of known calls on them.
         """
         if isinstance(node, ast.Constant) or self._is_number(module, node):
             return True
@@ -217,10 +217,10 @@ class Inertness:
         return False
 
     def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
-        """Say whether evaluating an annotation does nothing.
+        """Check whether evaluating an annotation does nothing.
 
         Args:
-            outside: Whether it has to be no class of the project's, which may have operators.
+            outside: Whether classes of the project, which may define operators, are excluded.
         """
         if node is None or "annotations" in module.futures or isinstance(node, ast.Constant):
             return True
@@ -237,7 +237,7 @@ class Inertness:
         return False
 
     def _meaning(self, module: Module, node: ast.expr) -> str | None:
-        """Return the dotted name of an expression that names something outside of the project."""
+        """Return the dotted name of an expression for something outside of the project."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -264,13 +264,13 @@ def _is_special(name: str) -> bool:
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
-    """Return a call's arguments; a mapping that is unpacked counts as a starred one."""
+    """Return a call's arguments; an unpacked mapping counts as a starred argument."""
     named = [k.value if k.arg else ast.Starred(value=k.value) for k in call.keywords]
     return [*call.args, *named]
 
 
 ENGINE = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "sqlmesh", "vde_dagster"})
-"""Packages that the engine itself has imported before any model's code."""
+"""Packages that the engine has imported before any model's code."""
 
 DECORATORS = frozenset(
     {"abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod"}
@@ -280,7 +280,7 @@ DECORATORS = frozenset(
     | {"pyspark.sql.functions.pandas_udf", "pyspark.sql.functions.udf", "vde_dagster.macro"}
     | {"vde_dagster.model"}
 )
-"""Decorators that call nothing but themselves, and note nothing that a model could read."""
+"""Decorators that run no other code and store nothing that a model could read."""
 
 BASES = frozenset(
     {"abc.ABC", "builtins.object", "typing.Generic", "typing.NamedTuple", "typing.Protocol"}
@@ -291,7 +291,7 @@ BASES = frozenset(
         if isinstance(value, type) and issubclass(value, BaseException)
     }
 )
-"""Classes that run no code when a class is made from them."""
+"""Base classes that run no code when they are subclassed."""
 
 ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"))
 CALLS = frozenset(
@@ -303,13 +303,13 @@ CALLS = frozenset(
     | {"logging.getLogger", "pathlib.Path", "pathlib.PurePath", "re.compile", "typing.NewType"}
     | {"typing.TypeVar"}
 )
-"""Calls that do nothing but make a value from their arguments."""
+"""Calls that only compute a value from their arguments."""
 
 PURE_MODULES = ("pyspark.sql.types.",)
 
 
 def is_harmless(statement: Import) -> bool:
-    """Say whether an import from outside the project changes nothing for other code."""
+    """Check whether an import from outside the project changes nothing for other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:
             return False

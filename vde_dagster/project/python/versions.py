@@ -1,11 +1,11 @@
-"""The version of a Python model: its source and all of the project's code it can reach.
+"""Version of a Python model: its source and all of the project's code that it can reach.
 
-Modules are read with `ast` and never imported or run. Taken in are the model's function, every
-definition that it mentions, through imports too, and all that those mention; and of each module
-that is imported on the way, every top-level statement that does more than bind names
-(`side_effects`), for it runs with the import. Comments and formatting are no part of it;
-docstrings are where they may be read. Where the text cannot tell what code reaches (star imports,
-`globals()`, `importlib`), whole modules are taken in: unsure means changed.
+Modules are parsed with `ast` and never imported or run. The version includes the model's function,
+every definition that it mentions, also through imports, and all definitions that those mention; and
+from each imported module, every top-level statement with side effects (`side_effects`), because it
+runs with the import. Comments and formatting are not included; docstrings are if they may be read.
+If the text does not determine what code reaches (star imports, `globals()`, `importlib`), whole
+modules are included: if unsure, a version changes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from vde_dagster.project.python.side_effects import Effect, Inertness
 def python_version(
     module: str, function: str, files: Mapping[str, str], outside: Mapping[str, str]
 ) -> str:
-    """The version of a function's code and of all that it can reach, as hex.
+    """Return the version of a function's code and of all code that it can reach, as hex.
 
     Args:
         module: Path of the file that defines the function at its top level.
-        files: The texts of the project's modules, by path relative to its root.
-        outside: Hashes of what the code may read when it runs, see `base.outside`; those whose
-            names stand in the code taken in are part of the version.
+        files: Texts of the project's modules, by path relative to its root.
+        outside: Hashes of what the code may read at run time, see `base.outside`; entries named in
+            the included code are part of the version.
 
     Raises:
-        SyntaxError: A file that is reached is not valid Python.
-        LookupError: The module defines no such function.
+        SyntaxError: A reached file is not valid Python.
+        LookupError: The module does not define the function.
     """
     reach = _Reach(files)
     start = reach.modules.load(module)
     if function not in start.bindings:
-        raise LookupError(f"{module} defines no {function}")
+        raise LookupError(f"{module} does not define {function}")
     reach.start(start, function)
     taken = [module for module in reach.executed if reach.kept[module]]
     taken.sort(key=lambda module: module.path.split("/"))
@@ -56,7 +56,7 @@ def python_version(
     for one in taken:
         parts += [one.name, one.path, _hash(reach, one)]
     if reach.by_text:
-        # A module's name at run time is made of all texts, see `project.python.files`.
+        # A module's name at run time depends on all texts, see `project.python.files`.
         parts += [part for path, text in sorted(files.items()) for part in (f"/{path}", text)]
     parts += ["imports", *sorted(reach.foreign), "outside"]
     for name in mentioned(outside, reach.texts):
@@ -65,9 +65,9 @@ def python_version(
 
 
 def _hash(reach: _Reach, module: Module) -> bytes:
-    """Hash what is taken in of a module.
+    """Hash the included statements of a module.
 
-    The order of definitions is left out only where nothing runs between them that could tell.
+    The order of definitions is ignored only if nothing runs between them that could depend on it.
     """
     if reach.by_text:
         return digest_values("text", module.name)
@@ -86,7 +86,7 @@ def _hash(reach: _Reach, module: Module) -> bytes:
 def _dump(reach: _Reach, module: Module, index: int) -> str:
     statement = module.statements[index]
     if isinstance(statement, Import) and index not in reach.named[module]:
-        # What it binds is not used: it only runs the modules.
+        # Its names are not used: it only runs the modules.
         names = [m.name for m in reach.modules.executed(statement, module)]
         base = module.base(statement) if isinstance(statement, ast.ImportFrom) else ""
         return "import " + (",".join(names) or base or statement.names[0].name)
@@ -94,7 +94,7 @@ def _dump(reach: _Reach, module: Module, index: int) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Drops docstrings."""
+    """Removes docstrings."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
@@ -111,13 +111,13 @@ class _Reach:
     def __init__(self, files: Mapping[str, str]) -> None:
         self.modules = Modules(files)
         self.executed: dict[Module, None] = {}
-        """Every module that is imported."""
+        """Imported modules."""
         self.kept: dict[Module, set[int]] = defaultdict(set)
-        """The statements that are taken in, by their place."""
+        """Included statements, by their index."""
         self.run: dict[Module, set[int]] = defaultdict(set)
-        """Those taken in because they run with the import, mentioned or not."""
+        """Statements included because they run with the import."""
         self.named: dict[Module, set[int]] = defaultdict(set)
-        """The imports whose names are used."""
+        """Imports whose names are used."""
         self.whole: set[Module] = set()
         self.foreign: set[str] = set()
         self.texts: set[str] = set()
@@ -130,7 +130,7 @@ class _Reach:
         self._used: set[tuple[Module, int, tuple[str, ...]]] = set()
 
     def start(self, module: Module, function: str) -> None:
-        """Take in a function and all that can matter to it."""
+        """Include a function and everything that can affect it."""
         self._execute(module)
         self._mention(module, function)
         while self._waiting:
@@ -142,9 +142,9 @@ class _Reach:
                     self._take_whole(found)
 
     def is_in_order(self, module: Module) -> bool:
-        """Say whether the order of a module's statements can matter.
+        """Check whether the order of a module's statements can matter.
 
-        It cannot where statements only bind names, each one once, and none that is a built-in's.
+        It cannot if statements only bind names, each name once, and no name of a built-in.
         """
         kept = self.kept[module]
         runs = range(len(module.statements))
@@ -156,7 +156,7 @@ class _Reach:
         )
 
     def _execute(self, module: Module) -> None:
-        """Take in what runs when a module is imported."""
+        """Include the statements that run when a module is imported."""
         if module in self.executed:
             return
         self.executed[module] = None
@@ -188,7 +188,9 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Take in what a name of a module means, and of a module object the attributes `rest`."""
+        """Include the definition of a module's name, and for a module object the attributes
+        `rest`.
+        """
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._use(module, index, rest)
@@ -196,7 +198,7 @@ class _Reach:
             self._module_object(module, f"{module.name}.{name}", rest)
 
     def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
-        """Take in what an import at a module's top level binds."""
+        """Include what an import at a module's top level binds."""
         statement = module.statements[index]
         if (module, index, rest) in self._used:
             return
@@ -228,7 +230,7 @@ class _Reach:
                 self._outside(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
-        """Take in what code can reach through a module: all of it, unless it names a submodule."""
+        """Include what code can reach through a module: all of it, unless it names a submodule."""
         found = self.modules.find(dotted, where)
         child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
         if child is not None and rest:
@@ -244,7 +246,7 @@ class _Reach:
         elif rest:
             self._outside(dotted)
         else:
-            # A folder without __init__.py, or a package from outside.
+            # A folder without __init__.py, or an external package.
             self._escaped.add(dotted)
             self._outside(dotted)
 
@@ -253,7 +255,7 @@ class _Reach:
             self.foreign.add(dotted.partition(".")[0])
 
     def _read(self, module: Module, index: int) -> None:
-        """Take in what a statement mentions."""
+        """Include what a statement mentions."""
         statement = module.statements[index]
         found = mentions([statement])
         self.texts |= found.texts
@@ -279,7 +281,7 @@ class _Reach:
                 self._follow(module, node, rest)
 
     def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
-        """Say whether a statement sets an attribute of what is imported from outside."""
+        """Check whether a statement sets an attribute of an external import."""
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue
@@ -297,7 +299,7 @@ class _Reach:
 def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    """Return the attributes that a statement uses of its inner imports."""
+    """Return the attributes of an inner import that a statement uses."""
     local = isinstance(statement, Function) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )

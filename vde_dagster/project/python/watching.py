@@ -1,8 +1,8 @@
-"""Watching project code while it is loaded: files and variables it reads, and a time limit.
+"""Recording of the files and variables that project code reads while loading; and time limits.
 
-A file's record in the cache is valid only while what its macros have read is as it was. An audit
-hook of the interpreter and the class of `os.environ` note reads inside `watching`. Reads of
-imported packages on their own behalf are told from the project's by the frames of the call.
+A file's cache record is valid only while the files and variables read by its macros are unchanged.
+An audit hook of the interpreter and the class of `os.environ` record reads inside `watching`. Reads
+by imported packages are distinguished from the project's reads by the stack frames of the call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Seen:
     Args:
         paths: Files and folders, absolute.
         variables: Environment variables; `*` for all of them.
-        unrepeatable: Whether other programs or servers were asked, whose answers may differ today.
+        unrepeatable: Whether other programs or servers were called, whose results may change.
     """
 
     paths: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Seen:
         self.unrepeatable |= other.unrepeatable
 
     def relative_paths(self, root: Path) -> set[str]:
-        """Return the paths, those below a folder relative to it."""
+        """Return the paths; paths below a folder are relative to it."""
         return {
             os.path.relpath(path, root) if path.startswith(f"{root}{os.sep}") else path
             for path in self.paths
@@ -64,7 +64,7 @@ _installed = False
 
 @contextmanager
 def watching(seen: Seen | None = None) -> Iterator[Seen]:
-    """Note what the project's code reads while the block runs, in this thread."""
+    """Record what the project's code reads in this thread while the block runs."""
     _install()
     seen = Seen() if seen is None else seen
     token = _current.set(seen)
@@ -95,7 +95,7 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
         return
     path = "." if arguments[0] is None else arguments[0]
     if not isinstance(path, (str, bytes, os.PathLike)):
-        return  # an open file's number
+        return  # a file descriptor
     if event == "open" and _only_writes(*arguments[1:3]):
         return
     seen.paths.add(os.path.abspath(os.fsdecode(path)))
@@ -108,7 +108,7 @@ def _only_writes(mode: Any, flags: Any) -> bool:
 
 
 def _is_project_s(frame: FrameType | None) -> bool:
-    """Say whether project code asked for what happens, and not the import of a package."""
+    """Check whether project code, rather than the import of a package, caused an event."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PROJECT_CODE):
@@ -120,9 +120,9 @@ def _is_project_s(frame: FrameType | None) -> bool:
 
 
 class _Environment(type(os.environ)):  # type: ignore[misc]
-    """`os.environ`, or `os.environb`, that notes what the project's code asks it for.
+    """`os.environ` or `os.environb` that records reads by the project's code.
 
-    Keys of `os.environb` are bytes, and `subprocess` asks `os.environ` for bytes, too.
+    Keys of `os.environb` are bytes, and `subprocess` also passes bytes to `os.environ`.
     """
 
     def __getitem__(self, key: Any) -> Any:
@@ -150,8 +150,8 @@ def _note_variable(name: object) -> None:
         seen.variables.add(os.fsdecode(name))
 
 
-def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
-    """Add the files and variables that the project's code read to those of a file."""
+def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
+    """Add the files and variables that the project's code read to a loaded file."""
     uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
     return replace(
         file,
@@ -162,19 +162,19 @@ def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
 
 
 class TooSlow(BaseException):
-    """The limit is over; no `except Exception` of the code that runs catches it."""
+    """The time limit was exceeded; `except Exception` in the running code does not catch this."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Interrupt the block after some seconds of wall-clock time.
 
-    The main thread is interrupted by a timer of the system, which ends waits too, unless other code
-    uses that timer. In other threads a watching thread raises the exception, which ends what runs
-    in Python, but no wait.
+    In the main thread a system timer interrupts, even during waits, unless other code uses that
+    timer. In other threads a watching thread raises the exception, which interrupts Python code but
+    not waits.
 
     Raises:
-        TooSlow: It took longer.
+        TooSlow: The block took longer.
     """
     if (
         threading.current_thread() is not threading.main_thread()
@@ -189,7 +189,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TooSlow
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    # Again every second: a bare `except:` in a loop may swallow the first ones.
+    # Repeat every second: a bare `except:` in a loop may swallow earlier exceptions.
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
@@ -208,7 +208,7 @@ def _watched_thread(seconds: float) -> Iterator[None]:
     def watch() -> None:
         left = seconds
         while not ended.wait(left):
-            with lock:  # Nothing may be raised once the block has ended.
+            with lock:  # Raise nothing after the block has ended.
                 if not ended.is_set():
                     raised.set()
                     raise_in(thread, ctypes.py_object(TooSlow))
@@ -223,7 +223,7 @@ def _watched_thread(seconds: float) -> Iterator[None]:
             with lock:
                 ended.set()
             if raised.is_set():
-                # One that is still pending is raised by the next jump. Clearing it by the same
-                # function leaves CPython 3.11 looking for it forever.
+                # A pending exception is raised by the next jump. Clearing it with the same
+                # function leaves CPython 3.11 searching for it forever.
                 for _ in range(100):
                     continue

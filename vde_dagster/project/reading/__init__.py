@@ -1,4 +1,4 @@
-"""From the text of one file to what it defines.
+"""Reading of one file: from its text to its definitions.
 
 Errors are `ProjectError`s that point at the place; paths are relative to the project's root.
 """

@@ -1,4 +1,4 @@
-"""Audits and signals: custom `AUDIT (…)` definitions, and calls of both by models."""
+"""Audits and signals: custom `AUDIT (…)` definitions, and models' calls of both."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _NODE_PROPERTIES = (
     *("owner", "tags", "stamp", "depends_on", "project"),
     *("cron", "cron_tz", "interval_unit", "start", "end"),
 )
-"""Properties of standalone audits alone."""
+"""Properties that only standalone audits have."""
 _NON_BLOCKING = "_non_blocking"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditDefinition:
-    """A custom audit.
+    """Custom audit.
 
     Args:
         name: Its name in lower case.
         source: The file's text.
-        before: The definitions of macros (`@DEF`) before its query.
-        blocking: Whether failing rows stop the publication, unless a call says otherwise.
-        defaults: SQL text of arguments that a call leaves out.
-        standalone: Whether it is a node of the graph by itself, and no model can call it.
+        before: Macro definitions (`@DEF`) before its query.
+        blocking: Whether failing rows block the publication, unless a call overrides it.
+        defaults: SQL text of optional arguments.
+        standalone: Whether it is a separate node of the graph, which models cannot call.
     """
 
     name: str
@@ -70,7 +70,7 @@ class AuditCall:
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """The context of audit calls: custom audits by name, macros, variables and names of tables."""
+    """Context of audit calls: custom audits by name, macros, variables and names of tables."""
 
     definitions: Mapping[str, AuditDefinition]
     scope: MacroScope
@@ -103,7 +103,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
         source=source,
         query=block.statements[-1],
         before=tuple(block.statements[:-1]),
-        dialect=given["dialect"].known_dialect() if "dialect" in given else default_dialect,
+        dialect=given["dialect"].supported_dialect() if "dialect" in given else default_dialect,
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
         skip=given["skip"].boolean() if "skip" in given else False,
@@ -147,10 +147,10 @@ def read_audits(
 def _resolved(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Turn a call into a query.
+    """Resolve a call to a query.
 
     Returns:
-        The audit (None when it is switched off) and the tables that it reads beyond the model.
+        The audit (None if it is disabled) and the tables that it reads in addition to the model.
     """
     name = call.name.lower()
     arguments = dict(call.arguments)
@@ -190,12 +190,12 @@ def _blocking_argument(call: AuditCall, arguments: dict[str, str]) -> bool | Non
     if text is None:
         return None
     if text.lower() not in ("true", "false"):
-        raise _error(call, f"'blocking' is true or false, not '{text}'")
+        raise _error(call, f"'blocking' must be true or false, not '{text}'")
     return text.lower() == "true"
 
 
 def _without_definition(name: str, call: AuditCall) -> BuiltinAudit | None:
-    """Return an audit that no file of the project defines: a built-in one, or a plug-in's."""
+    """Return a built-in audit, or an audit of a plug-in."""
     try:
         return BUILTIN_AUDITS.get(name) or PLUGINS.find(name)
     except UsageError as error:
@@ -220,12 +220,14 @@ def _render_builtin(
             )
     for argument in builtin.required:
         if argument not in arguments:
-            raise _error(call, f"audit {name} needs '{argument}'", f"write {name}({argument} := …)")
+            raise _error(
+                call, f"audit {name} requires '{argument}'", f"write {name}({argument} := …)"
+            )
     limits = [argument for argument in builtin.optional if argument in ("min_v", "max_v")]
     if limits and not any(argument in arguments for argument in limits):
         raise _error(
             call,
-            f"audit {name} has no limits, so that it checks nothing",
+            f"audit {name} has no limits and checks nothing",
             f"write {name}({limits[0]} := …), or {limits[1]}, or both",
         )
     expander = _argument_expander(call, context)
@@ -245,7 +247,7 @@ _NO_EXPRESSIONS = ("partition_clause",)
 
 
 def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
-    """Write an argument of a model in another dialect, in which `"id"` is a column, for Spark."""
+    """Translate an argument from the model's dialect to Spark, keeping `"id"` a column."""
     head = "SELECT "
     expander = Expander(SourceText(call.location.path, head + text), context.scope)
     expanded = expander.expand()
@@ -283,15 +285,15 @@ def _render_custom(
             missing = error.unknown.name
             raise _error(
                 call,
-                f"audit {call.name} needs '{missing}' ({error.location})",
-                f"write {call.name}({missing} := …), or give it a default",
+                f"audit {call.name} requires '{missing}' ({error.location})",
+                f"write {call.name}({missing} := …), or add a default",
             ) from error
         raise
     if f"@{TABLE_PARTS['table_name']}" in sql:
         raise _error(
             call,
-            f"audit {call.name}: @RESOLVE_TEMPLATE is for statements",
-            "an audit reads @this_model",
+            f"audit {call.name}: @RESOLVE_TEMPLATE is only for statements",
+            "use @this_model",
         )
     return sql, reads
 
@@ -312,7 +314,7 @@ def expanded_query(
     ]
     if len(found) != 1:
         raise definition.source.error(
-            f"an audit has one query; this one has {len(found)}", definition.query.start
+            f"an audit must have one query, but this one has {len(found)}", definition.query.start
         )
     rendered = render(expander, found[0], context.names, what="audit")
     return rendered.sql, dict(rendered.reads)
@@ -334,12 +336,12 @@ def _at_call(call: AuditCall) -> Iterator[None]:
 
 
 _GIVEN = ("batch", "execution_time", "environment", "model", "context")
-"""Parameters of signals that nobody writes in a call."""
+"""Parameters of signals that are passed automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalDefinition:
-    """A function of the project under `@signal()`."""
+    """Function of the project with `@signal()`."""
 
     function: Callable[..., Any]
     python: PythonSource
@@ -348,7 +350,7 @@ class SignalDefinition:
 def read_signals(
     calls: Iterable[AuditCall], known: Mapping[str, SignalDefinition]
 ) -> tuple[Signal, ...]:
-    """Turn calls into signals."""
+    """Resolve calls to signals."""
     return tuple(_signal(call, known) for call in calls)
 
 
@@ -356,7 +358,7 @@ def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
     name = call.name.lower()
     definition = known.get(name)
     if definition is None:
-        hint = "write it in signals/, a Python function under @signal()"
+        hint = "define it in signals/ as a Python function with @signal()"
         if known:
             hint = suggest(call.name, known, "signals")
         raise _error(call, f"unknown signal '{call.name}'", hint, Unknown("signal", name))
@@ -376,14 +378,14 @@ def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
         if needed and one.name in names and one.name not in arguments:
             raise _error(
                 call,
-                f"signal '{call.name}' needs the argument '{one.name}'",
+                f"signal '{call.name}' requires the argument '{one.name}'",
                 f"write {call.name}({one.name} := …)",
             )
     return Signal(name, tuple(arguments.items()), definition.python)
 
 
 def _value(text: str, key: str, call: AuditCall) -> object:
-    """Read a plain value of SQL: a text, a number, true, false or null."""
+    """Read a plain SQL value: a text, a number, true, false or null."""
     words = text.strip()
     plain: dict[str, object] = {"true": True, "false": False, "null": None}
     if words.lower() in plain:

@@ -1,4 +1,4 @@
-"""The built-in audits: from a call's arguments to a query that returns the failing rows.
+"""Built-in audits: queries for failing rows, built from a call's arguments.
 
 Names, arguments and meaning are SQLMesh's (docs/concepts/audits.md there).
 """
@@ -13,13 +13,13 @@ from vde_dagster.base.plugins import Seam
 
 @dataclass(frozen=True, slots=True)
 class BuiltinAudit:
-    """A built-in audit.
+    """Built-in audit.
 
     Args:
-        required: Arguments that have to be given.
-        build: Makes the query from the arguments' SQL texts.
+        required: Required arguments.
+        build: Builds the query from the arguments' SQL texts.
         optional: Arguments with their defaults (`condition` is always allowed).
-        also: Other names of arguments, from SQLMesh's documentation.
+        also: Aliases of arguments, from SQLMesh's documentation.
     """
 
     required: tuple[str, ...]
@@ -29,19 +29,19 @@ class BuiltinAudit:
 
 
 Items = dict[str, tuple[str, ...]]
-"""SQL texts by argument; a single value is a list of one."""
+"""SQL texts by argument; a single value is a list of length one."""
 Build = Callable[[Items], str]
 
 
-def _rows_where(items: Items, failing: str) -> str:
-    """Return the query of failing rows, among those for which `condition` holds."""
+def _failing_rows(items: Items, failing: str) -> str:
+    """Return the query for failing rows, among the rows that meet `condition`."""
     condition = items.get("condition")
     narrowed = f"({condition[0]}) AND ({failing})" if condition else failing
     return f"SELECT * FROM @this_model WHERE {narrowed}"
 
 
 def _where(items: Items) -> str:
-    """Return ` WHERE condition`, or nothing where the call has no condition."""
+    """Return ` WHERE condition`, or an empty text if the call has no condition."""
     condition = items.get("condition")
     return f" WHERE {condition[0]}" if condition else ""
 
@@ -58,22 +58,22 @@ def _query(template: str, **more: Build) -> Build:
 
 
 def _rows(test: str, **more: Build) -> Build:
-    """Build the query of rows that a test holds for."""
-    return lambda items: _rows_where(items, _filled(test, items, more))
+    """Build the query for rows that meet a test."""
+    return lambda items: _failing_rows(items, _filled(test, items, more))
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Build the query of rows where a test `{c}` holds for a column, criterion or pattern."""
+    """Build the query for rows that meet a test `{c}` for a column, criterion or pattern."""
 
     def build(items: Items) -> str:
         tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
-        return _rows_where(items, joined.join(tests))
+        return _failing_rows(items, joined.join(tests))
 
     return build
 
 
 def _outside(value: str) -> Build:
-    """Build the test that a value is outside `min_v` and `max_v`; NULL is no limit."""
+    """Build the test that a value is outside `min_v` and `max_v`; NULL means no limit."""
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"
@@ -90,7 +90,7 @@ def _outside(value: str) -> Build:
 
 
 def _figure(function: str) -> Build:
-    """Build the query of an aggregate of a column outside `min_v` and `max_v`."""
+    """Build the query that compares an aggregate of a column with `min_v` and `max_v`."""
     return _query(
         f"SELECT * FROM (SELECT {function}({{column}}) AS figure FROM @this_model{{where}}) "
         "AS figures WHERE {outside}",
@@ -99,7 +99,7 @@ def _figure(function: str) -> Build:
 
 
 def _partition(items: Items) -> str:
-    """Return `PARTITION BY a, b `, which may be given in quotes or without its words."""
+    """Return `PARTITION BY a, b `; the argument may be quoted or omit these words."""
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1].strip()
@@ -163,14 +163,14 @@ _EXCLUSIVE_RANGES = _query(
     "WHERE NOT (lower_bound_lte_upper_bound AND upper_bound_lte_next_lower_bound)",
     partition=_partition,
 )
-"""Ranges that end before they begin, or after the next one begins; ends may touch."""
+"""Ranges that end before they begin, or after the next range begins; ends may touch."""
 _Z_SCORE = _query(
     "SELECT *, ({column} - audited_mean) / NULLIF(audited_deviation, 0) AS z_score "
     "FROM @this_model CROSS JOIN (SELECT AVG({column}) AS audited_mean, "
     "STDDEV({column}) AS audited_deviation FROM @this_model{where}) AS stats "
     "WHERE ABS(({column} - audited_mean) / NULLIF(audited_deviation, 0)) > {threshold}"
 )
-"""Values more than `threshold` standard deviations from the mean of what is looked at."""
+"""Values more than `threshold` standard deviations from the mean of the checked rows."""
 _SHARES = (
     "(SELECT {0} AS value, COUNT(*) / SUM(COUNT(*)) OVER () AS {1} "
     "FROM @this_model{{where}} GROUP BY {0})"
@@ -181,10 +181,10 @@ _KL_DIVERGENCE = _query(
     f"JOIN {_SHARES.format('{target_column}', 'q')} AS b "
     "ON a.value = b.value) AS divergence WHERE kl_divergence > {threshold}"
 )
-"""A symmetric Kullback-Leibler divergence of two columns' values above a threshold.
+"""Symmetric Kullback-Leibler divergence of two columns' values above a threshold.
 
-A value that only one of the columns has adds nothing, as in SQLMesh's query. Engines refuse
-that one for columns of different names, so this is what its documents say.
+A value in only one of the columns adds nothing, as in SQLMesh's query. Engines refuse that query
+for columns of different names, so this query follows SQLMesh's documentation.
 """
 _CHI_SQUARE = _query(
     "SELECT * FROM (SELECT "
@@ -200,7 +200,7 @@ _CHI_SQUARE = _query(
     also=lambda items: f" AND ({items['condition'][0]})" if "condition" in items else "",
     wanted=lambda items: "<=" if items["dependent"][0].upper() == "FALSE" else ">",
 )
-"""A chi-square of two columns that does not say what is claimed of their dependence."""
+"""Chi-square of two columns that contradicts the claimed dependence."""
 
 _METHODS = ", ".join(
     f"'{name}'"

@@ -1,10 +1,10 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Only names, and the types that are declared: an expression's type only Spark knows for sure.
+Only names, and declared types: Spark alone infers an expression's type reliably.
 
-Spark has none of these forms, so they are written with the names of the columns, as far as the
-project's files tell them. Where they do not, the first two are refused, and an alias in WHERE is
-left to Spark, for which a column of that name comes first.
+Spark does not support these forms, so they are rewritten with the names of the columns, if the
+project's files determine them. Otherwise the first two are refused, and an alias in WHERE is left
+to Spark, which prefers a column of that name.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 
 ColumnsOf = Callable[[ModelName], Columns]
-"""Tells the columns of a parent; raises where it cannot."""
+"""Returns the columns of a parent; raises UnknownColumnsError if they are unknown."""
 
 
-class NotToldError(Exception):
-    """The files do not tell a model's columns."""
+class UnknownColumnsError(Exception):
+    """The files do not determine a model's columns."""
 
 
 def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
-    """Return a model's columns in order, with the types that are declared.
+    """Return a model's columns in order, with declared types.
 
     Raises:
-        NotToldError: The files do not tell them.
+        UnknownColumnsError: The files do not determine them.
     """
     added: dict[str, str | None] = {one.name: one.type for one in model.kind.added_columns}
     if model.columns:
         return {column.name: column.type for column in model.columns} | added
     if model.query is None:
-        raise NotToldError
-    names = QueryColumns(columns_of).of(read_query(model.query).tree, {})
+        raise UnknownColumnsError
+    names = QueryColumns(columns_of).column_names(read_query(model.query).tree, {})
     return dict.fromkeys(names) | added
 
 
@@ -55,27 +55,27 @@ class QueryColumns:
     def __init__(self, columns_of: ColumnsOf) -> None:
         self._columns_of = columns_of
 
-    def of(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
+    def column_names(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         """Return the names of a query's columns."""
         from sqlglot import exp
 
         known = self.with_ctes(query, ctes)
         if isinstance(query, exp.Subquery | exp.Paren | exp.SetOperation):
-            return self.of(query.this, known)
+            return self.column_names(query.this, known)
         if not isinstance(query, exp.Select):
-            raise NotToldError
+            raise UnknownColumnsError
         return [name for one in query.expressions for name in self._projected(one, query, known)]
 
     def with_ctes(
         self, query: exp.Expr, known: Mapping[str, list[str] | None]
     ) -> dict[str, list[str] | None]:
-        """Add the columns of a query's CTEs; None where the files do not tell them."""
+        """Add the columns of a query's CTEs; None if the files do not determine them."""
         found = dict(known)
         with_ = query.args.get("with_") or query.args.get("with")
         for cte in with_.expressions if with_ else ():
             try:
-                found[cte.alias.lower()] = self._aliased(cte, self.of(cte.this, found))
-            except NotToldError:
+                found[cte.alias.lower()] = self._aliased(cte, self.column_names(cte.this, found))
+            except UnknownColumnsError:
                 found[cte.alias.lower()] = None
         return found
 
@@ -89,40 +89,40 @@ class QueryColumns:
             known = self.with_ctes(node, known)
         return known
 
-    def of_tables(
+    def table_columns(
         self, select: exp.Select, ctes: Mapping[str, list[str] | None], only: str = ""
     ) -> list[tuple[str, str]]:
         """Return (alias, column) of a SELECT's tables, in order.
 
         Args:
-            only: The name of one of them, in lower case; "" for all.
+            only: Name of one of the tables, in lower case; "" for all.
         """
         from_ = select.args.get("from_") or select.args.get("from")
         if from_ is None or select.args.get("laterals"):
-            raise NotToldError
+            raise UnknownColumnsError
         joins = (join.this for join in select.args.get("joins") or () if join.kind not in _HALVES)
         return [
             (source.alias_or_name, name)
             for source in (from_.this, *joins)
             if not only or source.alias_or_name.lower() == only
-            for name in self._of_source(source, ctes)
+            for name in self._source_columns(source, ctes)
         ]
 
-    def of_star(
+    def star_columns(
         self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[tuple[str, str]]:
-        """Return (alias, column) that a star stands for, but for those that it leaves out."""
+        """Return (alias, column) of a star's columns, without excluded columns."""
         from sqlglot import exp
 
         table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
-            raise NotToldError  # Columns that both sides have come once.
+            raise UnknownColumnsError  # Columns of both sides appear once.
         left_out = star.args.get("except_") or star.args.get("except") or ()
         hidden = {column.name.lower() for column in left_out}
-        found = self.of_tables(select, ctes, table.name.lower() if table is not None else "")
+        found = self.table_columns(select, ctes, table.name.lower() if table is not None else "")
         if not found:
-            raise NotToldError
+            raise UnknownColumnsError
         return [(alias, name) for alias, name in found if name.lower() not in hidden]
 
     def _projected(
@@ -132,23 +132,23 @@ class QueryColumns:
 
         star = one.this if isinstance(one, exp.Column) else one
         if isinstance(star, exp.Star):
-            return [name for _, name in self.of_star(star, query, ctes)]
+            return [name for _, name in self.star_columns(star, query, ctes)]
         if not isinstance(one, exp.Alias | exp.Column):
-            raise NotToldError  # Spark names it by its text.
+            raise UnknownColumnsError  # Spark names it by its text.
         return [one.alias_or_name]
 
-    def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
+    def _source_columns(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         from sqlglot import exp
 
         if isinstance(source, exp.Subquery):
-            return self._aliased(source, self.of(source.this, ctes))
+            return self._aliased(source, self.column_names(source.this, ctes))
         is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
         if not isinstance(source, exp.Table) or not is_name or source.catalog:
-            raise NotToldError
+            raise UnknownColumnsError
         if not source.db and source.name.lower() in ctes:
             names = ctes[source.name.lower()]
             if names is None:
-                raise NotToldError
+                raise UnknownColumnsError
             return self._aliased(source, names)
         return self._aliased(source, list(self._columns_of(ModelName(source.db, source.name))))
 
@@ -169,22 +169,22 @@ def may_have_column_forms(text: str) -> bool:
 
 
 def needs_columns(text: str) -> bool:
-    """Say whether a text seems to have a form that cannot be left to Spark."""
+    """Check whether a text seems to have a form that cannot be left to Spark."""
     return any(form.search(text) for form in (_STAR, _BY_NAME))
 
 
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that write forms with names of columns; none where no form is left.
+    """Return edits that rewrite forms with names of columns; none if no form is left.
 
-    One kind of form is written at a time: call it again for the rest.
+    One kind of form is rewritten at a time: call the function again for the rest.
 
     Args:
         tree: The text's tree; identifiers know their offsets.
 
     Raises:
-        NoSparkForm: It has a form that cannot be written.
+        NoSparkForm: It has a form that cannot be rewritten.
     """
     from sqlglot import exp
 
@@ -198,33 +198,33 @@ def column_forms(
             edits = list(_by_name(tokens, tree, names))
             if edits:
                 return edits
-    except NotToldError:
+    except UnknownColumnsError:
         found = _STAR.search(text) or _BY_NAME.search(text)
         raise NoSparkForm(
             found.start() if found else 0,
-            "Spark has no * REPLACE and no BY NAME, and the columns are not known here",
-            "name the columns, or declare those of the tables that are read",
+            "Spark does not support * REPLACE and BY NAME, and the columns are unknown here",
+            "write the columns, or declare the columns of the tables that the query reads",
         ) from None
     return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
 
 
 def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
-    """Write `* REPLACE (a + 1 AS a)` as the list of columns."""
+    """Rewrite `* REPLACE (a + 1 AS a)` as the list of columns."""
     from sqlglot import exp
 
     select = star.find_ancestor(exp.Select)
     if select is None:
-        raise NotToldError
+        raise UnknownColumnsError
     at = _index(tokens, star.meta["start"])
     end = at
     while tokens[end].text.upper() != "REPLACE":
         end += 1
     end = _closing(tokens, end + 1)
     first = at - 2 if isinstance(star.parent, exp.Column) else at
-    found = names.of_star(star, select, names.in_reach(select))
+    found = names.star_columns(star, select, names.in_reach(select))
     new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
     if any(name not in {column.lower() for _, column in found} for name in new):
-        raise NotToldError
+        raise UnknownColumnsError
     several = len({table for table, _ in found}) > 1
     written = [
         f"{new[name.lower()]} AS {_quoted(name)}"
@@ -238,7 +238,7 @@ def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumn
 
 
 def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
-    """Return the words of `expression AS name` in front of AS."""
+    """Return the text of `expression` before AS."""
     alias = _index(tokens, one.args["alias"].meta["start"])
     first = alias
     depth = 0
@@ -253,7 +253,7 @@ def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
 
 
 def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
-    """Write `a UNION BY NAME b` as a UNION of the same columns in the same order."""
+    """Rewrite `a UNION BY NAME b` as a UNION of the same columns in the same order."""
     from sqlglot import exp
 
     for top in tree.find_all(exp.SetOperation):
@@ -262,7 +262,7 @@ def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterat
         branches = list(_branches(top))
         starts = [_index(tokens, _first_offset(branch)) for branch in branches]
         known = names.in_reach(branches[0]) if isinstance(branches[0], exp.Select) else {}
-        columns = [names.of(branch, known) for branch in branches]
+        columns = [names.column_names(branch, known) for branch in branches]
         every = list({name.lower(): name for branch in columns for name in branch}.values())
         for own, inside in zip(columns, starts, strict=True):
             begin, end = _Branch("", tokens, inside).extent
@@ -287,37 +287,37 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
     if isinstance(top, exp.SetOperation):
         if not top.args.get("by_name"):
-            raise NotToldError
+            raise UnknownColumnsError
         yield from _branches(top.this)
         yield from _branches(top.expression)
     elif isinstance(top, exp.Select):
         yield top
     else:
-        raise NotToldError
+        raise UnknownColumnsError
 
 
 class _Branch(SelectPieces):
-    """A SELECT of which only the extent is wanted."""
+    """Branch parsed only for its extent."""
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Index of the word SELECT, and of what follows the branch of a set operation."""
+        """Index of the word SELECT, and of the first token after a set operation's branch."""
         return self._begin, self._until(self._begin + 1, ENDS | TAIL)
 
 
 def _first_offset(select: exp.Expr) -> int:
-    """Return the offset of a name of a SELECT's own list or tables."""
+    """Return the offset of a name in a SELECT's own list or tables."""
     from sqlglot import exp
 
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
                 return int(name.meta["start"])
-    raise NotToldError
+    raise UnknownColumnsError
 
 
 def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
-    """Write expressions for aliases that WHERE names, where no table has such a column."""
+    """Replace aliases in WHERE by their expressions, if no table has such a column."""
     from sqlglot import exp
 
     for select in tree.find_all(exp.Select):
@@ -340,10 +340,10 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
         if not columns:
             continue
         try:
-            of_tables = names.of_tables(select, names.in_reach(select))
-        except NotToldError:
+            table_columns = names.table_columns(select, names.in_reach(select))
+        except UnknownColumnsError:
             continue
-        there = {name.lower() for _, name in of_tables}
+        there = {name.lower() for _, name in table_columns}
         for column in columns:
             if column.name.lower() not in there:
                 at = _index(tokens, column.this.meta["start"])
@@ -353,7 +353,7 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
 
 
 def _names_itself(alias: exp.Alias) -> bool:
-    """Say whether `f(a) AS a`: then a table has a column of that name."""
+    """Check for `f(a) AS a`: then a table has a column of that name."""
     from sqlglot import exp
 
     name = alias.alias.lower()

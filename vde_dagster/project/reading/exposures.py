@@ -1,4 +1,4 @@
-"""Exposures: dashboards and the like that read models, declared in `exposures.yaml`."""
+"""Exposures: dashboards and other readers of models, declared in `exposures.yaml`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ KEYS = ("name", "owner", "url", "description", "reads")
 
 
 def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a list of `name`, `owner`, `url`, and `reads`: models, `schema.model`, or columns of
-    them, `schema.model.column`.
+    """Read a list of `name`, `owner`, `url`, and `reads`: models, `schema.model`, or columns,
+    `schema.model.column`.
 
     Raises:
         ProjectError: The file has another form.
@@ -25,13 +25,13 @@ def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
     if document.value is None:
         return LoadedFile(path)
     if not isinstance(document.value, list):
-        raise document.error((), "exposures are a list", "write - name: Sales")
+        raise document.error((), "exposures must be a list", "write - name: Sales")
     found = [_read(document, number, one, names) for number, one in enumerate(document.value)]
     known: set[str] = set()
     for number, one in enumerate(found):
         if one.name in known:
             message = f"the exposure '{one.name}' is declared twice"
-            raise document.error((number,), message, "give each its own name")
+            raise document.error((number,), message, "use another name")
         known.add(one.name)
     return LoadedFile(path, exposures=tuple(found))
 
@@ -46,7 +46,7 @@ def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) ->
             raise document.error((*keys, key), f"unknown key '{key}' of an exposure", hint)
     reads = entry.get("reads")
     if not isinstance(reads, list) or not reads:
-        message = f"the exposure '{entry['name']}' does not say what it reads"
+        message = f"the exposure '{entry['name']}' has no 'reads'"
         raise document.error(keys, message, "write reads: [schema.model, schema.model.column]")
     found = []
     for index, text in enumerate(reads):
@@ -55,7 +55,7 @@ def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) ->
         with placed(place):
             if len(parts) not in (2, 3):
                 raise UsageError(
-                    f"'{text}' is no model, and no column of one",
+                    f"'{text}' is neither a model nor a column of a model",
                     hint="write schema.model, or schema.model.column",
                 )
             column = parts[2].lower() if parts[2:] else None

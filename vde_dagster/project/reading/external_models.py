@@ -1,4 +1,4 @@
-"""External models: tables that others write, declared in `external_models.yaml`."""
+"""External models: tables of other programs, declared in `external_models.yaml`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
     if document.value is None:
         return LoadedFile(path)
     if not isinstance(document.value, list):
-        raise document.error((), "external models are a list", "write - name: schema.table")
+        raise document.error((), "external models must be a list", "write - name: schema.table")
     models = []
     names, scope = context.names, context.scope
-    for index, entry in _of_gateway(document.value, scope.settings.get("gateway")):
+    for index, entry in _entries_for_gateway(document.value, scope.settings.get("gateway")):
         location, fail = document.location((index,)), partial(document.error, (index,))
         if not isinstance(entry, dict) or "name" not in entry:
             raise fail("an external model has no name", "write - name: schema.table")
@@ -70,8 +70,8 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
     return LoadedFile(path, tuple(models))
 
 
-def _of_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
-    """Leave out entries of other gateways, and those that the own gateway replaces."""
+def _entries_for_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
+    """Leave out entries of other gateways, and entries that the project's gateway replaces."""
 
     def text(entry: Any, key: str) -> str | None:
         given = entry.get(key) if isinstance(entry, dict) else None
@@ -90,13 +90,13 @@ def _of_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
 
 
 def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
-    """Replace variables and macros in an entry; in its name each has to be known."""
+    """Expand variables and macros in an entry; unknown variables in its name are errors."""
     if isinstance(value, str):
         return expanded_text(value, scope, location, strict=key == "name")
     if isinstance(value, dict):
         return {
             name: own if name == "audits" else _expanded(own, scope, location, str(name))
-            for name, own in value.items()  # Audits expand their arguments themselves.
+            for name, own in value.items()  # Audits expand their arguments later.
         }
     if isinstance(value, list):
         return [_expanded(own, scope, location, key) for own in value]
@@ -107,7 +107,7 @@ def _audit_calls(
     entry: dict[str, Any], document: YamlDocument, keys: KeyPath
 ) -> Iterator[AuditCall]:
     """Read `audits`: a list of names, or of a `name` with arguments, whose texts are SQL."""
-    message = "'audits' is a list of audits with their arguments"
+    message = "'audits' must be a list of audits with their arguments"
     hint = 'write - {name: not_null, columns: "[id]"}'
     given = entry.get("audits") or []
     if not isinstance(given, list):
@@ -134,7 +134,7 @@ def _argument(value: Any) -> str:
 def _columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ...]:
     given = entry.get("columns") or {}
     if not isinstance(given, dict):
-        raise fail("'columns' is a table of column: type")
+        raise fail("'columns' must be a table of column: type")
     texts = entry.get("column_descriptions") or {}
     return tuple(
         Column(

@@ -1,4 +1,4 @@
-"""The context that all model files of a project share: macros, audits, defaults, code."""
+"""Context shared by all model files of a project: macros, audits, defaults, code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vde_dagster.project.model import LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.model_properties import ModelProperties
 from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
-from vde_dagster.project.reading.columns import NotToldError
+from vde_dagster.project.reading.columns import UnknownColumnsError
 from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
@@ -29,19 +29,19 @@ from vde_dagster.sql.trees import ParsedQueries
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """The context shared by all files of a project; dictionaries are by name in lower case.
+    """Context shared by all files of a project; dictionaries are by name in lower case.
 
     Args:
         macros: Python macros.
         audits: Custom audits.
-        parsed: Takes the trees of the models' queries.
+        parsed: Receives the trees of the models' queries.
         signals: Python signals.
-        materializations: Functions that write tables; several of one name are an error for the
-            model that asks for it.
+        materializations: Functions that write tables; several with the same name are an error for a
+            model that uses the name.
         variables: SQL text of a blueprint's variables.
-        values: The lists and tables among them, as Python has them.
+        values: Lists and tables among them, as Python values.
         known_columns: Columns of models that were read before.
-        defaults: Properties of models whose headers do not give them.
+        defaults: Default properties of models.
         templates: Texts of files of Jinja macros, by path.
         model: The model that is being read.
         trusted: Functions that this model takes to mean the same on Spark.
@@ -83,7 +83,7 @@ class FileContext:
         )
 
     def defaults_for(self, header: Header) -> Mapping[str, Value]:
-        """Return the properties of a model whose header does not give them."""
+        """Return the default properties for a model's header."""
         if not (self.defaults and names_kinds(self.settings)):
             return self.defaults
         return default_properties(self.settings, self.scope(self.settings.dialect), header)
@@ -92,13 +92,13 @@ class FileContext:
         return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
 
 
-def name_of(
+def model_name(
     header: Header, properties: ModelProperties, path: Path, settings: Settings
 ) -> tuple[str, Callable[[str, str | None], ProjectError]]:
-    """Return a model's name, and a function that makes errors at its place.
+    """Return a model's name, and a function that creates errors at its place.
 
-    Without one, `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as in
-    SQLMesh.
+    Without a name, `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as
+    in SQLMesh.
     """
     if properties.name:
         return properties.name, header.properties["name"].error
@@ -113,17 +113,17 @@ def name_of(
 def read_name(
     text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
-    """Read a model's name as it is written; `error` makes an error at its place."""
+    """Read a model's name as written; `error` creates an error at its place."""
     try:
         return names.read(text)
     except UsageError as problem:
         raise error(problem.message, problem.hint) from None
 
 
-def completed(
+def with_kind_files(
     model: Model, path: Path, settings: Settings, code: Mapping[str, tuple[PythonSource, ...]]
 ) -> Model:
-    """Return a model with what its kind's files add: a seed's CSV, the code of a CUSTOM model.
+    """Complete a model from its kind's files: a seed's CSV, the code of a CUSTOM model.
 
     Args:
         path: The model's file, relative to the root.
@@ -139,19 +139,19 @@ def completed(
 def loaded_models(
     model: Model, reads: dict[ModelName, SourceLocation], known: KnownColumns
 ) -> list[LoadedModel]:
-    """Return a model, or those that its kind puts in its place.
+    """Return a model, or the models that its kind replaces it with.
 
     Args:
         reads: Place of the first mention, by table.
     """
 
-    def columns_of(name: ModelName) -> Columns:
-        columns = known.of(name)
+    def parent_columns(name: ModelName) -> Columns:
+        columns = known.find(name)
         if columns is None:
-            raise NotToldError
+            raise UnknownColumnsError
         return columns
 
-    made = model.kind.made_of(model, columns_of)
+    made = model.kind.expanded_models(model, parent_columns)
     if len(made) == 1:
         return [LoadedModel(made[0], reads)]
     return [
@@ -174,13 +174,13 @@ def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) 
         places = " and ".join(one.entrypoint.rpartition(":")[0] for one in found)
         raise ProjectError(
             f"the materialization '{wanted}' is defined in {places}",
-            hint="give one of them another name",
+            hint="rename one of them",
             location=model.location,
         )
     if not found:
-        hint = f"write a function under @materialization('{wanted}') in materializations/"
+        hint = f"define a function with @materialization('{wanted}') in materializations/"
         raise ProjectError(
-            f"{model.name} asks for the materialization '{wanted}', which no file defines",
+            f"{model.name} uses the materialization '{wanted}', which no file defines",
             hint=suggest(wanted, known, "materializations") if known else hint,
             location=_place(model, wanted),
             unknown=Unknown("materialization", wanted),

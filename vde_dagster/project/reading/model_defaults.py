@@ -1,4 +1,4 @@
-"""The setting `model_defaults`: properties of models that do not give them."""
+"""Setting `model_defaults`: default properties of models."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text made of a setting, with places in the settings' file; `root` is the project's folder."""
+    """Text of a setting, with places in the settings' file; `root` is the project's folder."""
 
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line of the file that has the words at an offset, where only one has."""
+        """Return the line of the settings' file with the words at an offset, if it is unique."""
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:
@@ -44,7 +44,7 @@ class _Setting(SourceText):
 
 
 def names_kinds(settings: Settings) -> bool:
-    """Say whether the defaults differ for models of other kinds."""
+    """Check whether the defaults depend on the kind of model."""
     given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
     return KIND_NAME in json.dumps(given, default=str).lower()
 
@@ -52,10 +52,10 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the defaults of a header's properties, as if they stood in one.
+    """Return the default properties for a header, as if written in a header.
 
     Args:
-        header: The model's header, for the kind that it names.
+        header: The model's header, for its kind.
     """
     given = [
         f"{key} {property_text(key, value, macros=True)}"
@@ -69,12 +69,12 @@ def default_properties(
     kind = written_kind(defaults.properties, f"'{View().name}'")
     if header is not None:
         kind = written_kind(header.properties, kind.get(KIND_NAME))
-    # What is given last wins: the kind that is meant, and not the one that is the default.
+    # The last value wins: the model's kind overrides the default kind.
     return expanded_header(defaults, scope, kind).properties
 
 
 def default_statements(settings: Settings, key: str) -> list[SourceText]:
-    """Return the statements that run for every model, each as a text of its own."""
+    """Return the statements that run for every model, each as a separate text."""
     given = settings.model_defaults.get(key) or ()
     listed = [given] if isinstance(given, str) else given
     return [setting_text(settings, str(text)) for text in listed]
@@ -85,7 +85,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return the error in each default, as a model without properties would meet it."""
+    """Return the error in each default, as it would occur in a model without properties."""
     found = []
     known = (*PROPERTIES, *STATEMENTS)
     for key, value in settings.model_defaults.items():
@@ -95,7 +95,7 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
         elif key in STATEMENTS:
             listed = value if isinstance(value, list) else [value]
             if not all(isinstance(one, str) for one in listed):
-                message = f"setting 'model_defaults.{key}' is no list of statements"
+                message = f"setting 'model_defaults.{key}' is not a list of statements"
                 found.append((key, ProjectError(message, hint="write a list of texts")))
         elif "@" not in json.dumps(value, default=str):
             try:

@@ -1,7 +1,7 @@
-"""From a stretch of a SQL file to one line of Spark SQL and the tables it reads.
+"""Rendering of a part of a SQL file as one line of Spark SQL, with the tables that it reads.
 
-A query in Spark's dialect keeps its author's words. SQLGlot writes those of other dialects, if it
-can write them so that it reads the same again.
+A query in Spark's dialect keeps its original text. SQLGlot translates other dialects, if its
+translation parses to the same query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.relation_columns import Columns
 from vde_dagster.project.reading.columns import (
     ColumnsOf,
-    NotToldError,
+    UnknownColumnsError,
     column_forms,
     may_have_column_forms,
     needs_columns,
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A rendered query.
+    """Rendered query.
 
     Args:
         sql: Spark SQL without comments and formatting, with its time variables.
         origins: Places of its pieces.
-        reads: The tables it reads, with the place of the first mention.
+        reads: Tables it reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
-        tree: The tree of `sql`, but for comments and positions.
+        tree: Tree of `sql`, except comments and positions.
     """
 
     sql: str
@@ -63,9 +63,9 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and write it in one line of Spark SQL; errors call it `what`."""
+    """Parse expanded text and render it as one line of Spark SQL; errors call it `what`."""
     text = _Text(expander, expanded, what).without_nothing().in_spark_forms()
-    columns_of = _columns_of(expander, names, what)
+    columns_of = _columns_by_name(expander, names, what)
     if text.in_spark:
         text, tokens, tree = text.in_column_forms(columns_of, may_have_column_forms)
     else:
@@ -89,25 +89,27 @@ def render(
         made = one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(expanded)
     else:
         translated = replace(text, expanded=_word_by_word(text.translated(tree), text))
-        translated, _, tree = translated.in_column_forms(columns_of, needs_columns, anew=True)
+        translated, _, tree = translated.in_column_forms(
+            columns_of, needs_columns, is_translated=True
+        )
         made = translated.expanded
     return Rendered(made.text, made.runs, reads, comments, tree)
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Raise an error, which calls the text `what`, unless it is one query."""
+    """Raise an error, which calls the text `what`, unless it is exactly one query."""
     text = _Text(expander, expanded, what).without_nothing()
     text.check_query(text.parse()[1])
 
 
 _RESOURCE = re.compile(r"\s*ADD\s+(JAR|FILE|ARCHIVE)S?\s", re.IGNORECASE)
-"""Statements that load code or files, which only Spark has."""
+"""Spark's statements that load code or files."""
 
 
 def render_statement(expander: Expander, expanded: Expanded) -> str:
-    """Write a statement that runs before or after the query as Spark SQL in its author's words.
+    """Render a statement before or after the query as Spark SQL, keeping its original text.
 
-    One of another dialect is translated, or kept as written where SQLGlot cannot parse it.
+    A statement of another dialect is translated, or kept if SQLGlot cannot parse it.
     """
     from sqlglot import exp
 
@@ -124,9 +126,9 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Write a statement that runs over views: its names are in the catalogs that Spark knows.
+    """Render a statement over views; names in it are in the catalogs that Spark knows.
 
-    In no other statement can names be told by their words alone.
+    In other statements, names cannot be recognized from the text alone.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names
@@ -134,14 +136,14 @@ def render_last_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 _MOST_FORMS = 50
-"""Aliases that mean each other would be written anew without end."""
+"""Maximum number of rewrites, because aliases may refer to each other in a cycle."""
 _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECASE)
 TRANSLATE = "write it in Spark's dialect: dialect spark"
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text on its way to Spark SQL; `what` names it in errors."""
+    """Text being translated to Spark SQL; `what` names it in errors."""
 
     expander: Expander
     expanded: Expanded
@@ -162,13 +164,13 @@ class _Text:
         return replace(self, expanded=self.expanded.edited(edits)) if edits else self
 
     def without_nothing(self) -> _Text:
-        """Blank out the nothing that macros returned, with the operator or comma beside it."""
+        """Blank out empty results of macros, with the adjacent operator or comma."""
         written = self.expanded.text
         if NOTHING not in written:
             return self
         text, offset = without_nothing(written, self.expander.tokens(written))
         if offset is not None:
-            message = "a macro returned nothing where something is needed"
+            message = "a macro returned nothing where SQL is required"
             raise self.error(offset, message, "return SQL text")
         return replace(self, expanded=replace(self.expanded, text=text))
 
@@ -182,16 +184,16 @@ class _Text:
             raise self.error(form.offset, str(form), form.hint) from form
 
     def in_column_forms(
-        self, columns_of: ColumnsOf, needed: Callable[[str], bool], *, anew: bool = False
+        self, columns_of: ColumnsOf, needed: Callable[[str], bool], *, is_translated: bool = False
     ) -> tuple[_Text, list[Token], exp.Expr]:
         """Parse Spark SQL, and rewrite forms that need the names of columns until none is left.
 
         Args:
-            needed: Says whether a text may have such forms.
-            anew: Whether SQLGlot has written it for a query of another dialect.
+            needed: Returns whether a text may have such forms.
+            is_translated: Whether SQLGlot has translated it from another dialect.
         """
         text = self
-        tokens, tree = text.parse_anew() if anew else text.parse()
+        tokens, tree = text.parse_translated() if is_translated else text.parse()
         for _ in range(_MOST_FORMS):
             if not needed(text.expanded.text):
                 break
@@ -202,7 +204,7 @@ class _Text:
             if not edits:
                 break
             text = text.edited(edits)
-            tokens, tree = text.parse_anew() if anew else text.parse()
+            tokens, tree = text.parse_translated() if is_translated else text.parse()
         return text, tokens, tree
 
     def translated(self, tree: exp.Expr) -> str:
@@ -210,14 +212,14 @@ class _Text:
         try:
             return spark_text(tree, scope.dialect, scope.dialect_trust)
         except Unwritable as problem:
-            message = f"the {self.what} cannot be written in Spark SQL: {problem}"
+            message = f"the {self.what} cannot be translated to Spark SQL: {problem}"
             hint = TRANSLATE
             if problem.function is not None:
                 hint = f"{TRANSLATE}; or trust the function: dialect_trust ({problem.function})"
-            raise self.error(self._place_of(problem), message, hint) from problem
+            raise self.error(self._problem_place(problem), message, hint) from problem
 
-    def _place_of(self, problem: Unwritable) -> int:
-        """Return the place of a call or a cast to a type; without one, the text's beginning."""
+    def _problem_place(self, problem: Unwritable) -> int:
+        """Return the place of the call or cast of a problem; by default the text's beginning."""
         if problem.start is not None and problem.start < len(self.expanded.text):
             return problem.start
         tokens = tokens_of(self.expanded.text) if problem.types else []
@@ -233,17 +235,17 @@ class _Text:
         if isinstance(tree, exp.DML | exp.DDL | exp.Command) and not isinstance(tree, exp.Query):
             raise self.error(
                 self.begin,
-                f"the {self.what} is no query but a statement, {type(tree).__name__.upper()}",
-                "write the SELECT alone; how its rows are stored is the model's kind",
+                f"the {self.what} is a statement, {type(tree).__name__.upper()}, not a query",
+                "write only the SELECT; the model's kind defines how its rows are stored",
             )
 
-    def parse_anew(self) -> tuple[list[Token], exp.Expr]:
-        """Read the Spark SQL that was written for a query of another dialect."""
+    def parse_translated(self) -> tuple[list[Token], exp.Expr]:
+        """Parse the Spark SQL that was translated from another dialect."""
         scope = replace(self.expander.scope, dialect="spark")
         try:
             return replace(self, expander=Expander(self.expander.source, scope)).parse()
         except ProjectError as error:
-            message = f"the {self.what} cannot be written in Spark SQL: {error.message}"
+            message = f"the {self.what} cannot be translated to Spark SQL: {error.message}"
             raise self.error(0, message, TRANSLATE) from error
 
     def parse(self) -> tuple[list[Token], exp.Expr]:
@@ -264,13 +266,13 @@ class _Text:
             detail = error.errors[0] if error.errors else {}
             raise self._syntax_error(detail, str(error)) from error
         except TokenError as error:
-            raise self.error(0, f"the {self.what} cannot be read: {error}") from error
-        # A comment behind the last semicolon is a tree of its own.
+            raise self.error(0, f"the {self.what} cannot be parsed: {error}") from error
+        # A comment after the last semicolon is a separate tree.
         statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
         if not statements:
             raise self.error(0, f"the {self.what} is empty")
         if len(statements) > 1:
-            message = f"the {self.what} is {len(statements)} statements"
+            message = f"the {self.what} consists of {len(statements)} statements"
             raise self.error(0, message, "a macro may have returned a semicolon")
         while tokens[-1].text == ";":
             tokens.pop()
@@ -279,11 +281,11 @@ class _Text:
         return tokens, statements[0]
 
     def _check_commas(self, tokens: list[Token]) -> None:
-        """Refuse `SELECT a, FROM t`, which SQLGlot reads and Spark does not."""
+        """Refuse `SELECT a, FROM t`, which SQLGlot accepts and Spark does not."""
         for comma, word, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
             is_column = behind.text in (",", ".") or behind.text.upper() in ("FROM", "AS")
             if comma.text == "," and word.text.upper() == "FROM" and not is_column:
-                raise self.error(comma.start, "there is a comma before FROM", "take it out")
+                raise self.error(comma.start, "there is a comma before FROM", "remove it")
 
     def _syntax_error(self, detail: dict[str, object], text: str) -> ProjectError:
         line, end = int(str(detail.get("line") or 1)), int(str(detail.get("col") or 1))
@@ -302,10 +304,10 @@ class _Text:
 
 
 def _word_by_word(sql: str, text: _Text) -> Expanded:
-    """Give the words of a translated query their origins, which SQLGlot does not.
+    """Map the words of a translated query to their origins, which SQLGlot does not provide.
 
-    The same words in the same number have the same order; others came from where the first of them
-    stands, or from the word before.
+    Equal words are mapped in order if they occur equally often; other words to the first
+    occurrence, or to the origin of the previous word.
     """
     expanded = text.expanded
     written: dict[str, list[int]] = defaultdict(list)
@@ -322,16 +324,16 @@ def _word_by_word(sql: str, text: _Text) -> Expanded:
     return Expanded(sql, tuple(sorted(dict(runs).items())))
 
 
-def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
-    """Return a function of the columns of tables, by the names that the file writes."""
+def _columns_by_name(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
+    """Return a function for the columns of tables, by the names in the file."""
     known = expander.scope.known_columns
 
     def found(name: ModelName) -> Columns:
         namespace = name.namespace or names.default_namespace
         model = ModelName(namespace.lower(), name.name.lower())
-        columns = known.of(model) if known is not None and what == "query" else None
+        columns = known.find(model) if known is not None and what == "query" else None
         if columns is None:
-            raise NotToldError
+            raise UnknownColumnsError
         return columns
 
     return found
@@ -339,13 +341,13 @@ def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Replacements of table names in the author's text, by offset."""
+    """Replacements of table names in the original text, by offset."""
 
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)
 
     def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
-        """Give a table's name its two parts, where it was written with more, fewer or others."""
+        """Give a table's name its two parts, if it was written with more, fewer or other parts."""
         starts = [part.meta["start"] for part in written if "start" in part.meta]
         if len(starts) < len(written):
             return
@@ -361,8 +363,8 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
     from sqlglot import exp
 
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
-        message = f"'{table.catalog}..{table.name}' leaves out its schema"
-        raise text.error(start, message, "write the schema that is meant between the dots")
+        message = f"'{table.catalog}..{table.name}' omits its schema"
+        raise text.error(start, message, "write the schema between the dots")
     parts = [part.name for part in table.parts]
     try:
         name = names.model_name(parts)
@@ -378,7 +380,7 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
-    """Read comments behind the outermost projections: SQLMesh shows them as descriptions."""
+    """Read comments after the outermost projections, which SQLMesh shows as descriptions."""
     from sqlglot import exp
 
     if not isinstance(tree, exp.Select):

@@ -39,11 +39,11 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     """Fill in a seed's hashes, row count and columns from its CSV file.
 
-    Hashes are over values, not bytes: quoting, line ends and, outside text columns, blanks
-    around a value change nothing.
+    Hashes are over values, not bytes: quoting, line ends and, except in text columns, whitespace
+    around a value do not matter.
 
     Args:
-        model: The seed, its kind's path as written in the model file.
+        model: The seed, with its kind's path as written in the model file.
         model_path: The model's file, relative to the root.
     """
     assert isinstance(model.kind, Seed)
@@ -59,7 +59,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
         path=path,
         content_hash=hashlib.sha256(content).hexdigest(),
         row_count=table.num_rows,
-        # Over what Python writes for the values, as all seeds that exist were hashed.
+        # Hash Python's spelling of the values, to keep the hashes of existing seeds.
         rows_hash=content_digest(repr(("rows", str(table.num_rows))).encode()),
         column_hashes=_column_hashes(table, columns),
     )
@@ -69,25 +69,24 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
 def read_seed(root: Path, model: Model) -> pyarrow.Table:
     """Read a seed's rows as text, one string column per column of the model, NULLs as NULL.
 
-    Values of columns that are not text have no blanks around them, so that a cast to the
-    column's type reads them.
+    Values of other columns than text have no surrounding whitespace, so that casts can read them.
 
     Raises:
-        UsageError: The file is not the one that was planned, was read by other rules then, or lies
-            outside the project.
+        UsageError: The file, or the way to read it, differs from the plan, or the file is outside
+            the project.
     """
     import pyarrow as pa
 
     assert isinstance(model.kind, Seed)
     path, location = file_of_project(root, model.kind.path), SourceLocation(Path(model.kind.path))
     content = path.read_bytes() if path.is_file() else b""
-    what = f"{location.path} has changed since the plan was made"
+    what = f"{location.path} has changed since the plan was created"
     if hashlib.sha256(content).hexdigest() != model.kind.content_hash:
         raise UsageError(what, hint="plan again", location=location)
     table = read_csv(content, model.kind, location)
     planned = model.kind.column_hashes
     if planned and _column_hashes(table, model.columns) != planned:
-        what = f"{location.path} is read differently than when the plan was made"
+        what = f"the way to read {location.path} has changed since the plan was created"
         raise UsageError(what, hint="plan again", location=location)
     arrays = [_normalised(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])
@@ -96,8 +95,8 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
 def _seed_path(settings: Settings, written: str, model_path: Path, line: int | None) -> str:
     """Find a seed's CSV file; return it relative to the root, with forward slashes.
 
-    `$root/x.csv` is relative to the project, other paths to the model's file, the seeds folder or
-    the project, whichever is there first.
+    `$root/x.csv` is relative to the project; other paths are relative to the model's file, the
+    seeds folder or the project, whichever exists first.
     """
     root = settings.root
     plain = written.removeprefix("$root/")
@@ -106,19 +105,19 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
         seeds = Path(settings.seeds_dir)
         folders = [model_path.parent, seeds, settings.models_dir / seeds, Path()]
     for candidate in (folder / plain for folder in folders):
-        # By a string first: pathlib raises for a name that is longer than any file's.
+        # As a string first: pathlib raises for names longer than a file name may be.
         if os.path.isfile(root / candidate):
             target = (root / candidate).resolve()
             if target.is_relative_to(root.resolve()):
                 return target.relative_to(root.resolve()).as_posix()
             raise ProjectError(
-                f"the seed's file '{written}' lies outside the project",
+                f"the seed's file '{written}' is outside the project",
                 hint=f"move it to {settings.seeds_dir}/",
                 location=SourceLocation(model_path, line),
             )
     near = {p.name for p in root.glob(f"**/{settings.seeds_dir}/*.csv")}
     raise ProjectError(
-        f"the seed's file '{written}' is not there",
+        f"the seed's file '{written}' does not exist",
         hint=suggest(Path(plain).name, near, "CSV files in the project"),
         location=SourceLocation(model_path, line),
     )
@@ -163,7 +162,7 @@ def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tu
 
 
 def _inferred_type(values: pyarrow.ChunkedArray) -> str:
-    """Return the narrowest Spark type whose form every value of a column has.
+    """Return the narrowest Spark type that fits every value of a column.
 
     Numbers with leading zeros are text; a column without values is text.
     """
@@ -224,14 +223,14 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
 
 
 _BLANK_END = re.compile(r"(?<=[\r\n]) [ \r\n]*\Z")
-"""Blank lines at the end, which are no rows."""
+"""Blank lines at the end, which are not rows."""
 _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
-"""Stand-ins for the ends of lines while something else ends the rows."""
+"""Placeholders for line ends while another character ends the rows."""
 _ROWS = 1 << 16
-"""Rows that Python holds as texts at one time."""
+"""Maximum number of rows that Python holds as texts at a time."""
 _LONGEST_FIELD = (1 << 31) - 1
 _LONGEST_NAME = 1_000
-_FIRST = "its first line names the columns"
+_FIRST = "the first line must name the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
@@ -248,7 +247,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
     columns = []
     for name, parts in zip(names, chunks, strict=True):
         values = pa.chunked_array(parts, pa.string())
-        nulls = pa.array(dict.fromkeys(kind.null_values_of(name)), pa.string())
+        nulls = pa.array(dict.fromkeys(kind.null_values_in(name)), pa.string())
         columns.append(pc.if_else(pc.is_in(values, value_set=nulls), None, values))
     return pa.table(columns, names=names)
 
@@ -256,7 +255,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, the names first, with the line on which it begins; blank lines are none."""
+    """Yield each row, names first, with the line on which it begins; blank lines are skipped."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator
@@ -267,7 +266,7 @@ def _numbered_rows(
         text = text.replace(end, "\n")
     elif kind.delimiter != " ":
         text = _BLANK_END.sub("", text)
-    # Without translation of line ends: a carriage return alone ends a line, too.
+    # Without translation of line ends: a carriage return alone also ends a line.
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=kind.delimiter,
@@ -292,10 +291,10 @@ def _numbered_rows(
     except csv.Error as error:
         where = SourceLocation(location.path, None if end else reader.line_num or 1)
         if not width:
-            what = f"the first line of the CSV file cannot be read: {error}"
+            what = f"the first line of the CSV file is invalid: {error}"
             raise ProjectError(what, hint=_FIRST, location=where) from error
         what = f"the CSV file is malformed: {error}"
-        hint = "every line has as many fields as the first"
+        hint = "every line must have as many fields as the first"
         raise ProjectError(what, hint=hint, location=where) from error
 
 
@@ -314,7 +313,7 @@ def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise ProjectError(
             f"the CSV file is not {encoding.upper()}",
-            hint="save it so, or name its encoding: csv_settings (encoding = 'latin-1')",
+            hint="save it in this encoding, or set csv_settings (encoding = 'latin-1')",
             location=SourceLocation(location.path, line),
         ) from None
 
@@ -328,19 +327,17 @@ def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
         if not name:
             problem = "a column has no name"
         elif len(name) > _LONGEST_NAME:
-            problem = (
-                f"the first line of the CSV file cannot be read: '{name[:_SHOWN]}…' is no name"
-            )
+            problem = f"the first line of the CSV file is invalid: '{name[:_SHOWN]}…' is not a name"
         elif lowered.index(name.lower()) < index:
             problem = f"column '{name}' is named twice"
     if problem is not None:
-        hint = "the first line names every column once" if names else _FIRST
+        hint = "the first line must name every column once" if names else _FIRST
         raise ProjectError(problem, hint=hint, location=SourceLocation(location.path, 1))
     return names
 
 
 _SHOWN = 80
-"""Most characters of a wrong value that a message shows."""
+"""Maximum number of characters of an invalid value in a message."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
 _BITS = {
@@ -362,10 +359,10 @@ _FORMS = {
     **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC"), _NUMBER),
     "BOOLEAN": r"(?i:t|true|y|yes|1|f|false|n|no|0)",
     "DATE": _DAY,
-    # A time alone is one of today.
+    # A time alone is a time of today.
     **dict.fromkeys(_TIMES, rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
 }
-"""The forms that a cast to a type reads, or more: blanks around a value are taken off before."""
+"""Patterns of values that a cast to a type reads, or more; whitespace is stripped before."""
 _DIGITS = 20
 """More digits than any integer of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
@@ -386,13 +383,13 @@ def _check_values(
             continue
         row, count = wrong
         rows = _numbered_rows(content, model.kind, SourceLocation(path))
-        line, _ = next(islice(rows, row + 1, None))  # The first is that of the names.
+        line, _ = next(islice(rows, row + 1, None))  # The first row has the names.
         value = str(values[row].as_py())
         value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
-        more = f" ({count:,} values are not)" if count > 1 else ""
+        more = f" ({count:,} values are invalid)" if count > 1 else ""
         message = (
-            f"'{value}' in column '{column.name}' is no {column.type}, as which the model "
-            f"declares it{more}"
+            f"'{value}' in column '{column.name}' is not a valid {column.type}, the type that "
+            f"the model declares{more}"
         )
         hint = "correct the value, or declare the column as STRING and cast it in a query"
         mistakes.append(ProjectError(message, hint=hint, location=SourceLocation(path, line)))
@@ -401,7 +398,7 @@ def _check_values(
 
 
 def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
-    """Return the first row whose value is not of the type, and the number of such rows."""
+    """Return the first row whose value does not fit the type, and the number of such rows."""
     import pyarrow.compute as pc
 
     kind = re.split(r"[\s(<]", type_.strip().upper(), maxsplit=1)[0]
@@ -415,7 +412,7 @@ def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Say which of the values that have the form of a type are in its range."""
+    """Return which of the values that match a type's pattern are in its range."""
     import pyarrow as pa
 
     check = _range_check(kind, type_)
@@ -437,7 +434,7 @@ def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
     sized = _DECIMAL.fullmatch(type_.strip())
     if sized is not None:
         whole = int(sized[1]) - int(sized[2] or 0)
-        # Rounding up may need one more digit, which is left to Spark.
+        # Rounding up may need one more digit, which Spark checks.
         return lambda value: "e" in value.lower() or _whole_digits(value) <= whole
     return None
 

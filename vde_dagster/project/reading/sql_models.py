@@ -1,6 +1,6 @@
-"""SQL model files: `MODEL (…); SELECT …` becomes a `Model`, with blueprints several of them.
+"""SQL model files: `MODEL (…); SELECT …` becomes a `Model`, or several with blueprints.
 
-Each blueprint gives values to variables of the header and of everything that follows it.
+Each blueprint sets variables of the header and of everything that follows it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from vde_dagster.project.properties.model_properties import ModelProperties, rea
 from vde_dagster.project.reading.audits import read_audit, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import (
     FileContext,
-    completed,
     loaded_models,
-    name_of,
+    model_name,
     read_name,
+    with_kind_files,
 )
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.rendering import render, render_last_statement, render_statement
@@ -59,7 +59,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     for audit in inline:
         if audit.standalone:
             raise ProjectError(
-                f"audit {audit.name} is standalone, and stands in a file of models",
+                f"standalone audit {audit.name} must not be in a file of models",
                 hint="move it to a file of audits/",
                 location=audit.location,
             )
@@ -72,9 +72,9 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         try:
             scope = here.scope(context.settings.dialect)
             scope.variables |= written_kind(context.defaults, f"'{View().name}'")
-            for made, variables in _blueprints_of(source, block, scope):
+            for made, variables in _blueprint_blocks(source, block, scope):
                 for one in _load_block(source, made, replace(here, variables=variables)):
-                    # The source has comments of Jinja no more.
+                    # The source no longer contains Jinja comments.
                     models.append(replace(one, model=replace(one.model, source=text)))
         except ProjectError as error:
             mistakes.append(error)
@@ -89,7 +89,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
     properties = read_model_properties(header, context.settings, context.defaults_for(header))
     if not properties.enabled:
         return []
-    written, error = name_of(header, properties, source.path, context.settings)
+    written, error = model_name(header, properties, source.path, context.settings)
     name = read_name(written, context.names, error)
     context = replace(context, model=name)
     context = replace(context, trusted=frozenset(properties.fields["dialect_trust"]))
@@ -114,7 +114,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
             reads.setdefault(parent, value.location())
         _check_named_columns(properties, block.header.properties.get("kind"))
         fields["signals"] = read_signals(map(read_call, properties.signals), context.signals)
-        # Comments of the query describe columns where nothing else does, as in SQLMesh.
+        # Comments of the query describe columns without other descriptions, as in SQLMesh.
         fields["column_descriptions"] = fields["column_descriptions"] or rendered.comments
     else:
         before, after = _statements_around(block, properties.kind, expander)
@@ -140,12 +140,12 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
         dialect=properties.dialect,
         **fields,
     )
-    model = completed(model, source.path, context.settings, context.materializations)
+    model = with_kind_files(model, source.path, context.settings, context.materializations)
     return loaded_models(model, {**audit_reads, **reads}, context.known_columns)
 
 
 def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
-    """Read the statements that the settings have for every model."""
+    """Read the settings' statements for every model."""
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):
@@ -160,7 +160,7 @@ def default_statements_in(key: str, expander: Expander, context: FileContext) ->
 def _on_virtual_update(
     source: SourceText, block: Block, properties: ModelProperties, scope: MacroScope
 ) -> tuple[str, ...]:
-    """Read the statements that run once an environment shows the model."""
+    """Read the statements that run after an environment publishes the model."""
     if block.on_virtual_update and not properties.kind.is_shown:
         raise source.error(
             f"a model of kind {properties.kind.name} has no view to run statements on",
@@ -195,7 +195,7 @@ def _classify(
         raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(
-            "the model has two queries", parts[found[1]][1].origin(0), "one file, one SELECT"
+            "the model has two queries", parts[found[1]][1].origin(0), "write one SELECT per model"
         )
     at = found[0]
     texts = [expanded for _, expanded in parts]
@@ -208,19 +208,19 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
         raise source.error(
             "@this_model means the model's table, which its query cannot read",
             query.origin(found),
-            "name other models; @this_model is for audits and statements",
+            "use other models; @this_model is only for audits and statements",
         )
     found = query.text.find(placeholder(TABLE_PARTS["table_name"]))
     if found >= 0:
         raise source.error(
-            "@RESOLVE_TEMPLATE names the model's table, which its query cannot know",
+            "@RESOLVE_TEMPLATE refers to the model's table, which is unknown in its query",
             query.origin(found),
-            "use it in statements",
+            "use it only in statements",
         )
 
 
 def _check_named_columns(properties: ModelProperties, kind: Value | None) -> None:
-    """Check that a kind's columns are among the declared ones, where any are declared."""
+    """Check that a kind's columns are declared, if any columns are declared."""
     declared = [column.name for column in properties.fields["columns"]]
     lowered = {name.lower() for name in declared}
     for name in properties.kind.named_columns:
@@ -231,10 +231,10 @@ def _check_named_columns(properties: ModelProperties, kind: Value | None) -> Non
             )
 
 
-def _blueprints_of(
+def _blueprint_blocks(
     source: SourceText, block: Block, scope: MacroScope
 ) -> list[tuple[Block, dict[str, str]]]:
-    """Return the blocks that a block stands for, one for each blueprint, with their variables."""
+    """Return the blocks that a block expands to, one per blueprint, with their variables."""
     value = block.header.properties.get("blueprints")
     found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
     return [
@@ -257,12 +257,12 @@ def read_blueprints(value: Value) -> list[dict[str, str]]:
                 raise given.error(f"the variable '{name}' of a blueprint has no value")
         found.append({name.lower(): given.raw for name, given in pairs})
     if not found:
-        raise value.error("there is no blueprint", "write ((variable := value, …), (…))")
+        raise value.error("the list of blueprints is empty", "write ((variable := value, …), (…))")
     return found
 
 
 def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Value:
-    """Expand the macros that make a list of blueprints."""
+    """Expand the macros in a list of blueprints."""
     if not any(token.text == "@" for token in value.tokens):
         return value
     expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
@@ -271,13 +271,13 @@ def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Valu
 
 
 _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
-"""Divides a seed's statements into those before and after its rows are written."""
+"""Macro that separates a seed's statements before and after its rows are written."""
 
 
 def _statements_around(
     block: Block, kind: Kind, expander: Expander
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the statements before and after the rows of a kind that has no query."""
+    """Read the statements before and after the rows of a kind without a query."""
     found: tuple[list[str], list[str]] = ([], [])
     behind = 0
     source = expander.source
@@ -286,7 +286,7 @@ def _statements_around(
             raise source.error(f"a model of kind {kind.name} has no query", statement.start)
         if _INSERT_SEED.fullmatch(source.text[statement.start : statement.end]):
             if behind:
-                raise source.error("@INSERT_SEED() stands here twice", statement.start)
+                raise source.error("@INSERT_SEED() is given twice", statement.start)
             behind = 1
             continue
         for expanded in statement.expand(expander):

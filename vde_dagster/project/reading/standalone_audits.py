@@ -1,7 +1,7 @@
-"""Standalone audits: `AUDIT (name x, standalone true, …); SELECT …` becomes a model of its own.
+"""Standalone audits: `AUDIT (name x, standalone true, …); SELECT …` becomes a separate model.
 
-They are nodes of the graph, behind all that they read, and never stop a publication. SQLMesh's
-properties of nodes hold for them.
+They are nodes of the graph, downstream of everything that they read, and never block a publication.
+SQLMesh's node properties apply to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from vde_dagster.project.reading.statements import Block, read_blocks
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read the standalone audits of a file of `AUDIT` blocks; others belong to their callers."""
+    """Read the standalone audits in a file of `AUDIT` blocks; other audits belong to their
+    callers.
+    """
     dialect = context.settings.dialect
     source, blocks = read_blocks(path, text, dialect)
     read = [(block, read_audit(block, source, dialect)) for block in blocks]
@@ -37,15 +39,15 @@ def _read(block: Block, definition: AuditDefinition, context: FileContext) -> Lo
     given = block.header.properties
     if "blocking" in given and definition.blocking:
         raise given["blocking"].error(
-            "a standalone audit never stops a publication",
-            "remove 'blocking', or make it an audit of the last of the models that it reads",
+            "a standalone audit never blocks a publication",
+            "remove 'blocking', or make it an audit of the last model that it reads",
         )
     name = read_name(given["name"].identifier(), context.names, given["name"].error)
     scope = dataclasses.replace(context.scope(definition.dialect), model=name)
     sql, reads = expanded_query(definition, {}, context.audit_context(scope))
     if "@this_model" in sql:
         raise ProjectError(
-            "a standalone audit belongs to no model, which @this_model could name",
+            "@this_model is undefined, because a standalone audit belongs to no model",
             hint="write the names of the models that it reads",
             location=definition.location,
         )

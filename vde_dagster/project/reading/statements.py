@@ -1,4 +1,4 @@
-"""Splitting a SQL file into headers and statements."""
+"""Splitting of a SQL file into headers and statements."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from vde_dagster.sql.templates import (
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
 JINJA_QUERY, JINJA_STATEMENT = "JINJA_QUERY_BEGIN", "JINJA_STATEMENT_BEGIN"
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", JINJA_QUERY})
-"""How queries begin."""
+"""First words of queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A stretch of SQL between two semicolons.
+    """Part of a file between two semicolons.
 
     Args:
         start: Offset of its first token.
-        end: Offset behind its last token.
-        first: Its first word, in upper case; of a template `JINJA_QUERY_BEGIN` or
+        end: Offset after its last token.
+        first: Its first word, in upper case; for a template `JINJA_QUERY_BEGIN` or
             `JINJA_STATEMENT_BEGIN`.
     """
 
@@ -48,7 +48,7 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Return the statement without macros; a template makes any number of texts."""
+        """Return the statement with macros expanded; a template may return any number of texts."""
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -58,10 +58,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A header and the statements that follow it.
+    """Header and the statements that follow it.
 
     Args:
-        on_virtual_update: Those that run after an environment shows the model.
+        on_virtual_update: Statements that run after an environment publishes the model.
     """
 
     header: Header
@@ -70,10 +70,10 @@ class Block:
 
 
 def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
-    """Split a file's text into its blocks; also return the text, with comments as Spark has them.
+    """Split a file's text into its blocks; also return the text, with Spark's comment syntax.
 
     Args:
-        dialect: SQLGlot dialect of blocks that name none.
+        dialect: SQLGlot dialect of blocks without one.
     """
     source = with_dash_comments(SourceText(path, text), dialect)
     source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
@@ -92,10 +92,10 @@ def split_blocks(
     """Split a text into its `MODEL` and `AUDIT` blocks.
 
     Args:
-        default_dialect: SQLGlot dialect of blocks that name none; decides how strings end.
-        header: The header of what stands before the first one, where anything may.
+        default_dialect: SQLGlot dialect of blocks without one; defines how strings end.
+        header: Header for statements before the first header, if they are allowed.
     """
-    # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
+    # First: Jinja would be misread, and deep nesting would crash the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
     templates = jinja_blocks(source, backslash=backslash)
     bodies = {block.start: block for block in templates if block.kind != "comment"}
@@ -124,7 +124,7 @@ def split_blocks(
                 raise source.error(message, first.start, "rewrite it with Python macros")
             if not begun:
                 raise source.error(
-                    f"the file begins with '{first.text}' and not with a header",
+                    f"the file begins with '{first.text}' instead of a header",
                     first.start,
                     "begin it with MODEL (name schema.model); or AUDIT (name my_audit);",
                 )
@@ -137,18 +137,18 @@ def split_blocks(
                 position = body.end
             is_query = statements[-1].first in _QUERIES
             if header.word == "AUDIT" and begun[0][0].word == "MODEL" and is_query:
-                # An audit inside of a model's file ends with its query; the model goes on.
+                # An audit inside a model's file ends with its query; the model continues.
                 begun.append(begun[0])
                 dialect = own_dialect
         if position > len(source.text):
             break
-    # A model that went on stands there again; each block is one.
+    # A continued model appears again; merge its parts into one block.
     once = {id(header): (header, statements) for header, statements in begun}
     return [_block(source, header, statements) for header, statements in once.values()]
 
 
 def _comment(source: SourceText, start: int, end: int) -> str | None:
-    """Return the text of comments right before a header."""
+    """Return the text of comments directly before a header."""
     if start >= end or not source.text[start:end].strip():
         return None
     texts = [token.text for token in scan(source, start, end) if token.kind == "comment"]
@@ -157,7 +157,9 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Make a block of a header and its statements, those on virtual update apart."""
+    """Create a block of a header and its statements, with statements on virtual update
+    separated.
+    """
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -167,10 +169,10 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
             continue
         if source.text[one.start : one.end].upper() != one.first:
             raise source.error(
-                f"{one.first} is a statement of its own", one.start, f"write {one.first};"
+                f"{one.first} must be a separate statement", one.start, f"write {one.first};"
             )
         if (one.first == _BEGIN) != (begun is None):
-            wrong = "is not ended" if begun is not None else "has no beginning"
+            wrong = "has no end" if begun is not None else "has no beginning"
             raise source.error(
                 f"a block of statements on virtual update {wrong}",
                 one.start,
@@ -179,7 +181,7 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
         begun = one if one.first == _BEGIN else None
     if begun is not None:
         raise source.error(
-            "a block of statements on virtual update is not ended",
+            "a block of statements on virtual update has no end",
             begun.start,
             f"end it with {_END};",
         )
@@ -187,7 +189,7 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
 
 
 def is_audit_file(text: str) -> bool:
-    """Say whether the first header of a file is `AUDIT` (a cheap look, for sorting files)."""
+    """Check whether the first header of a file is `AUDIT`, without parsing, to sort files."""
     for token in scan(SourceText(Path("file"), text)):
         if token.kind != "comment":
             return token.is_word("AUDIT")
@@ -195,16 +197,16 @@ def is_audit_file(text: str) -> bool:
 
 
 def is_header(tokens: list[Token]) -> bool:
-    """Say whether a statement's tokens, without comments, are a header."""
+    """Check whether a statement's tokens, without comments, are a header."""
     return tokens[0].is_word("MODEL", "AUDIT") and (len(tokens) == 1 or tokens[1].text == "(")
 
 
 def _next_statement(
     source: SourceText, position: int, dialect: str
 ) -> tuple[list[Token], int, int]:
-    """Return the next statement's tokens, where it ends, and where to go on behind its semicolon.
+    """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    Of a statement that is no header, only the first token is sure to be there.
+    If the statement is not a header, only its first token is guaranteed to be returned.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS
@@ -219,9 +221,9 @@ def _next_statement(
                 length = len(source.text[token.start : end].rstrip())
                 return [token], token.start + length, end + 1
         if token.text == "," and tokens and tokens[-1].text == ",":
-            # SQLGlot reads over it, Spark does not.
+            # SQLGlot accepts it, Spark does not.
             raise source.error(
-                "syntax error near ',': two commas follow each other", token.start, "remove one"
+                "syntax error near ',': there are two commas in a row", token.start, "remove one"
             )
         tokens.append(token)
     return tokens, tokens[-1].end if tokens else position, len(source.text) + 1

@@ -1,8 +1,8 @@
-"""Temporary views that a model's statements make, as parts of its query.
+"""Temporary views in a model's statements, as parts of its query.
 
 `CREATE TEMPORARY VIEW x AS …` before a query that reads `x` becomes a common table expression of
-that query: what `x` reads are parents of the model, its columns have versions, and the name means
-nothing outside of the model or in the session.
+the query: the inputs of `x` are parents of the model, its columns have versions, and the name does
+not exist outside of the model or in the session.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def with_temporary_views(
 ) -> Statements:
     """Move the temporary views that a query reads into it, and render all other statements.
 
-    A view that another statement names as well is made in the session, too.
+    A view that another statement also names is additionally created in the session.
     """
     views = _views(expander, before)
     read = _read(expander, views, query)
@@ -63,12 +63,12 @@ def with_temporary_views(
     others = {
         id(one): one
         for one in (*before, *after)
-        # One that caches or drops a view which is moved is not needed any more.
+        # Statements that cache or drop a moved view are no longer needed.
         if id(one) not in moved
         and (name_that_is_dropped(expander.tokens(one.text)) or "").lower() not in inside
     }
     named = {word for one in others.values() for word in _words(expander, one)}
-    # One that stays needs the earlier ones, which it may read.
+    # A remaining view may read earlier views, so they remain, too.
     stays = any(made.key in named for made in read)
     kept = []
     for one in before:
@@ -83,10 +83,10 @@ def with_temporary_views(
 def session_statements(
     expander: Expander, names: TableNames, statements: Iterable[Expanded]
 ) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
-    """Render statements before code that is no query: temporary views are made in the session.
+    """Render statements before Python code: temporary views are created in the session.
 
     Returns:
-        The statements, the reads of the temporary views, and the names that stand for the views.
+        The statements, the reads of the temporary views, and the names of the views.
     """
     texts: list[str] = []
     reads: dict[ModelName, SourceLocation] = {}
@@ -117,7 +117,7 @@ def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
 
 
 def _read(expander: Expander, views: Sequence[_Made], query: Expanded) -> list[_Made]:
-    """Return the views that a query names, or a view that it names, in order."""
+    """Return the views that a query names, directly or through other views, in order."""
     if not views:
         return []
     named = set(_words(expander, query))
@@ -142,7 +142,7 @@ def _check(expander: Expander, made: _Made, views: Sequence[_Made]) -> None:
         )
     if sum(other.key == made.key for other in views) > 1:
         raise expander.source.error(
-            f"the temporary view '{name}' is made twice", place, "give each a name of its own"
+            f"the temporary view '{name}' is created twice", place, "rename one of them"
         )
     checked_query(expander, made.own, f"query of the temporary view '{name}'")
 
@@ -154,7 +154,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
         columns = f"({', '.join(made.view.columns)})" if made.view.columns else ""
         origin = ((0, ~made.statement.origin(0)),)
         head = ", " if pieces else ""
-        # A comment may end the view's query.
+        # The view's query may end with a comment.
         pieces += [
             Expanded(f"{head}{made.view.written}{columns} AS (", origin),
             made.own,
@@ -170,9 +170,9 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
         for made in read:
             if made.own is not None and made.key in _words(expander, made.own):
                 raise expander.source.error(
-                    f"the temporary view '{made.view.name}' reads a table of its own name",
+                    f"the temporary view '{made.view.name}' reads a table with the same name",
                     made.statement.origin(0),
-                    "WITH RECURSIVE would make it read itself: give the view another name",
+                    "rename the view: WITH RECURSIVE would make it read itself",
                 )
     _check_names(expander, read, tokens, query)
     front, rest = query.part(0, at), query.part(at, len(query.text))
@@ -182,7 +182,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
 def _check_names(
     expander: Expander, read: Sequence[_Made], tokens: Sequence[Token], query: Expanded
 ) -> None:
-    """Refuse a query whose own WITH defines the name of a view."""
+    """Refuse a query whose WITH clause defines the name of a view."""
     keys = {made.key for made in read}
     depth = 0
     for token, behind in pairwise(tokens):
@@ -191,9 +191,9 @@ def _check_names(
             return
         if depth == 0 and _name(token) in keys and (behind.text == "(" or behind.is_word("AS")):
             raise expander.source.error(
-                f"'{token.text}' is a temporary view and a common table expression, too",
+                f"'{token.text}' is both a temporary view and a common table expression",
                 query.origin(token.start),
-                "give one of them another name",
+                "rename one of them",
             )
 
 
@@ -209,7 +209,7 @@ def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, 
 
 
 def _words(expander: Expander, expanded: Expanded) -> list[str]:
-    """Return the names in a text, in lower case, that no dot stands before."""
+    """Return the names in a text, in lower case, except names after a dot."""
     tokens = expander.tokens(expanded.text)
     befores = ["", *(token.text for token in tokens)]
     return [

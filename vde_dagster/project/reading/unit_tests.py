@@ -1,4 +1,4 @@
-"""Reading YAML unit tests, in SQLMesh's format (docs/concepts/tests.md there)."""
+"""Reader of YAML unit tests, in SQLMesh's format (docs/concepts/tests.md there)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def load_unit_tests(
 ) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
-    `vars.end` is the last day or instant, inclusive as in SQLMesh. Of a test, `gateway` and
-    `schema` say where SQLMesh runs it, and mean nothing here.
+    `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway` and `schema`,
+    which tell SQLMesh where to run it, are ignored.
 
     Args:
-        scope: Macros and variables that names may have.
+        scope: Macros and variables for names.
         read_file: Returns the text of a file with rows, by its path from the project's root.
-        asked: Takes the environment variables that Jinja in the file asks for.
+        asked: Receives the environment variables that Jinja in the file uses.
     """
 
     def variable(name: str, default: Any = None) -> Any:
@@ -50,13 +50,13 @@ def load_unit_tests(
             raise LookupError(f"unknown variable '{name}'")
         return found
 
-    hint = "it knows var('name', default), env_var('NAME', default) and user()"
+    hint = "use var('name', default), env_var('NAME', default) or user()"
     asked = set() if asked is None else asked
     document = load_rendered_yaml(path, text, variable, asked, hint)
     if document.value is None or _is_rows(document.value):
         return ()
     if not isinstance(document.value, dict):
-        raise document.error((), "tests are a table of test_name: …", "write test_name:")
+        raise document.error((), "tests must be a table of test_name: …", "write test_name:")
     return tuple(
         _Reader(document, names, scope, read_file).test(str(name), body)
         for name, body in document.value.items()
@@ -65,7 +65,7 @@ def load_unit_tests(
 
 
 def _is_rows(value: Any) -> bool:
-    """Say whether a file beside the tests holds rows that tests read by its `path`."""
+    """Check whether a file next to the tests has rows that tests read by its `path`."""
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
@@ -93,12 +93,12 @@ class _Reader:
         if "query" in outputs:
             expected = self._rows((*below, "query"), outputs["query"], partial)
             types = self._part(below, outputs, "columns")
-            # The rows' own types win.
+            # Types in the rows take precedence.
             told = {str(name): str(type_) for name, type_ in types.items()}
             known = {name: type_ for name, type_ in told.items() if name in expected.columns}
             expected = replace(expected, types=tuple({**known, **dict(expected.types)}.items()))
         elif not ctes:
-            raise self.document.error(below, "the test expects nothing", "add query:")
+            raise self.document.error(below, "the test has no expected rows", "add query:")
         return UnitTest(
             name=name,
             model=self._name((*keys, "model"), body["model"]),
@@ -139,7 +139,9 @@ class _Reader:
         if rows is None and "query" not in body:
             rows = []
         if rows is not None and not isinstance(rows, list):
-            raise self.document.error((*keys, "rows"), "'rows' is a list", "write - column: value")
+            raise self.document.error(
+                (*keys, "rows"), "'rows' must be a list", "write - column: value"
+            )
         names: dict[str, None] = dict.fromkeys(str(name) for name in types)
         for index, row in enumerate(rows or ()):
             self._mapping((*keys, "rows", index), row)
@@ -153,19 +155,19 @@ class _Reader:
         )
 
     def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
-        """Return the rows of a table, which may be CSV, or lie in a file."""
+        """Return the rows of a table, which may be CSV or in a file."""
         form, path, rows = body.get("format", "yaml"), body.get("path"), body.get("rows")
         if form not in ("yaml", "csv"):
-            message = f"'{form}' is no format of rows"
+            message = f"unknown format of rows '{form}'"
             raise self.document.error((*keys, "format"), message, "write yaml or csv")
         if path is not None and (rows is not None or "query" in body):
-            message = "'path' says where the rows are; there are others"
-            raise self.document.error((*keys, "path"), message, "leave out rows: and query:")
+            message = "'path' cannot be combined with rows: or query:"
+            raise self.document.error((*keys, "path"), message, "remove rows: and query:")
         try:
             text = rows if path is None else self.read_file(str(path))
         except OSError as error:
             message = f"the file {path} cannot be read: {error.strerror or error}"
-            hint = "write its path from the project's folder"
+            hint = "write its path relative to the project's folder"
             raise self.document.error((*keys, "path"), message, hint) from None
         place = (*keys, "rows" if path is None else "path")
         if form == "csv" and text is not None:
@@ -195,7 +197,7 @@ class _Reader:
                 )
         for key in needed:
             if key not in body:
-                raise self.document.error(keys, f"{what} needs '{key}'", f"add {key}:")
+                raise self.document.error(keys, f"{what} requires '{key}'", f"add {key}:")
         return self._mapping(keys, body)
 
     def _part(self, keys: KeyPath, body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -203,7 +205,7 @@ class _Reader:
 
     def _mapping(self, keys: KeyPath, body: Any) -> Mapping[str, Any]:
         if not isinstance(body, dict):
-            raise self.document.error(keys, f"'{keys[-1]}' has to be a table of key: value")
+            raise self.document.error(keys, f"'{keys[-1]}' must be a table of key: value")
         return body
 
     def _name(self, keys: KeyPath, text: Any) -> ModelName:
@@ -225,7 +227,7 @@ class _Reader:
 
 
 def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None:
-    """Turn SQLMesh's inclusive end into an exclusive one: a day ends at its midnight."""
+    """Convert SQLMesh's inclusive end to an exclusive end: a day ends at its midnight."""
     if end is None:
         return None
     given = (body.get("vars") or {}).get("end")
@@ -239,11 +241,11 @@ _CSV_SETTINGS = (
     *("sep", "delimiter", "quotechar", "escapechar", "doublequote", "skipinitialspace"),
     *("na_values", "keep_default_na", "skip_blank_lines"),
 )
-"""Settings of pandas that SQLMesh hands on."""
+"""Settings that SQLMesh passes to pandas."""
 
 
 def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read CSV with a line of names: numbers, booleans and texts by column, as pandas does.
+    """Read CSV with a header line: numbers, booleans and texts by column, like pandas.
 
     Args:
         settings: `csv_settings` of the test, named as in pandas.
@@ -262,10 +264,10 @@ def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     form = {**settings, "index_col": False, "dtype_backend": "numpy_nullable"}
     try:
         with warnings.catch_warnings():
-            # Of lines that have more values than the first, pandas would leave these out.
+            # In lines with more values than the first, pandas would drop these values.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(io.StringIO(text), **form)
     except (ValueError, TypeError, pd.errors.ParserWarning) as error:
-        raise UsageError(f"the CSV cannot be read: {str(error).strip()}") from None
+        raise UsageError(f"the CSV is invalid: {str(error).strip()}") from None
     plain = frame.astype(object).where(frame.notna(), None)
     return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]

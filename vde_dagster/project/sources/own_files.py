@@ -1,7 +1,7 @@
-"""The product's own files: models in SQL, Python and notebooks, and YAML files.
+"""Built-in source: models in SQL, Python and notebooks, and YAML files.
 
-What they share are the macros, the audits, and some of the settings. Seeds lie in CSV files that
-models name.
+These files share the macros, the audits, and some of the settings. Seeds are CSV files that models
+name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vde_dagster.base.plugins import Seam, plugin_files
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile, PythonSource
-from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
+from vde_dagster.project.python.watching import Seen, watching, with_recorded_reads
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 
 _FOLLOWING = ("macro", "audit", "signal", "materialization")
-"""What a broken file of shared code or audits may have defined."""
+"""Kinds of definitions that may be missing because a shared file is broken."""
 
 _STANDALONE = "standalone"
 
 Reader = Callable[[Path, str], LoadedFile]
 
 _FORMS: Seam[Callable[[Folder, Path, str, FileContext], LoadedFile]] = Seam("model_files")
-"""Read files that are neither SQL nor Python: models by endings, `syncs.yaml`, and metrics."""
+"""Plug-ins for other files than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
 
 
 def own_files(folder: Folder) -> OwnFiles:
-    """Take the files in the folders that the settings name."""
+    """Accept the files in the folders that the settings name."""
     return OwnFiles(folder, find_files(folder.settings))
 
 
 class OwnFiles:
-    """The source of the product's own files.
+    """Source of the built-in file formats.
 
     Args:
         folder: The project's folder.
@@ -71,10 +71,10 @@ class OwnFiles:
             any_catalog=bool(settings.config_file),
         )
 
-    # -- which files there are -------------------------------------------------------------
+    # -- files -----------------------------------------------------------------------------
 
     def _catalogs(self) -> dict[str, str]:
-        """The catalogs that files may name; of a SQLMesh project the own one is among them."""
+        """Return the catalogs that files may name, including a SQLMesh project's own catalog."""
         settings = self._folder.settings
         given = {name.lower(): catalog for name, catalog in settings.catalogs.items()}
         if not settings.config_file:
@@ -82,7 +82,7 @@ class OwnFiles:
         models = [*self._found.sql, *self._found.python]
         found = self._by_content("catalogs", models, self._named_catalogs)
         named = set(chain.from_iterable(found.values()))
-        # The connection says which catalog is the own one, else the only one that models name.
+        # The connection defines the own catalog, else it is the only catalog that models name.
         if len(named) == 1 and "" not in given.values():
             given.setdefault(named.pop(), "")
         return given
@@ -97,7 +97,7 @@ class OwnFiles:
     def _by_content(
         self, key: str, paths: Iterable[str], read: Callable[[str], Any]
     ) -> dict[str, Any]:
-        """Return what is read of files, remembered by their contents."""
+        """Return the content read from files, cached by their hashes."""
         known: dict[str, list[Any]] = self._memory.get(key) or {}
         found: dict[str, list[Any]] = {}
         for path in paths:
@@ -116,7 +116,7 @@ class OwnFiles:
 
     @cached_property
     def _shared_files(self) -> list[str]:
-        """The files that decide what all others mean."""
+        """Files that affect the meaning of all other files."""
         found = self._found
         return [
             *self._audit_files,
@@ -146,7 +146,7 @@ class OwnFiles:
         readers |= dict.fromkeys(found.syncs, partial(self._by_plugin, "syncs"))
         readers |= dict.fromkeys(found.metrics, partial(self._by_plugin, "metrics"))
         readers |= dict.fromkeys(found.tests, self._tests)
-        # Reading the text of one of these raises the reason why it is refused.
+        # Reading the text of a refused link raises the reason.
         return readers | dict.fromkeys(found.flawed, self._externals)
 
     @property
@@ -155,7 +155,7 @@ class OwnFiles:
 
     @property
     def _standalone_files(self) -> tuple[str, ...]:
-        """Those that may hold standalone audits, which are models."""
+        """Files that may contain standalone audits, which are models."""
         return tuple(path for path, what in self._audits_in.items() if what == _STANDALONE)
 
     @cached_property
@@ -170,10 +170,10 @@ class OwnFiles:
             found = is_audit_file(text)
             return _STANDALONE if found and _STANDALONE in text.lower() else found
         except ProjectError:
-            return False  # the error shows again, with its place, when the file is read
+            return False  # reading the file later raises the error with its place
 
     def _drawn_in(self, paths: Sequence[str], key: str) -> list[str]:
-        """The other modules that files import, remembered while none of them changes."""
+        """Return the other modules that files import, cached while the files are unchanged."""
         combined = self._folder.hasher.combined
         known = self._memory.get(key) or {"key": None, "uses": []}
         uses: list[str] = known["uses"]
@@ -189,11 +189,11 @@ class OwnFiles:
         try:
             return list(with_local_imports(self._folder.root, path, self._folder.text(path)))
         except ProjectError:
-            return []  # a file that cannot be read draws in nothing; loading it says why
+            return []  # an unreadable file imports nothing; loading it reports the error
 
     @cached_property
     def key(self) -> str:
-        """Hash of the macros, the audits and those settings that decide what files mean."""
+        """Hash of the macros, the audits and the settings that affect the meaning of files."""
         settings = self._folder.settings
         deciding = (
             settings.models_dir,
@@ -250,7 +250,7 @@ class OwnFiles:
     def _executed(
         self, paths: Iterable[str], mistakes: list[ProjectError]
     ) -> Iterator[tuple[str, Collector, dict[str, str]]]:
-        """Execute files; yield what each has decorated, and the files that it is made of."""
+        """Execute files; yield each file's decorated functions, and the texts that it needs."""
         from vde_dagster.project.python.files import run_file
 
         for path in paths:
@@ -299,7 +299,7 @@ class OwnFiles:
             outside = read_outside(folder.root, files, folder.hasher.hash).hashes
             own = "." + path.removesuffix(".py").replace("/", ".")
             for name, function in collector.materializations.items():
-                # Others are imported from their files; a file may have set its own name to None.
+                # Skip imported functions; a file may also have set the name to None.
                 if (function.__module__ or own).endswith(own):
                     code = PythonSource(f"{path}:{function.__name__}", files, outside)
                     found[name] = (*found.get(name, ()), code)
@@ -319,32 +319,32 @@ class OwnFiles:
                     if not audit.standalone:
                         audits[audit.name] = audit
             except ProjectError as error:
-                if path not in self._standalone_files:  # These are read once more, as models.
+                if path not in self._standalone_files:  # These are read later, as models.
                     mistakes.append(error)
         return audits
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Say once of each thing that files have what has no meaning here, at the first file."""
+        """Return one warning per kind of ignored content, at the first file that has it."""
         first = {word: file.path for file in reversed(files) for word in file.unread}
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Say whether a file only lacks a macro, an audit or a signal."""
+        """Check whether a file only lacks a macro, an audit or a signal."""
         return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read a file of models, external tables or unit tests."""
         self.names.used.clear()
         file = self._readers[path](Path(path), text)
-        # Which plug-in a file needs is not noted: what any of those imported means may decide it.
+        # Files depend on all imported plug-ins, because each may affect their meaning.
         uses = (*file.uses, *plugin_files())
         file = replace(file, uses=uses, catalogs=tuple(sorted(self.names.used)))
-        return with_what_was_read(file, self._macros_saw, self._folder.root)
+        return with_recorded_reads(file, self._macros_saw, self._folder.root)
 
     @property
     def context(self) -> FileContext:
-        """The context shared by its files; there once it is prepared."""
-        assert self._shared is not None, "a source is prepared before it reads"
+        """Context shared by its files, available after `prepare`."""
+        assert self._shared is not None, "prepare() must be called before read()"
         return self._shared
 
     def _sql(self, path: Path, text: str) -> LoadedFile:
@@ -391,7 +391,7 @@ class OwnFiles:
         def read_file(named: str) -> str:
             uses.append(named)
             if not (self._folder.root / named).is_file():
-                raise FileNotFoundError(named, "there is no such file")
+                raise FileNotFoundError(named, "the file does not exist")
             return self._folder.text(named)
 
         asked: set[str] = set()

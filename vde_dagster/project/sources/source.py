@@ -1,4 +1,4 @@
-"""The protocol of a source of models, and the folder and memory it works with."""
+"""Protocol of a source of models, and the folder and memory that it works with."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 class Source(Protocol):
-    """Files of one make, and what they define.
+    """Source of models: some files of a project, and their definitions.
 
-    The load knows no more of a project's files than this. It asks which there are, reads those of
-    which the cache has nothing or something outdated, and puts together what they define. Paths are
-    relative to the project's folder, with forward slashes.
+    The load uses only this protocol: it lists the files, reads the files that the cache does not
+    have, and joins their definitions. Paths are relative to the project's folder, with forward
+    slashes.
     """
 
     @property
     def name(self) -> str:
-        """Its name in the cache, unlike those of all other sources."""
+        """Unique name of the source in the cache."""
 
     @property
     def key(self) -> str:
-        """Hash of everything that decides what any of its files means, beyond the file itself.
+        """Hash of everything that its files' meaning depends on, except each file itself.
 
-        The file's record in the cache is valid for one key: shared files, settings, `names`.
+        A file's cache record is valid for one key: shared files, settings, `names`.
         """
 
     @property
@@ -43,52 +43,54 @@ class Source(Protocol):
         """The resolution of table names in its files."""
 
     def files(self) -> Sequence[str]:
-        """Return the files that define something; each is read and remembered by itself.
+        """Return the files with definitions; each is read and cached separately.
 
-        Of a file that defines much, its units, which the folder was told of (`Folder.add_units`).
+        A file with many definitions is represented by its units, added with `Folder.add_units`.
         """
 
     def other_files(self) -> Sequence[str]:
-        """Return the further files that make it what it is: what is shared, settings, data."""
+        """Return further files that it depends on: shared code, settings, data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the other files that one of `files` reads, as far as its text tells.
+        """Return the other files that one of `files` reads, according to its text.
 
-        What it really read is in `LoadedFile.uses`; this is asked while nobody knows that.
+        The files really read are in `LoadedFile.uses`; this is called before they are known.
         """
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read the context that its files share, once and first; return the mistakes in it."""
+        """Read the context that its files share, once, before any file; return errors."""
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.
 
         Raises:
-            ProjectError: What is wrong in it, with the place; one error may have several mistakes.
+            ProjectError: Errors in the file, with their places; one error may combine several.
         """
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Say whether a mistake in a file may only follow from those that `prepare` returned."""
+        """Check whether an error in a file may be caused by the errors that `prepare` returned."""
 
 
 @runtime_checkable
 class Warns(Protocol):
-    """What a source has besides, that has something to say which stops nothing."""
+    """Optional protocol of a source with warnings."""
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return its warnings; `files` are those of its files that could be read."""
+        """Return warnings on its files that could be read."""
 
 
 @runtime_checkable
 class Surrounds(Protocol):
-    """What a source has besides, whose author has statements around all that is done."""
+    """Optional protocol of a source with statements around every apply."""
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before and after all else, beside that of the settings."""
+        """Return Spark SQL to run before and after everything else, in addition to the
+        settings'.
+        """
 
 
 SourceFactory = Callable[["Folder"], Source | None]
-"""Makes a source for a folder, or none when nothing of its make lies there."""
+"""Creates a source for a folder, or None if the folder has no files for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ class Folder:
     """A project's folder during one load, as its sources see it.
 
     Args:
-        parsed: Takes the trees of the queries that are read.
-        memories: What sources keep, by their names.
-        known_columns: Columns of the models that were read; who asks for others is put off.
+        parsed: Receives the trees of the queries that are read.
+        memories: Data kept by sources, by their names.
+        known_columns: Columns of the models read so far; files that need others are read later.
         units: Names of units, which are parts of files.
     """
 
@@ -115,27 +117,30 @@ class Folder:
         return self.settings.root
 
     def memory(self, source: str) -> dict[str, Any]:
-        """Return a source's memory between processes, as plain JSON."""
+        """Return a source's data kept between processes, as plain JSON."""
         return self.memories.setdefault(source, {})
 
     def add_units(self, hashes: Mapping[str, str]) -> None:
-        """Let units count as files of their own: each is read again when its hash is another.
+        """Treat units as separate files: each is read again if its hash changes.
 
         Args:
-            hashes: Hashes over all that a unit is read from, by names unlike those of files.
+            hashes: Hashes over everything that a unit is read from, by unit name; unit names must
+                differ from file names.
         """
         self.hasher.hashes.update(hashes)
         self.units.update(hashes)
 
     def text(self, path: str) -> str:
-        r"""Return a file's text; its lines end with `\n`. Units have none: their source knows."""
+        r"""Return a file's text, with `\n` as line ending. The text of units is known to their
+        source.
+        """
         if path in self.units:
             return ""
         return decoded(Path(path), self.hasher.content(path))
 
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:
-        """Limit how long a file may take, with the code that it runs."""
+        """Limit the time for reading a file, including the code that it runs."""
         seconds = self.settings.load_seconds
         try:
             with time_limit(seconds):
@@ -143,7 +148,7 @@ class Folder:
         except TooSlow as error:
             raise ProjectError(
                 f"the file was not read within {seconds} seconds",
-                hint="look for a loop without an end; slow work belongs into a model's function; "
-                "or raise the setting 'load_seconds'",
+                hint="remove endless loops and slow work outside of model functions, "
+                "or increase the setting 'load_seconds'",
                 location=where_raised(error, Path(path)),
             ) from None

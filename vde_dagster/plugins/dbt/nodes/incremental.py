@@ -27,7 +27,7 @@ from vde_dagster.project.kinds import (
     IncrementalUnmanaged,
     Kind,
 )
-from vde_dagster.project.kinds.scd_type_2 import column_part, columns_of
+from vde_dagster.project.kinds.scd_type_2 import column_part, columns_in
 from vde_dagster.project.kinds.unique_key import ALL as EVERY
 from vde_dagster.project.kinds.unique_key import DELETE_INSERT, MERGE, STRATEGIES, Clause
 from vde_dagster.sql.edits import Edit, Expanded
@@ -269,7 +269,7 @@ def key_of(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, 
             columns.append(tokens[0].text.strip('`"'))
         else:
             text = in_spark(part, dialect)
-            if not read_expression(text).mentions or not columns_of(text):
+            if not read_expression(text).mentions or not columns_in(text):
                 raise ValueError(f"'{part}' names no column")
             expressions.append(text)
     return tuple(columns), tuple(expressions)
