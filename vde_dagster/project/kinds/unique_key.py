@@ -208,7 +208,7 @@ class IncrementalByUniqueKey(Kind):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
-        unique_key: Output columns that identify a row; NULLs count as equal, except with a strategy.
+        unique_key: Output columns that identify a row; NULLs are equal, except with a strategy.
         key_expressions: Spark SQL over output columns that also identifies a row.
         when_matched: Clauses for rows with an existing key; the first clause whose condition holds
             applies. Without clauses all columns are replaced; `*` replaces all columns that its

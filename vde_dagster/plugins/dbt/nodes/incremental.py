@@ -167,7 +167,7 @@ def _by_key(
             raise ValueError("incremental_predicates of delete+insert filter the new rows, too")
     key = key_of(texts(config.get("unique_key")), dialect)
     given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
-    return IncrementalByUniqueKey.of({**given, **values}), unknown
+    return IncrementalByUniqueKey.from_properties({**given, **values}), unknown
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
