@@ -1,4 +1,4 @@
-"""Declaring the tables that others write, with the columns that the catalog has of them."""
+"""Declaration of external tables, with their columns in the catalog."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Columns = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The declared tables.
+    """Declared tables.
 
     Args:
-        added: Tables that are declared now, with their columns.
-        absent: Tables that are read, and that the project's catalog does not have.
+        added: Newly declared tables, with their columns.
+        absent: Tables that are read but are not in the project's catalog.
     """
 
     file: str
@@ -45,12 +45,12 @@ class Declared:
 
 
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
-    """Add the tables that models read and nobody declares to `external_models.yaml`.
+    """Add undeclared external tables of models to `external_models.yaml`.
 
-    What the file has stays as it is. Tables of other catalogs are absent: only Spark knows them.
+    Existing entries stay. Tables of other catalogs count as absent, because only Spark knows them.
 
     Raises:
-        ProjectError: The file is no list that can be added to.
+        ProjectError: The file is not a list that can be extended.
     """
     added: dict[ModelName, Columns] = {}
     absent: list[ModelName] = []
@@ -87,7 +87,7 @@ def _add(root: Path, file: str, added: Mapping[ModelName, Columns]) -> None:
     if not isinstance(known, list) or whole != [*known, *entries]:
         raise ProjectError(
             "external models cannot be added to this file",
-            hint="write it as a list, each entry in lines of its own: - name: schema.table",
+            hint="write it as a list with each entry on separate lines: - name: schema.table",
             location=SourceLocation(Path(file), 1),
         )
     with replacing(path) as out:

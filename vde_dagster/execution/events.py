@@ -26,7 +26,7 @@ class ApplyStarted:
 
 @dataclass(frozen=True, slots=True)
 class UnitTestFinished:
-    """A unit test of a published model has ended; one remembered as passed was not run."""
+    """A unit test of a published model has ended, or was skipped as already passed."""
 
     snapshot: Snapshot
     result: TestResult
@@ -67,11 +67,11 @@ class AuditFinished:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLacked:
-    """A model's work, or others' beside it, ran out of memory and is done again, alone.
+    """A model's work, possibly together with others, ran out of memory and is retried alone.
 
     Args:
-        batch: What was being filled, if anything was.
-        most: Units of a batch from now on, or None where it cannot be cut.
+        batch: The batch being filled, if any.
+        most: Units per batch from now on, or None if the batch cannot be divided.
     """
 
     name: ModelName
@@ -81,11 +81,11 @@ class MemoryLacked:
 
     @property
     def text(self) -> str:
-        """The event for people."""
+        """Text of the event."""
         at = f" ({self.batch.text})" if self.batch is not None else ""
         units = "interval" if self.most == 1 else "intervals"
         less = f", at most {self.most} {units} at a time" if self.most else ""
-        return f"{self.name}{at}: {self.why}; done again alone{less}"
+        return f"{self.name}{at}: {self.why}; retrying alone{less}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateRan:
-    """A statement that a model wants after its view is published has run, or failed."""
+    """A statement of a model for after its view is published has run, or failed."""
 
     environment: str
     model: ModelName
@@ -141,13 +141,13 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The result of an apply.
+    """Result of an apply.
 
     Args:
         plan: The plan with the tables that it really used.
-        environment: The version that it published; the current one when there was nothing to do.
-        failed_statements: Those on the published views.
-        skipped: The models that had nothing new to compute, with what that saved.
+        environment: The published version; the current one if there was nothing to do.
+        failed_statements: Failed statements on the published views.
+        skipped: Models without new input, with the savings.
     """
 
     plan: Plan

@@ -1,9 +1,9 @@
-"""Work that makes a new engine know its trade: a small project of its own, built and changed.
+"""Warm-up of a new engine: a small generated project is built and changed.
 
-A JVM interprets what it runs for the first times, after loading and checking its classes; that is
-most of the time of the first models. So an engine that nobody asks for anything builds models of
-the usual forms, by the way that a user's are built: `python -m vde_dagster.execution.exercise`,
-with the request as JSON on standard input (other users see command lines).
+A JVM loads, checks and interprets code on its first runs, which takes most of the time of the first
+models. So an idle engine builds models of the usual forms in the same way as a user's models:
+`python -m vde_dagster.execution.exercise`, with the request as JSON on standard input (other users
+could see command lines).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.settings import SessionSettings
 
 _PARTS = 3
-"""How many models of each form there are; Spark runs several at once, as of a user's project."""
+"""Number of models of each form; Spark runs several in parallel, as in a user's project."""
 
 _MODELS = {
     "raw": """MODEL (name raw.facts_{part}, kind FULL);
@@ -61,12 +61,12 @@ _QUESTION = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name 
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and read a project on a server; it is gone afterwards.
+    """Build, change and read a project on a server, then delete it.
 
     Args:
-        folder: Where it lies; it is made, and removed.
+        folder: Folder for the project, which is created and removed.
         master: The server's URL.
-        rounds: How often.
+        rounds: Number of repetitions.
     """
     try:
         for number in range(rounds):
@@ -78,7 +78,7 @@ def exercise(folder: Path, master: str, rounds: int) -> None:
 
 
 def write_exercise(root: Path) -> None:
-    """Write the project's files into a folder, which is made."""
+    """Write the project's files to a new folder."""
     (root / "models").mkdir(mode=0o700, parents=True)
     (root / "pyproject.toml").write_text("[tool.vde]\nname = 'exercise'\n")
     for name, text in _models():
@@ -113,6 +113,6 @@ def _build(root: Path, master: str) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(10)  # Whoever works on this machine comes first.
+    os.nice(10)  # Work of users has priority.
     said = json.load(sys.stdin)
     exercise(Path(said["folder"]), said["master"], said["rounds"])

@@ -1,7 +1,7 @@
-"""Fixes made: the edits of a mistake's fix, and those of all mistakes and violations of a project.
+"""Application of fixes: one error's fix, or the fixes of all errors and violations of a project.
 
-A fix counts only where the file still says what it is to replace, and is taken only where the
-project read with it has no mistake that it had not before.
+A fix is applied only if the file still has the text to replace, and is kept only if the project
+then has no new errors.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import ParsedQueries
 
 MOST_ROUNDS = 5
-"""How often the project is looked at again, as one mistake may hide others."""
+"""Maximum number of passes, because one error may hide others."""
 
 Texts = Callable[[str], str]
-"""From a path from the project's root to what the file says."""
+"""Returns a file's text by its path relative to the project's root."""
 
 
-def edits_of(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return a fix's edits by path; None where a file does not say what is to be replaced.
+def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
+    """Return a fix's edits by path; None if a file does not have the text to replace.
 
     Args:
-        place: Of the mistake.
+        place: Place of the error.
     """
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:
@@ -51,11 +51,11 @@ def edits_of(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, l
 
 
 _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
-"""What may stand before a name, at the place of a mistake in it."""
+"""Characters that may precede a name at the place of an error."""
 
 
 def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find what is replaced: at its place or, where that is a line, the only time it is there."""
+    """Find the text to replace: at its place or, if that is a line, its only occurrence."""
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
         return start, start
@@ -70,12 +70,12 @@ def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int]
 
 @dataclass(slots=True)
 class Mended:
-    """What was made of a project's files.
+    """Result of fixing a project's files.
 
     Args:
         texts: New texts by path.
-        done: The fixes, with the places of their mistakes.
-        left: Those that would have made another mistake.
+        done: Applied fixes, with the places of their errors.
+        left: Fixes that would have caused another error.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class Mended:
 def mend(
     handles: Handles, rules: Collection[str] = (), among: Collection[ModelName] | None = None
 ) -> Mended:
-    """Write the files anew with the one sure fix of each mistake and violation that has it.
+    """Apply the unambiguous fix of each error and violation that has one.
 
     Args:
-        rules: Of the linter, instead of those of the settings.
+        rules: Rules of the linter, instead of those in the settings.
         among: Models whose violations count; all by default.
     """
     mended = Mended()
@@ -117,7 +117,7 @@ def mend(
 def _read(
     handles: Handles, texts: Mapping[str, str]
 ) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
-    """Return the project with other texts, and its snapshots or else its mistakes."""
+    """Return the project with other texts, and its snapshots, or else its errors."""
     parsed = ParsedQueries()
     instead = {path: text.encode() for path, text in texts.items()}
     project = load_project(handles.root, strict=False, parsed=parsed, instead=instead)
@@ -140,11 +140,11 @@ def _take(
     chosen: list[tuple[SourceLocation, Fix]],
     before: Iterable[ProjectError],
 ) -> bool:
-    """Take fixes together or, where another mistake would come of that, those without one."""
-    known = {_what(mistake) for mistake in before}
+    """Apply fixes together or, if that causes an error, one by one."""
+    known = {_identity(mistake) for mistake in before}
 
     def is_right(texts: Mapping[str, str]) -> bool:
-        return all(_what(one) in known for one in _read(handles, texts)[2])
+        return all(_identity(one) in known for one in _read(handles, texts)[2])
 
     texts, done = _edited(handles, mended.texts, chosen)
     if not done:
@@ -163,8 +163,8 @@ def _take(
     return bool(done)
 
 
-def _what(mistake: ProjectError) -> tuple[str, str]:
-    """What a mistake is, wherever in its file it stands."""
+def _identity(mistake: ProjectError) -> tuple[str, str]:
+    """Return an error's identity, regardless of its place in the file."""
     path = mistake.location.path.as_posix() if mistake.location is not None else ""
     return path, mistake.message
 
@@ -172,7 +172,7 @@ def _what(mistake: ProjectError) -> tuple[str, str]:
 def _edited(
     handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
-    """Return texts with the edits of fixes, and the fixes; of two in one place the first."""
+    """Return texts with the edits of fixes, and the fixes; of overlapping fixes, the first."""
 
     def text(path: str) -> str:
         if path in texts:
@@ -183,7 +183,7 @@ def _edited(
     edits: defaultdict[str, list[Edit]] = defaultdict(list)
     done: list[tuple[SourceLocation, Fix]] = []
     for place, fix in chosen:
-        own = edits_of(fix, place, text)
+        own = fix_edits(fix, place, text)
         if own and not any(
             (one.start < other.end and other.start < one.end) or one.start == other.start
             for path, given in own.items()

@@ -1,4 +1,4 @@
-"""Formatting files of SQL, where the same models with the same versions come of them."""
+"""Formatting of SQL files, if the models and their versions stay the same."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 _FORMATTERS: Seam[Callable[[Path, str, Settings, LayoutOptions], str | None]] = Seam("formatters")
-"""From a file's path and text to its text laid out; None for one to be left alone."""
+"""Formats a file's text, given its path; None to skip the file."""
 
 
 @dataclass(slots=True)
 class Formatted:
-    """The outcome: new texts by path, and those that are left as they are, with why."""
+    """Result: new texts by path, and skipped files with reasons."""
 
     looked_at: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -34,20 +34,20 @@ class Formatted:
 
     @property
     def changed(self) -> list[str]:
-        """The files that are, or would be, written anew."""
+        """Files that are, or would be, rewritten."""
         return sorted(self.texts)
 
 
 def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> Formatted:
-    """Lay out files of models and audits.
+    """Format files of models and audits.
 
     Args:
-        chosen: Files, or patterns of models; all files if none.
-        check: Whether nothing is to be written.
+        chosen: Files, or patterns of models; all files if empty.
+        check: Whether to write nothing.
 
     Raises:
         UsageError: A pattern matches nothing.
-        ProjectError: The project has a mistake, so that nobody can tell what its files mean.
+        ProjectError: The project has an error, so that versions cannot be compared.
     """
     paths = _paths(handles, chosen)
     done = Formatted(len(paths))
@@ -55,7 +55,7 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
     for path in paths:
         _lay_out(handles, path, done, spare)
     if done.texts:
-        _keep_what_means_the_same(handles, done, spare)
+        _skip_changed_meaning(handles, done, spare)
     for path, text in {} if check else done.texts.items():
         with replacing(handles.root / path) as file:
             file.write(text.encode())
@@ -63,7 +63,7 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
 
 
 def lay_out_query(sql: str, settings: Settings) -> str:
-    """Return Spark SQL laid out, its words unchanged; as it is where that cannot be done."""
+    """Return formatted Spark SQL with unchanged words; the input if that is impossible."""
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
         format_text = _FORMATTERS.require("sql")
@@ -74,10 +74,10 @@ def lay_out_query(sql: str, settings: Settings) -> str:
 
 
 def laid_out(path: Path, text: str, settings: Settings) -> str | None:
-    """Return a file's text as the settings lay it out; None where it is to be left alone.
+    """Return a file's text formatted by the settings; None if it must be skipped.
 
     Raises:
-        ProjectError: It cannot be read.
+        ProjectError: The text is invalid.
     """
     return _FORMATTERS.require("sql")(path, text, settings, settings.format)
 
@@ -97,8 +97,8 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
             paths.add(path)
         elif one.endswith(".sql"):
             raise UsageError(
-                f"there is no file of models or audits '{one}'",
-                hint="write its path from here, or from the project's folder",
+                f"'{one}' is not a file of models or audits",
+                hint="write its path relative to this folder, or to the project's folder",
             )
         else:
             patterns.append(one)
@@ -110,7 +110,7 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return a path relative to the root, be it given from there or from here."""
+    """Return a path relative to the root, given relative to the root or this folder."""
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
@@ -119,7 +119,7 @@ def _relative(path: str, root: Path) -> str:
 
 
 def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Lay one file out, in `spare` without capitals, which take part in versions of statements."""
+    """Format one file, in `spare` without capitals, which affect versions of statements."""
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:
@@ -135,11 +135,11 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
         done.texts.pop(path, None)
 
 
-def _keep_what_means_the_same(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Leave alone what would be read as another model; each file has two tries."""
+def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
+    """Skip files that would define another model; each file has two attempts."""
     before = handles.snapshots()
     while done.texts:
-        wrong = _what_changes(handles, before, done.texts)
+        wrong = _changed_files(handles, before, done.texts)
         if not wrong:
             return
         for path, reason in wrong.items():
@@ -151,10 +151,10 @@ def _keep_what_means_the_same(handles: Handles, done: Formatted, spare: Mapping[
                 done.left_alone.append(ProjectError(reason, location=location))
 
 
-def _what_changes(
+def _changed_files(
     handles: Handles, before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the files that would mean something else, with what."""
+    """Return the files that would change a model's meaning, with reasons."""
     contents = {path: text.encode() for path, text in texts.items()}
     try:
         project = load_project(handles.root, instead=contents)
@@ -170,31 +170,33 @@ def _what_changes(
         others.add(name)
         of = one or other
         assert of is not None
-        if others.isdisjoint(of.parents):  # Else it may only follow; the next look says.
+        if others.isdisjoint(of.parents):  # Otherwise a parent may be the cause.
             path = of.model.location.path.as_posix()
             paths = [path] if path in texts else _without_models(before, texts)
-            wrong |= dict.fromkeys(paths, f"laid out, it would be another {name}")
+            wrong |= dict.fromkeys(paths, f"formatting would change the version of {name}")
     return wrong
 
 
 def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
     found = {
-        mistake.location.path.as_posix(): f"laid out, it would not load: {mistake.message}"
+        mistake.location.path.as_posix(): f"it would not load after formatting: {mistake.message}"
         for mistake in error.mistakes
         if mistake.location is not None
     }
     own = {path: reason for path, reason in found.items() if path in texts}
-    return own or dict.fromkeys(texts, f"laid out, the project would not load: {error.message}")
+    return own or dict.fromkeys(
+        texts, f"the project would not load after formatting: {error.message}"
+    )
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that hold audits alone, or all: whose change it is nobody can tell."""
+    """Return the files with only audits, or all files if there are none: the cause is unknown."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 
 
 def _meaning(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return everything that a snapshot says but the text of its file."""
+    """Return everything in a snapshot except the text of its file."""
     model = replace(snapshot.model, source="", query=None, location=_NOWHERE)
     own = snapshot.meaning, snapshot.definition_hash, snapshot.layout_hash
     return model, snapshot.columns, (*own, snapshot.version.rows)

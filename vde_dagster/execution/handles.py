@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Handles:
-    """A project on disk with its state, catalog and engine, each opened at its first use.
+    """Project on disk with its state, catalog and engine, each opened at its first use.
 
-    Functions of this package take it. The facets of `Workspace` are for other packages.
+    Functions of this package take it; the facets of `Workspace` are for other packages.
     """
 
     root: Path
@@ -63,8 +63,8 @@ class Handles:
         """Open a project; nothing is read or started before it is needed.
 
         Args:
-            engine: An engine to use instead of one of its own; it is not closed here.
-            join: Starts or returns a Spark session of somebody else, which the engine joins.
+            engine: An engine to use instead of starting one; it is not closed here.
+            join: Starts or returns an external Spark session, which the engine uses.
             effects: The state store's port for side effects; for tests.
 
         Raises:
@@ -72,13 +72,13 @@ class Handles:
         """
         if not root.is_dir():
             raise UsageError(
-                f"there is no folder '{root}'",
-                hint="give the project's folder with --project, or make a project with `vde init`",
+                f"the folder '{root}' does not exist",
+                hint="pass the project's folder with --project, or create a project: vde init",
             )
         return cls(root.resolve(), engine, engine is not None, join, clock, effects)
 
     def work_for(self, origin: str) -> None:
-        """Say on whose behalf the state is changed from now on; see `Database.origin`."""
+        """Set the origin of later changes of the state; see `Database.origin`."""
         self._origin = origin
         if "store" in self.__dict__:
             self.store.database.origin = origin
@@ -95,10 +95,10 @@ class Handles:
         """The project.
 
         Raises:
-            ProjectError: A file is wrong; has every mistake.
+            ProjectError: Files have errors; contains all of them.
             UsageError: The folder has no models.
         """
-        from vde_dagster.project.loading.loader import load_project, no_models
+        from vde_dagster.project.loading.loader import load_project, no_models_error
 
         project = load_project(self.root, strict=False, parsed=self.parsed)
         if project.problems:
@@ -106,19 +106,19 @@ class Handles:
 
             raise all_mistakes(project, self.parsed)
         if not project.models:
-            raise no_models(project.settings)
+            raise no_models_error(project.settings)
         return project
 
     @property
     def readable_project(self) -> Project:
-        """The project, or as much of it as can be read where files have mistakes."""
+        """The project, or its readable part if files have errors."""
         from vde_dagster.project.loading.loader import load_project_isolated
 
         return self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
 
     @cached_property
     def parsed(self) -> ParsedQueries:
-        """Trees of the queries that loading has just read; planning takes them."""
+        """Trees of the queries that loading has just read; planning uses them."""
         from vde_dagster.sql.trees import ParsedQueries
 
         return ParsedQueries()
@@ -131,10 +131,10 @@ class Handles:
 
     @cached_property
     def store(self) -> StateStore:
-        """The state store; created when it does not exist.
+        """The state store; created if it does not exist.
 
         Raises:
-            UsageError: It would be created in a folder that is no project.
+            UsageError: It would be created in a folder that is not a project.
         """
         from vde_dagster.state import StateStore
 
@@ -155,10 +155,10 @@ class Handles:
         return store
 
     def _require_models(self) -> None:
-        from vde_dagster.project.loading.loader import has_models, no_models
+        from vde_dagster.project.loading.loader import has_models, no_models_error
 
         if not has_models(self.settings):
-            raise no_models(self.settings)
+            raise no_models_error(self.settings)
 
     @cached_property
     def lakehouse(self) -> Lakehouse:
@@ -187,10 +187,10 @@ class Handles:
             return self._engine
 
     def require_engine(self) -> None:
-        """Make sure that an engine can be started here, without starting it.
+        """Check that an engine can be started here, without starting it.
 
         Raises:
-            NoSparkError: Java or the Spark master is not there.
+            NoSparkError: Java or the Spark master is not available.
         """
         if self._engine is None and self._join is None:
             from vde_dagster.spark import SessionSettings
@@ -200,12 +200,12 @@ class Handles:
 
     @property
     def started_engine(self) -> SparkEngine | None:
-        """The engine, if it was needed so far."""
+        """The engine, if it was started."""
         return self._engine
 
     @contextmanager
     def stoppable(self, work_id: str) -> Iterator[threading.Event]:
-        """Give an event that `cancel` sets, for as long as some work goes on."""
+        """Yield an event that `cancel` sets, while some work runs."""
         self._stops[work_id] = threading.Event()
         try:
             yield self._stops[work_id]
@@ -213,7 +213,7 @@ class Handles:
             del self._stops[work_id]
 
     def cancel(self, work_id: str) -> None:
-        """Stop an apply or audit that goes on here, and its Spark jobs; any thread may call."""
+        """Stop a running apply or audit of this process, and its Spark jobs; thread-safe."""
         stop = self._stops.get(work_id)
         if stop is not None:
             stop.set()
@@ -236,12 +236,14 @@ class Handles:
         """Build the snapshots of definitions, in topological order; see `build_snapshots`.
 
         Args:
-            warnings: Takes likely mistakes in a project's definitions; by default none are looked
-                for, because a stored definition cannot be corrected.
-            catalog_columns: Looks up external tables, in place of the project's catalog.
+            warnings: Receives likely errors in a project's definitions; by default they are not
+                searched,
+                because a stored definition cannot be corrected.
+            catalog_columns: Looks up external tables, instead of the project's catalog.
 
         Raises:
-            ProjectError: A query names what its parents do not have, or a check found a mistake.
+            ProjectError: A query uses columns that its parents do not have, or a check found an
+                error.
         """
         from vde_dagster.planning.build_snapshots import build_snapshots
 
@@ -265,19 +267,19 @@ class Handles:
         return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return (column, Spark SQL type) of a table of the catalog; None where there is none."""
+        """Return (column, Spark SQL type) of a table in the catalog; None if it does not exist."""
         from vde_dagster.planning.tables.table import TableRef
 
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 
-    def look_at(self, project: Project, memo: SnapshotMemo) -> None:
-        """Go on with a project as it was read elsewhere, say with texts that are not saved."""
+    def use_project(self, project: Project, memo: SnapshotMemo) -> None:
+        """Continue with a project that was read elsewhere, for example with unsaved texts."""
         self.reload()
         self.__dict__.update(project=project, settings=project.settings, _memo=memo)
 
     def reload(self) -> None:
-        """Forget project and settings, so that the next use reads the files; what is open stays."""
+        """Discard project and settings, so that the next use reads the files; open handles stay."""
         for name in ("project", "settings"):
             self.__dict__.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Clean-up, checks of files, moves of the state, and exports of its outbox to other systems."""
+"""Cleanup, checks of files, moves of the state, and exports of its outbox to other systems."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What keeps a warehouse small and whole."""
+    """Facet for cleaning, checking and moving a warehouse."""
 
     handles: Handles
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
-        """Drop what no kept version of any environment reaches."""
+        """Drop data that no kept version of any environment uses."""
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 
         handles = self.handles
         handles.store.project.require_own()
         if not dry_run:
-            # It removes versions of production, and tables that may be production's.
+            # It removes versions of production, and possibly its tables.
             handles.store.rights.require("publish", "clean up")
-            # Before versions are forgotten that these views read.
+            # Before deleting versions that these views read.
             follow(handles, PRODUCTION, "janitor", first=True)
         settings = handles.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
         return clean(handles.lakehouse, retention_policy(settings), keep_snapshots, dry_run=dry_run)
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
-        """Check that every pointer leads to its files, and that what is shown is there."""
+        """Check that every pointer leads to existing files, and that published tables exist."""
         from vde_dagster.lakehouse.maintenance.fsck import fsck
         from vde_dagster.lakehouse.maintenance.janitor import retention_policy
 
@@ -59,30 +59,32 @@ class Maintenance:
         from vde_dagster.state.db.transfer import export_state
 
         if path.exists() and not replace:
-            raise UsageError(f"{path} exists", hint="give another file, or --force to replace it")
+            raise UsageError(f"the file {path} exists", hint="choose another file, or add --force")
         if not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}", hint="make it first")
+            raise UsageError(
+                f"the folder {path.parent} does not exist", hint=f"mkdir -p {path.parent}"
+            )
         return export_state(self.handles.store.database, path)
 
 
 MOST_RECORDS = 1_000
-"""The most that an exporter is given at a time."""
+"""Maximum number of records that an exporter receives at a time."""
 
 Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
-"""Takes records in order, and returns once they are kept elsewhere; those that fail come again.
+"""Receives records in order, and returns after they are stored; failed records are sent again.
 
-One that leaves the rest for a later call returns the number up to which it took them.
+To leave records for a later call, it returns the number of the last record that it stored.
 """
 
 _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 
 class PartlyTakenError(Exception):
-    """A failure of an exporter behind records that it took.
+    """An exporter failed after it had stored some records.
 
     Args:
-        taken: The number up to which records count as taken.
-        error: The error that the user gets.
+        taken: Number of the last stored record.
+        error: Error for the user.
     """
 
     def __init__(self, taken: int, error: ExecutionError) -> None:
@@ -93,7 +95,7 @@ class PartlyTakenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of an exporter's call; `forgotten` records were gone before it came for them."""
+    """Result of an exporter's call; `forgotten` records had expired before it."""
 
     records: int
     last: int
@@ -101,24 +103,24 @@ class Exported:
 
 
 def export(handles: Handles, name: str) -> Exported:
-    """Give an exporter the records since its last call; at least once each, in order.
+    """Send an exporter the records since its last call, in order, at least once each.
 
     Raises:
-        UsageError: No such exporter is installed, or it is broken.
-        ExecutionError: It failed; what it took before counts.
+        UsageError: The exporter is not installed, or is broken.
+        ExecutionError: It failed; records that it stored before count.
     """
     return deliver(handles, name, _PLUGINS.require(name), f"`vde export {name}`")
 
 
 def deliver(handles: Handles, consumer: str, exporter: Exporter, again: str) -> Exported:
-    """Give a consumer of the outbox the records behind its place, as `export` does.
+    """Send a consumer of the outbox the records after its position, as `export` does.
 
     Args:
-        consumer: Names its place.
-        again: The command that goes on where it fails.
+        consumer: Name of its position.
+        again: Command that continues after a failure.
 
     Raises:
-        ExecutionError: It failed; what it took before counts.
+        ExecutionError: It failed; records that it stored before count.
     """
     outbox = handles.store.outbox
     first = last = outbox.cursor(consumer)
@@ -138,7 +140,7 @@ def deliver(handles: Handles, consumer: str, exporter: Exporter, again: str) -> 
             raise ExecutionError(
                 f"exporter '{consumer}' failed at records {records[0].number} to "
                 f"{records[-1].number}: {type(error).__name__}: {error}",
-                hint=f"{again} goes on there",
+                hint=f"to continue there, run {again}",
             ) from error
         last = records[-1].number if taken is None else taken
         count += sum(one.number <= last for one in records)

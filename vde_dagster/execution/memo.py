@@ -1,4 +1,4 @@
-"""Memos: a dictionary in a file each, of what can be computed again."""
+"""Memos: dictionaries in files, for results that can be recomputed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """A dictionary in one file that begins with some bytes; one that cannot be read is empty."""
+    """Dictionary in a file with a header; an unreadable file is an empty dictionary."""
 
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
@@ -26,7 +26,7 @@ class FileMemo(Generic[T]):
 
     @cached_property
     def stored(self) -> dict[str, T]:
-        """The entries of the file."""
+        """Entries of the file."""
         try:
             data = self._path.read_bytes()
             if data.startswith(self._head):
@@ -37,7 +37,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries used in this process, when any is new; `keep` all others, too."""
+        """Write the entries used in this process, if any is new; with `keep` also all others."""
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:
@@ -46,13 +46,13 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """What `as_seen`, checks and snapshots are, by key; parsed when it is asked for."""
+    """Cached `as_seen`, checks and snapshots by key; parsed on access."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return the memory of a model, or None."""
+        """Return the cached result for a model, or None."""
         data = self.stored.get(key)
         if data is None:
             return None
@@ -67,7 +67,7 @@ class SnapshotMemo(FileMemo[bytes], Memo):
         return Built(snapshot, seen, problems)
 
     def put(self, key: str, built: Built) -> None:
-        """Remember what was made of a model; `save` writes it."""
+        """Cache the result for a model; `save` writes it."""
         snapshot, seen, problems = built
         values = (getattr(snapshot, name) for name in _remembered()[0])
         self.used[key] = to_bytes((seen, problems, *values))
@@ -76,6 +76,6 @@ class SnapshotMemo(FileMemo[bytes], Memo):
 
 @cache
 def _remembered() -> tuple[tuple[str, ...], Any]:
-    """Return the fields of a snapshot but its model, and the form in which they are kept."""
+    """Return the fields of a snapshot except its model, and the form in which they are stored."""
     types = field_types(Snapshot, without="model")
     return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

@@ -10,7 +10,7 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
-    """Return one error with the mistakes of a project's files, and those in what can be read."""
+    """Return one error with all errors of a project's files, including readable models'."""
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
     from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
     from vde_dagster.planning.environments.contracts import mistakes_in_readers
@@ -19,7 +19,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
     try:
         build_snapshots(
             models,
-            lambda name: (),  # The state is not opened for this: any table may be there.
+            lambda name: (),  # The state is not opened for this: assume that tables exist.
             parsed=parsed,
             scalar_functions=project.settings.scalar_functions,
             functions=project.settings.functions,
@@ -36,7 +36,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
 
 
 def understood(project: Project) -> dict[ModelName, Model]:
-    """Return a project's models without what a file with a mistake may define or spoil."""
+    """Return a project's models without models that a file with an error may define or affect."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     unknown = {name for problem in project.problems for name in problem.models}

@@ -1,4 +1,4 @@
-"""Pinned reads: tables at the states that a version of an environment pinned or holds."""
+"""Pinned reads: tables at the states that a version of an environment pinned."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """The relations of a version's models; definitions are read as they are asked for.
+    """Relations of a version's models; definitions are read on demand.
 
     Args:
-        live: The external tables that were asked for, by what reads them too.
-        snapshots: By id, those read so far; `tables` likewise.
-        pins: By table id; None before a table was asked for.
+        live: External tables that were read, directly or through models.
+        snapshots: Snapshots read so far, by id; `tables` likewise.
+        pins: Pins by table id; None before a table was read.
     """
 
     handles: Handles
@@ -41,7 +41,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Return the query that a name stands for; None for what is no model of the version."""
+        """Return the query for a name; None if it is not a model of the version."""
         if name not in self.version.entries:
             return None
         self._load({name})
@@ -55,7 +55,7 @@ class PinnedVersion:
         return relation(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
-        """Read models, and of those without a table what they read."""
+        """Read models, and the parents of models without a table."""
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]
@@ -92,7 +92,7 @@ class PinnedVersion:
     def _gone(self, name: ModelName) -> UsageError:
         shown = self.version
         why = "another program than vde expired or dropped them"
-        hint = "`vde fsck` says what is damaged; read another version, or restore a backup"
+        hint = "run `vde fsck` to find the damage; read another version, or restore a backup"
         if self.handles.store.versions.is_before_end(shown.name, shown.version):
             why = "the environment was dropped since"
             hint = f"read a later version: vde history {shown.name}"
@@ -103,21 +103,21 @@ class PinnedVersion:
 
 
 def not_pinned(name: ModelName, version: Environment) -> UsageError:
-    """Return the error for a model in a version of before versions pinned their data."""
+    """Return the error for a model in a version published before versions pinned their data."""
     return UsageError(
-        f"it is not known what {name} held in version {version.version} of "
-        f"'{version.name}': it was published before versions pinned their data",
+        f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
+        "because it was published before versions pinned their data",
         hint=f"read a later version: vde history {version.name}",
     )
 
 
-def with_held(
+def with_pinned_tables(
     handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Add to a resolver the states at which its entries hold tables.
+    """Add the pinned states of a resolver's entries to it.
 
     Args:
-        only: The models that are asked for, or None for all; queries read others.
+        only: Models to resolve, or None for all; queries may read others.
     """
     entries = list(resolver.entries.values())
     if only is not None and all(resolver.entries[one].table_id for one in only):
@@ -135,8 +135,8 @@ def with_held(
     gone = sorted(name for one, (name, _) in wanted.items() if one not in found)
     if gone:
         raise UsageError(
-            f"the data that '{resolver.environment}' shows of {', '.join(map(str, gone))} are "
-            "gone: another program than vde expired or dropped them",
-            hint="`vde fsck` says what is damaged; restore a backup",
+            f"the data of {', '.join(map(str, gone))} in '{resolver.environment}' is gone: another "
+            "program than vde expired or dropped it",
+            hint="run `vde fsck` to find the damage, and restore a backup",
         )
     return replace(resolver, pinned={**resolver.pinned, **found})

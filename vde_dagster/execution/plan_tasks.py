@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 NO_PINS: Mapping[str, PinnedTable] = {}
 MOST_SETS = 8
-"""With more readers than that, of other columns each, only all columns have a digest."""
+"""Maximum number of column sets with a digest; with more, only all columns have one."""
 MOST_DIGESTS = 32
-"""The most that one fill computes; one of more ranges has one digest for all of them."""
+"""Maximum number of digest ranges per fill; with more, the fill has a single digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Makes the tasks of one plan, with the tables that exist.
+    """Creates the tasks of one plan, with the tables that exist.
 
     Args:
-        target: Resolves the names of what the plan's environment becomes, on `main`.
-        written: What the plan's own models read beside `main`.
-        digest_sets: The sets of columns of which fills take digests, by table id.
-        lacks: By table id, the parent intervals missing for tables that are made whole.
+        target: Resolves names of the plan's environment after publication, on `main`.
+        written: Branches that the plan's own models read instead of `main`.
+        digest_sets: Column sets of which fills compute digests, by table id.
+        lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
     """
 
     plan: Plan
@@ -68,7 +68,7 @@ class PlanTasks:
 
     @property
     def catalog(self) -> str:
-        """The catalog's name in Spark."""
+        """Name of the catalog in Spark."""
         return self.handles.settings.catalog
 
     def fill(
@@ -83,12 +83,12 @@ class PlanTasks:
         pinned: Mapping[str, PinnedTable] = NO_PINS,
         changed: str | None = None,
     ) -> FillTask:
-        """Make the task that fills a range of a table.
+        """Create the task that fills a range of a table.
 
         Args:
-            anew: Whether nothing that the table holds is true any more.
-            commits: What to read of parents of which not all rows are read.
-            pinned: By table id, the states to read.
+            anew: Whether all rows of the table are replaced.
+            commits: Commits to read of parents that are not read completely.
+            pinned: Snapshots to read, by table id.
             changed: See `FillTask.changed`.
         """
         model = filler.model
@@ -128,7 +128,7 @@ class PlanTasks:
         )
 
     def plain_query(self, filler: Snapshot) -> str | None:
-        """Return a definition's query over physical tables, for who wants to understand it."""
+        """Return a definition's query over physical tables, for analysis."""
         if filler.model.query is None:
             return None
         resolver = self._resolver()
@@ -141,19 +141,19 @@ class PlanTasks:
         """Return the tables that a definition reads in this plan, with their branches."""
         return tables_read(filler, self._resolver(), self.catalog)
 
-    def made_without(self, table: PhysicalTable) -> FillFacts:
-        """Return the facts of a fill of which nothing else is known."""
+    def facts_without_inputs(self, table: PhysicalTable) -> FillFacts:
+        """Return the facts of a fill without known inputs."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
-    def key_of(self, name: ModelName) -> str:
-        """Return the key by which what is read of a model with a table is known."""
+    def input_key(self, name: ModelName) -> str:
+        """Return the key for the inputs from a model with a table."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 
     def _digest_ranges(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval
     ) -> tuple[Interval, ...]:
-        """Return the single intervals of a range, where they are few, else the range."""
+        """Return the single intervals of a range, if they are few, else the range."""
         sets = len(self.digest_sets.get(table.id, ()))
         if not sets or not filler.is_incremental:
             return (interval,)
@@ -163,7 +163,7 @@ class PlanTasks:
         return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
 
     def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
-        """Say whether no range of a table is filled after one: ranges are filled in order."""
+        """Check whether a range is a table's last range to fill: ranges are filled in order."""
         return all(
             model.intervals.ranges[-1].end <= interval.end
             for model in self.plan.models
@@ -171,16 +171,16 @@ class PlanTasks:
         )
 
     def audits(self) -> AuditTasks:
-        """Return the tasks that audit what the plan has made so far."""
+        """Return the tasks that audit the results of the plan so far."""
         plan = self.plan
         return AuditTasks(plan.id, plan.created_at, self._resolver(), self.catalog)
 
     def latest_slot(self, snapshot: Snapshot) -> Interval:
-        """Return the slot of a model's cron that was the latest when the plan was made."""
+        """Return the latest slot of a model's cron when the plan was created."""
         return snapshot.cadence.latest_slot(self.plan.created_at)
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
-        """Say whether a snapshot reads one of the tables, itself or through views."""
+        """Check whether a snapshot reads one of the tables, directly or through views."""
         return any(read.key in table_ids for read in self.tables_read(snapshot))
 
     def _resolver(self) -> Resolver:
@@ -190,11 +190,11 @@ class PlanTasks:
 
 @dataclass(frozen=True, slots=True)
 class AuditTasks:
-    """Makes the tasks of audits.
+    """Creates the tasks of audits.
 
     Args:
-        run_id: The plan's id, or that of audits by themselves.
-        now: The instant that queries call now (UTC).
+        run_id: The plan's id, or the id of a run of audits.
+        now: The time of the run for queries (UTC).
     """
 
     run_id: str
@@ -202,7 +202,7 @@ class AuditTasks:
     resolver: Resolver
     catalog: str
 
-    def of(
+    def create(
         self,
         snapshot: Snapshot,
         table: PhysicalTable | None,
@@ -210,9 +210,9 @@ class AuditTasks:
         branch: str | None = None,
         chosen: Callable[[Audit], bool] = lambda audit: True,
     ) -> Iterator[tuple[Audit, AuditTask]]:
-        """Make the tasks that audit a range of a model's table, or the query of a view.
+        """Yield the tasks that audit a range of a model's table, or the query of a view.
 
-        Where an audit names the model itself, it reads the same branch.
+        If an audit names the model itself, it reads the same branch.
 
         Args:
             branch: The branch to read, or None for the table's own.
@@ -232,7 +232,7 @@ class AuditTasks:
                 branch = branch or table.branch
                 binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, catalog)
-        # What a model's queries need of their session its audits may need, too.
+        # Audits may need the same session settings as the model's queries.
         named = table.ref if table is not None else resolver.views.ref(snapshot.name)
         before = render_statements(
             tuple(filter(only_of_session, snapshot.model.pre_statements)),
@@ -259,10 +259,10 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return the sets of columns that models of a plan read of its tables, by table id.
+    """Return the column sets that models of a plan read of its tables, by table id.
 
-    All columns together are always one of them, for readers to come. Tables that no model reads
-    which may be skipped have none.
+    The set of all columns is always included, for future readers. Tables without a skippable reader
+    have no sets.
     """
     target = plan.target
     found: dict[str, set[Columns]] = {}
@@ -277,16 +277,16 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
 
 
 class Written:
-    """The tables that an apply has written; each look at them is a value that never changes."""
+    """Tables that an apply has written; each property returns an immutable value."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.branches: Mapping[str, str] = {}
-        """By table id, the branch of what waits for the publication."""
+        """Branches that wait for the publication, by table id."""
         self.filled: frozenset[str] = frozenset()
-        """The ids of the tables in which ranges were computed."""
+        """Ids of the tables with computed ranges."""
         self.tables: Mapping[str, PhysicalTable] = {}
-        """By id, the tables that got columns since the plan was made, as they are now."""
+        """Current state of tables that got columns since the plan was created, by id."""
 
     def put_branch(self, table_id: str, branch: str) -> None:
         """Let readers of a table read a branch from now on."""
@@ -300,11 +300,11 @@ class Written:
             self.branches = {key: branch for key, branch in rest if key != table_id}
 
     def put_table(self, table: PhysicalTable) -> None:
-        """Let readers of a table know its columns from now on."""
+        """Let readers of a table use its new columns from now on."""
         with self._lock:
             self.tables = {**self.tables, table.id: table}
 
     def note_filled(self, table_id: str) -> None:
-        """Note that a range of a table was computed."""
+        """Record that a range of a table was computed."""
         with self._lock:
             self.filled |= {table_id}

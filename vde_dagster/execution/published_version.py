@@ -1,4 +1,6 @@
-"""Environments, their versions (`prod`, `prod@41`, `prod@2026-11-01`) and models, by name."""
+"""Lookup of environments, their versions (`prod`, `prod@41`, `prod@2026-11-01`) and models by
+name.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,16 @@ if TYPE_CHECKING:
 
 
 _GREATEST = 2**31 - 1
-"""Versions are integers of 32 bits in the database."""
+"""Versions are 32-bit integers in the database."""
 
 _CLOCKS_DIFFER = timedelta(minutes=1)
-"""By which a time may lie ahead: machines agree to within some seconds."""
+"""Tolerance for times in the future, because clocks differ by some seconds."""
 
 
 def likely_meant(store: StateStore, environment: str) -> str | None:
-    """Return the environment that a new one's name is one letter away from, or None.
+    """Return an environment whose name differs by one letter from a new name, or None.
 
-    The names of branches are not typed by people, and may be as near as they like to all but
-    production's.
+    Names of branches are not typed, and are compared only with production's.
     """
     is_branch, names = bool(branch_name(environment)), store.environments.names()
     environment = environment_name(environment)
@@ -45,7 +46,7 @@ def likely_meant(store: StateStore, environment: str) -> str | None:
 
 
 def require_environment(store: StateStore, environment: str) -> str:
-    """Return the stored name of an environment that there is, or of production."""
+    """Return the stored name of an existing environment, or of production."""
     name = environment_name(environment)
     if name != PRODUCTION and not store.environments.exists(name):
         raise no_environment(store, name)
@@ -53,26 +54,30 @@ def require_environment(store: StateStore, environment: str) -> str:
 
 
 def no_environment(store: StateStore, environment: str) -> UsageError:
-    """Return the error that says that there is no such environment."""
+    """Return the error for an unknown environment."""
     close = closest(environment, store.environments.names())
-    hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
-    return UsageError(f"there is no environment '{environment}'", hint=hint)
+    hint = f"did you mean '{close}'?" if close else f"to create it, run: vde plan {environment}"
+    return UsageError(f"environment '{environment}' does not exist", hint=hint)
 
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
-    """Return the version of an environment that a text names; None where it names no version.
+    """Return the version of an environment that a text names; None without a version.
 
     Args:
-        text: An environment's name, perhaps with `@` and a version's number or a time (UTC).
-        at: A time (UTC), in place of what follows `@`.
+        text: Name of an environment, optionally with `@` and a version's number or a time (UTC).
+        at: A time (UTC), instead of the text after `@`.
 
     Raises:
-        UsageError: There is no such environment or version, two are named, or the time is to come.
+        UsageError: The environment or version does not exist, two versions are given, or the time
+            is in
+            the future.
     """
     name, sign, meant = text.partition("@")
     name = environment_name(name)
     if sign and at is not None:
-        raise UsageError(f"'{text}' names a version, and --at another", hint="give one of them")
+        raise UsageError(
+            f"'{text}' names a version and cannot be combined with --at", hint="remove one of them"
+        )
     if not sign and at is None:
         return None
     meant = at if at is not None else meant.strip()
@@ -84,17 +89,17 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
         raise _unknown(store, name, f"no version {meant[:40]}")
     if store.versions.is_end(name, number):
         raise UsageError(
-            f"version {number} of '{name}' is its end: it was dropped",
-            hint=f"see: vde history {name}",
+            f"version {number} of '{name}' is empty, because the environment was dropped then",
+            hint=f"to list versions, run: vde history {name}",
         )
     return found
 
 
 def named_environment(handles: Handles, text: str) -> Environment:
-    """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
+    """Return an environment's current version, or a given version: `dev`, `prod@41`.
 
     Raises:
-        UsageError: There is no such environment or version.
+        UsageError: The environment or version does not exist.
     """
     version = published_version(handles.store, text)
     if version is not None:
@@ -107,14 +112,14 @@ def named_environment(handles: Handles, text: str) -> Environment:
 
 
 def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelName, Snapshot]:
-    """Return the definitions that a version of an environment shows, parents before children."""
+    """Return the definitions in a version of an environment, parents before children."""
     ids = {entry.snapshot_id for entry in environment.entries.values()}
     found = handles.store.snapshots.load(sorted(ids))
     return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
 
 
 def version_number(text: str) -> int | None:
-    """Return the number of a version that a text is: the greatest for one too long; else None."""
+    """Return the version number in a text, or None; too large numbers become the maximum."""
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if len(text) < 10 else _GREATEST
@@ -125,12 +130,12 @@ def _number_at(store: StateStore, name: str, text: str) -> int:
     at = parse_time(text, "the time of a version", now)
     if at > now + _CLOCKS_DIFFER:
         raise UsageError(
-            f"{instant_text(at)} lies in the future: it is not known what '{name}' shows then",
-            hint=f"without a time it is what '{name}' shows now",
+            f"the time {instant_text(at)} is in the future",
+            hint=f"omit the time for the current version of '{name}'",
         )
     number = store.versions.number_at(name, at)
     if number is None:
-        raise _unknown(store, name, f"no version that is as old as {instant_text(at)}")
+        raise _unknown(store, name, f"no version from {instant_text(at)} or before")
     return number
 
 
@@ -142,32 +147,32 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
     return UsageError(
         f"environment '{name}' has {what}",
         hint=f"its versions are {first.version} (of {instant_text(first.published_at)}) to "
-        f"{last.version}; history_days says how long they are kept",
+        f"{last.version}; the setting history_days is their retention",
     )
 
 
 def published_entry(
     handles: Handles, environment: str, name: ModelName
 ) -> tuple[Environment, Entry]:
-    """Return an environment as it was published, and a model's entry in it.
+    """Return an environment's current version, and a model's entry in it.
 
     Raises:
-        UsageError: There is no such environment, or it shows no such model.
+        UsageError: The environment does not exist, or does not contain the model.
     """
     known = named_environment(handles, environment)
-    return known, shown_entry(known, name)
+    return known, require_entry(known, name)
 
 
-def shown_entry(version: Environment, name: ModelName) -> Entry:
+def require_entry(version: Environment, name: ModelName) -> Entry:
     """Return a model's entry in a version of an environment.
 
     Raises:
-        UsageError: It shows no such model.
+        UsageError: The version does not contain the model.
     """
     entry = version.entries.get(name)
     if entry is None:
         raise UsageError(
-            f"environment '{version.name}' shows no model '{name}'",
+            f"environment '{version.name}' does not contain the model '{name}'",
             hint=suggest(str(name), [str(one) for one in version.entries], "models"),
         )
     return entry
@@ -175,12 +180,12 @@ def shown_entry(version: Environment, name: ModelName) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The view and table by which an environment has a model.
+    """View and table of a model in an environment.
 
     Args:
-        view: Its view, quoted for Spark; None for what has none.
-        table: The table that holds its rows, quoted; None where a view of its query is all.
-        branch: The Iceberg branch that has them; None for `main`.
+        view: Its view, quoted for Spark; None if it has no view.
+        table: The table with its rows, quoted; None if it only has a view.
+        branch: The Iceberg branch with the rows; None for `main`.
     """
 
     model: ModelName
@@ -195,10 +200,10 @@ class TableName:
 
 
 def name_table(handles: Handles, environment: str, model: str) -> TableName:
-    """Name the table of a model in an environment; asks the state store alone.
+    """Return the table of a model in an environment; only reads the state store.
 
     Raises:
-        UsageError: There is no such environment, or it shows no such model.
+        UsageError: The environment does not exist, or does not contain the model.
     """
     name = ModelName.parse(model, handles.settings.default_namespace)
     known, entry = published_entry(handles, environment, name)

@@ -1,4 +1,4 @@
-"""The door for the command line, Dagster and programs: an opened project with all operations."""
+"""Entry point for the command line, Dagster and programs: a project with all operations."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 
 class Workspace(Handles):
-    """An opened project with its operations, by facet; the three commonest are its own.
+    """Opened project with its operations, by facet; the three most common are its own methods.
 
-    Only the command line, Dagster, plug-ins and programs import it: functions below take `Handles`.
+    Only the command line, Dagster, plug-ins and programs import it; functions of this package take
+    `Handles`.
     """
 
     def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **said: Any) -> Plan:
-        """Plan the project's state for an environment; see `Plans.make`."""
+        """Plan the project's files for an environment; see `Plans.make`."""
         return self.plans.make(environment, options, **said)
 
     def apply(
@@ -43,21 +44,22 @@ class Workspace(Handles):
         lease_wait_seconds: float = 0.0,
         skip_tests: bool = False,
     ) -> ApplyResult:
-        """Apply a plan: run its models' unit tests, fill what is missing, audit, publish.
+        """Apply a plan: run its models' unit tests, fill missing ranges, audit, publish.
 
         Args:
-            on_event: Called with everything that happens, by one thread at a time.
-            concurrency: Models and batches worked on at once; the project's setting by default.
-            who: For the environment's history; the system user by default.
-            approved: Whether `who` has read this very plan, where rules ask for that.
-            verified: Whether the name of who approves is more than a text that was typed.
+            on_event: Called with every event, by one thread at a time.
+            concurrency: Maximum number of models and batches in parallel; the project's setting by
+                default.
+            who: Name for the environment's history; the system user by default.
+            approved: Whether `who` has approved exactly this plan, for rules that require it.
+            verified: Whether the approver's name is verified, not just typed.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
 
         Raises:
-            NoSparkError: Spark is needed and cannot be had; nothing was stored.
-            UsageError: Rules of the project are against it; nothing was changed.
-            NotAllowedError: The login of the state's database may not; nothing was changed.
-            ConflictError: The environment moved, or somebody else is changing it.
+            NoSparkError: Spark is needed but unavailable; nothing was stored.
+            UsageError: Rules of the project refuse it; nothing was changed.
+            NotAllowedError: The login of the state's database lacks the right; nothing was changed.
+            ConflictError: The environment has changed, or another process is changing it.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published.
@@ -82,7 +84,7 @@ class Workspace(Handles):
 
             proved = require_open(self, plan, who if approved else None)
             require_pointers(self, plan)
-            tests = None if skip_tests else PlanTests.of(self, plan)
+            tests = None if skip_tests else PlanTests.load(self, plan)
             require_engine_for(plan, self, tests)
             if self.started_engine is not None:
                 self.started_engine.begin(plan.id)
@@ -107,12 +109,12 @@ class Workspace(Handles):
     def query(
         self, environment: str, sql: str, limit: int | None = None, **how: Any
     ) -> QueryResult:
-        """Run a query in which model names mean the environment's views; see `Queries.run`."""
+        """Run a query in which model names refer to the environment's views; see `Queries.run`."""
         return self.queries.run(environment, sql, limit, **how)
 
     @cached_property
     def plans(self) -> Plans:
-        """Plans: of the files, of what is due, of ranges; tested and rejected."""
+        """Plans of the files, of due intervals, and of ranges; tested and rejected."""
         from vde_dagster.execution.plans.make_plans import Plans
 
         return Plans(self)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vde_dagster.execution.plans.estimate import estimate_fill, looked_back
+from vde_dagster.execution.plans.estimate import estimate_fill, past_estimates
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.table_contents import FillFacts, Skipped
 from vde_dagster.state.fills.fills import FillRecord
@@ -83,7 +83,7 @@ def test_costs_that_lie_on_a_line_are_told_exactly(
 ) -> None:
     fills = [fill(length, fixed + a_day * length) for length in lengths]
     if len(set(lengths)) > 1:
-        for one, told in looked_back([*fills, *fills], by_range=True):
+        for one, told in past_estimates([*fills, *fills], by_range=True):
             if len(set(lengths)) > 1 and told.fills >= len(lengths):
                 assert told.seconds is not None
                 assert told.seconds.expected == pytest.approx(one.seconds, rel=1e-6)

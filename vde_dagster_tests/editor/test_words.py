@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.fixing import edits_of
+from vde_dagster.execution.fixing import fix_edits
 from vde_dagster.plugins.editor import command
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.navigation import definitions, references, rename
@@ -66,7 +66,7 @@ def test_words(case: dict[str, Any], tmp_path: Path) -> None:
         fixes = {fix.title: (fix, one.location) for one in reading.problems for fix in one.fixes}
         assert sorted(fixes) == sorted(case["fixes"])
         for title, mended in case["fixes"].items():
-            edits = edits_of(*fixes[title], reading.text)
+            edits = fix_edits(*fixes[title], reading.text)
             assert edits is not None
             assert {f: apply_edits(reading.text(f), edits[f]) for f in edits} == {path: mended}
     if "signature" in case:

@@ -20,7 +20,7 @@ import duckdb
 import sqlglot
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.changes.between import steps_of
+from vde_dagster.execution.changes.between import version_steps
 from vde_dagster.execution.changes.compare_versions import (
     ComparedSides,
     ModelChanges,
@@ -399,7 +399,7 @@ class World:
         whole = ModelChanges(
             *("prod", NAME, since, until, f"p{until}", "nothing", None, (), (), (), "")
         )
-        return steps_of("lake", NAME, shown, whole, pinned_only=pinned_only)
+        return version_steps("lake", NAME, shown, whole, pinned_only=pinned_only)
 
     def read(self, changes: ModelChanges) -> list[Row]:
         """Run the query of changes."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.plans.signals import Batch, signals_of
+from vde_dagster.execution.plans.signals import Batch, signal_caller
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -80,7 +80,7 @@ def test_a_range_of_a_thousand_million_intervals_is_no_list() -> None:
 def test_a_signal_returns_whether_or_which(
     code: str, expected: IntervalSet, tmp_path: Path
 ) -> None:
-    assert signals_of("dev", NOW)(snapshot(tmp_path, code), days(1, 9)) == expected
+    assert signal_caller("dev", NOW)(snapshot(tmp_path, code), days(1, 9)) == expected
 
 
 def test_ranges_with_gaps_are_asked_about_one_by_one_and_arguments_keep_their_types(
@@ -94,20 +94,20 @@ def test_ranges_with_gaps_are_asked_about_one_by_one_and_arguments_keep_their_ty
     call = "ready(most := 1, text := 'it''s', flag := true, share := 0.5, none := null)"
     model = snapshot(tmp_path, code, call)
     missing = days(1, 4) | days(6, 9)
-    assert signals_of("dev", NOW)(model, missing) == days(1, 2) | days(6, 7)
+    assert signal_caller("dev", NOW)(model, missing) == days(1, 2) | days(6, 7)
 
 
 def test_all_signals_have_to_agree(tmp_path: Path) -> None:
     code = "def ready(batch, skip: int):\n    return [one for one in batch if one[0].day % skip]"
     model = snapshot(tmp_path, code, "ready(skip := 2), ready(skip := 3)")
-    assert signals_of("dev", NOW)(model, days(1, 9)) == days(1, 2) | days(5, 6) | days(7, 8)
+    assert signal_caller("dev", NOW)(model, days(1, 9)) == days(1, 2) | days(5, 6) | days(7, 8)
 
 
 @pytest.mark.parametrize("answer", ["None", "3", "[1, 2]", "[(batch[0][1], batch[0][0])]"])
 def test_an_answer_that_is_none_is_told_with_the_signal(answer: str, tmp_path: Path) -> None:
     model = snapshot(tmp_path, f"def ready(batch):\n    return {answer}")
     with pytest.raises(ProjectError, match=r"signals/ready\.py.*a\.m: signal 'ready' failed"):
-        signals_of("dev", NOW)(model, days(1, 9))
+        signal_caller("dev", NOW)(model, days(1, 9))
 
 
 WITH_CONTEXT = {

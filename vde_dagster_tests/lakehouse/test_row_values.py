@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from vde_dagster.base.json_values import json_row, json_value
-from vde_dagster.execution.query.read_rows import rows_of
+from vde_dagster.execution.query.read_rows import rows_as_tuples
 from vde_dagster.lakehouse.rows.row_values import from_json, json_rows, python_rows
 
 NAN = float("nan")
@@ -56,7 +56,9 @@ def test_a_value_has_one_json_form_in_serve_sync_and_the_command_line(
     assert served == [{"c": form}, {"c": None}]
     assert json.loads(json.dumps(served, allow_nan=False)) == served
     assert json.loads(json.dumps([json_row(row) for row in python_rows(table)])) == served
-    assert [{"c": json.loads(json.dumps(json_value(c)))} for (c,) in rows_of(table)] == served
+    assert [
+        {"c": json.loads(json.dumps(json_value(c)))} for (c,) in rows_as_tuples(table)
+    ] == served
 
 
 @pytest.mark.parametrize(("type_", "value", "form"), FORMS[:9], ids=lambda one: str(one)[:30])

@@ -10,7 +10,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.plans.signals import signals_of
+from vde_dagster.execution.plans.signals import signal_caller
 from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
@@ -149,7 +149,7 @@ class Warehouse:
             kind,
             options,
             models_to_fill(snapshots, options.backfill),
-            signals_of(environment, options.now or NOW),
+            signal_caller(environment, options.now or NOW),
             changes=resolved.changes if resolved else {},
             previewed=resolved.previewed if resolved else {},
         )

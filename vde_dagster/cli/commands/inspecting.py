@@ -198,18 +198,18 @@ def table_diff(
     from vde_dagster.cli.shapes import comparison_json, show_comparison
     from vde_dagster.errors import UsageError
     from vde_dagster.execution.environments.compare_tables import (
+        common_grain,
         compare_tables,
-        grain_of_models,
         table_in_spark,
-        tables_of_environments,
+        views_to_compare,
     )
 
     grain: tuple[str, ...] = ()
     if ":" in first:
-        source, target, grain = tables_of_environments(workspace, first, second)
+        source, target, grain = views_to_compare(workspace, first, second)
     else:
         source, target = (table_in_spark(workspace, name) for name in (first, second))
-        grain = grain_of_models(workspace, first, second) if not on else ()
+        grain = common_grain(workspace, first, second) if not on else ()
     keys = [key.strip() for text in on or () for key in text.split(",") if key.strip()]
     if not (keys or grain):
         raise UsageError(

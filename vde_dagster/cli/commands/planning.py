@@ -118,7 +118,7 @@ def plan(
     from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.plans.estimate import estimate_plan
-    from vde_dagster.execution.plans.gates import known_objections
+    from vde_dagster.execution.plans.gates import stored_objections
     from vde_dagster.reports.plan import plan_report, text_changes
 
     work = estimate_plan(workspace, made)
@@ -134,7 +134,7 @@ def plan(
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
-        against = [one.to_json() for one in known_objections(workspace, made)]
+        against = [one.to_json() for one in stored_objections(workspace, made)]
         shown = {**made.to_json(), "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))

@@ -47,7 +47,7 @@ def show(
     """
     from vde_dagster.base.texts import count
     from vde_dagster.cli.shapes import rows_json, show_rows
-    from vde_dagster.execution.query.read_rows import read_rows, rows_of
+    from vde_dagster.execution.query.read_rows import read_rows, rows_as_tuples
 
     read = read_rows(
         *(workspace, environment, model, _names(columns)),
@@ -56,7 +56,7 @@ def show(
         limit=limit,
         at=at,
     )
-    rows = rows_of(read.rows)
+    rows = rows_as_tuples(read.rows)
     output.result(
         {**rows_json(read.columns, rows), "version": read.version},
         lambda console: show_rows(console, read.columns, rows),

@@ -112,7 +112,7 @@ def run_tests(
     for test in tests:
         check_test(test, snapshots)
     results = [run_test(test, snapshots, workspace.engine()) for test in tests]
-    passed = PassedTests.of(workspace.settings)
+    passed = PassedTests.load(workspace.settings)
     for result in results:
         if result.passed:
             passed.add(result.test, snapshots)

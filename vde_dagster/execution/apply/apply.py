@@ -1,4 +1,4 @@
-"""Applying a plan: missing intervals are filled and audited, and published all or not at all."""
+"""Application of a plan: missing intervals are filled and audited, and published atomically."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.apply.worker_pool import (
     GraphResult,
     Slots,
-    audits_of,
+    plan_audit_order,
     run_graph,
     work_graph,
 )
@@ -66,11 +66,11 @@ class Applier:
     """Applies one plan.
 
     Args:
-        on_event: Called with everything that happens, in order, by one thread at a time.
-        concurrency: Models, and batches of models, worked on at once.
-        wait_seconds: How long to wait for an environment that somebody else is changing.
-        approved: Whether `who` has read this very plan, for the log.
-        proved: Whether gates were asked about the plan; not where it was applied before.
+        on_event: Called with every event, in order, by one thread at a time.
+        concurrency: Maximum number of models, and batches of models, in parallel.
+        wait_seconds: How long to wait for an environment that another process is changing.
+        approved: Whether `who` has approved exactly this plan, for the log.
+        proved: Whether gates have checked the plan; false if it was applied before.
     """
 
     plan: Plan
@@ -88,19 +88,19 @@ class Applier:
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Name this piece of work, so that two processes with one plan exclude each other."""
+        """Name this attempt uniquely, so that two processes with one plan exclude each other."""
         self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
     def run(self) -> ApplyResult:
         """Apply the plan.
 
         Raises:
-            ConflictError: The environment moved since the plan was made, or is being changed now,
-                or somebody rejected the plan.
-            UsageError: The plan was made by a clock that was ahead.
+            ConflictError: The environment has changed since the plan was created, is being changed,
+                or the plan was rejected.
+            UsageError: The plan was created by a clock that was ahead.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
-            ExecutionError: A model failed; nothing was published, what was finished is kept.
+            ExecutionError: A model failed; nothing was published, finished ranges are kept.
         """
         started, store, name = time.monotonic(), self.handles.store, self.plan.environment
         store.project.require_own()
@@ -109,12 +109,12 @@ class Applier:
         store.plans.require_open(self.plan.id)
         store.plans.save(self.plan)
         if self._is_applied():
-            failed = self._virtual_update()  # That apply may have died behind its publication.
+            failed = self._virtual_update()  # That apply may have died after its publication.
             return ApplyResult(self.plan, store.environments.get(name), False, 0.0, failed)
         if not self.proved:
             raise ConflictError(
-                f"the plan {self.plan.id} was applied, and its status was changed meanwhile",
-                hint=f"find out who did that (vde log), and plan again: vde plan {name}",
+                f"plan {self.plan.id} was applied, but its status was changed meanwhile",
+                hint=f"check `vde log` for the change, then plan again: vde plan {name}",
             )
         self._check_base()
         with ExitStack() as held:
@@ -130,7 +130,7 @@ class Applier:
             try:
                 environment, plan = self._work(held, lease.lease)
             except UnknownOutcomeError:
-                # Whether it was published is found out by the next apply; it has not failed.
+                # The next apply determines whether it was published; it has not failed.
                 raise
             except BaseException as error:
                 store.plans.set_status(self.plan.id, "failed", _message(error))
@@ -170,8 +170,8 @@ class Applier:
         tasks = PlanTasks(plan, target, Written(), self.handles, sets, lacks)
         filler = TableFiller(
             tasks,
-            self._tell,
-            audits_of(plan),
+            self._emit,
+            plan_audit_order(plan),
             leases,
             lease.token,
             self.stop,
@@ -190,21 +190,21 @@ class Applier:
         return environment, plan
 
     def _test(self, tests: PlanTests, plan: Plan) -> None:
-        """Run unit tests; how they ended is news, whether the plan goes on or not."""
+        """Run unit tests; report each result, whether or not the plan continues."""
         ended: list[ToldTest] = []
 
-        def heard(event: UnitTestFinished) -> None:
+        def report_test(event: UnitTestFinished) -> None:
             told = ToldTest.of(event.snapshot, event.result, remembered=event.remembered)
             ended.append(replace(told, environment=plan.environment, plan=plan.id))
             self.on_event(event)
 
         try:
-            tests.run(plan, self.handles.engine, heard, self.stop)
+            tests.run(plan, self.handles.engine, report_test, self.stop)
         finally:
             self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
     def _before_all(self, plan: Plan) -> None:
-        """Run what comes before all else; an apply that is begun again runs it again."""
+        """Run the statements of before_all; a retried apply runs them again."""
         store, settings = self.handles.store, self.handles.settings
         for statement in plan.complete_statements.before:
             try:
@@ -213,7 +213,7 @@ class Applier:
             except ExecutionError as error:
                 raise ExecutionError(
                     f"a statement of before_all failed: {error.message}: {statement}",
-                    hint="nothing was computed or published: mend the statement, and plan again",
+                    hint="nothing was computed or published: fix the statement, and plan again",
                     location=SourceLocation(Path(settings.config_file or "pyproject.toml")),
                 ) from error
 
@@ -222,7 +222,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the version that the plan now starts from: runs since then do not outdate it."""
+        """Return the version that the plan starts from now; runs do not outdate a plan."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
@@ -231,7 +231,7 @@ class Applier:
         return base
 
     def _real_tables(self) -> Plan:
-        """Register the plan's snapshots and tables; a table that exists by now is taken over."""
+        """Register the plan's snapshots and tables; existing tables are reused."""
         self.handles.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
         made = self.handles.store.tables.ensure_all(new) if new else {}
@@ -246,7 +246,7 @@ class Applier:
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
-        """Take the leases of the tables to write that an environment shows."""
+        """Take the leases of published tables that the plan writes."""
         writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
         shown = self.handles.store.shown.among(writes)
         return TableLeases.take(self.handles.store, self.owner, shown, until)
@@ -269,7 +269,7 @@ class Applier:
             result = self._run(late, lambda name: filler.audit_late(work[name]))
         if self.stop.is_set() and not result.failed:
             raise ExecutionError(
-                f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+                f"plan {plan.id} was cancelled", hint="apply it again to continue from here"
             )
         if result.failed:
             folder = self.handles.settings.work_dir / "failures"
@@ -278,16 +278,16 @@ class Applier:
     def _run(
         self, graph: Mapping[ModelName, set[ModelName]], work: Callable[[ModelName], None]
     ) -> GraphResult[ModelName]:
-        """Do models' work in the order of a graph, and tell how it goes on."""
+        """Process models in the order of a graph, and report progress."""
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
-            self._tell(ModelFailed(name, error, tuple(skipped)))
+            self._emit(ModelFailed(name, error, tuple(skipped)))
             if isinstance(error, StoreError):
-                self.stop.set()  # Spark or the state cannot be had, for no model.
+                self.stop.set()  # Spark or the state is unavailable for all models.
 
         return run_graph(graph, work, threads=self.concurrency, on_failure=failed, stop=self.stop)
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         with self._telling:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped

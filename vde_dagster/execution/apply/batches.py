@@ -1,8 +1,8 @@
-"""Batches of a long backfill: cut by bytes, and run side by side.
+"""Batches of a long backfill: limited by bytes, and run in parallel.
 
-What the parents hold is told by Iceberg's metadata (`total-files-size` of a snapshot's summary,
-https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, of each of their intervals,
-by the log of fills; what nobody recorded by interval counts as spread evenly over the model's time.
+The size of parents comes from Iceberg's metadata (`total-files-size` of a snapshot's summary,
+https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, per interval, from the log
+of fills; bytes without a known interval count as spread evenly over the model's time.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchRun:
-    """Batches that need not wait for each other.
+    """Batches that are independent of each other.
 
-    The thread that asks for them works, too, in the slot that it has; others help while the apply
-    has a slot to spare, and give it back after each batch. After a failure no batch is begun any
-    more, and those that run go on to their end.
+    The calling thread also works, in its own slot; helpers work while the apply has a spare slot,
+    which they return after each batch. After a failure no batch is started, and running batches
+    finish.
     """
 
     batches: Sequence[Interval]
@@ -54,7 +54,7 @@ class BatchRun:
     _left: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run them; return those that were not begun, after a failure or a stop."""
+        """Run the batches; return batches that were not started because of a failure or a stop."""
         self._left = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._help) for _ in range(self.most - 1)]
@@ -62,9 +62,9 @@ class BatchRun:
                 while self._is_wanted():
                     self._do_next()
             finally:
-                self.slots.give_back(0)  # Who waits for a slot to help in need not wait any more.
+                self.slots.give_back(0)  # Wake helpers that wait for a slot.
         for helper in helpers:
-            helper.result()  # What is no error of a batch ends everything.
+            helper.result()  # Errors outside of batches propagate.
         return list(self._left)
 
     def _is_wanted(self) -> bool:
@@ -81,7 +81,7 @@ class BatchRun:
         try:
             batch = self._left.popleft()
         except IndexError:
-            return  # Another thread has the last one.
+            return  # Another thread took the last batch.
         try:
             self.work(batch)
         except Exception as error:
@@ -92,7 +92,7 @@ class BatchRun:
 
 
 _SHARE = 4
-"""In local mode a batch reads a quarter of the JVM's memory: Parquet is some times larger there."""
+"""In local mode a batch reads a quarter of the JVM's memory: Parquet grows in memory."""
 _ELSEWHERE = 64 << 30
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -100,14 +100,14 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes that lie evenly in a range (UTC)."""
+    """Bytes spread evenly over a range (UTC)."""
 
     interval: Interval
     bytes: int
 
 
 def bytes_at_once(settings: SparkSettings) -> int:
-    """Return the default limit of bytes of its parents' files for a batch."""
+    """Return the default limit on bytes of its parents' files for a batch."""
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):
@@ -122,14 +122,14 @@ def cut_by_bytes(
     missing: IntervalSet,
     reads: Callable[[], Iterable[TableRead]],
 ) -> tuple[list[Interval], float] | None:
-    """Cut missing ranges to batches of whole units that read a limited number of bytes each.
+    """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
-    Of a parent's bytes that are not known by interval some lie anywhere between the table's first
-    instant and the last missing one.
+    A parent's bytes without a known interval are assumed to lie between the table's first instant
+    and the last missing one.
 
     Returns:
-        Batches in order of time, and the bytes of them all. None where something else says how the
-        work is cut, or there is one unit.
+        Batches in order of time, and their total bytes. None if there is only one unit, or if the
+        batches are determined otherwise.
     """
     cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
     if (
@@ -147,9 +147,9 @@ def cut_by_bytes(
 
 
 def with_batches(handles: Handles, plan: Plan) -> Plan:
-    """Say in a plan into how many batches its backfills will be cut.
+    """Add the number of batches of its backfills to a plan.
 
-    Only what the parents hold now is known: what the plan itself adds to them is not.
+    Based on the current content of the parents, without rows that the plan itself adds.
     """
     tables = plan.tables
     resolver = plan.resolver(tables)
@@ -176,7 +176,7 @@ def with_batches(handles: Handles, plan: Plan) -> Plan:
 def cut(
     missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
 ) -> Iterator[Interval]:
-    """Yield the longest batches of whole units within a limit of bytes; a unit may have more."""
+    """Yield the longest batches of whole units within a limit of bytes; one unit may exceed it."""
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return
@@ -186,7 +186,7 @@ def cut(
         while start < interval.end:
             most, base = until(start) + limit, cadence.unit.floor(start)
             taken, step = 1, 1
-            # Doubling, then halving: a decade of five minutes is 1,000,000 units.
+            # Doubling, then bisecting: a decade of five minutes is 1,000,000 units.
             while cadence.unit.shift(base, taken) < interval.end and step:
                 if until(cadence.unit.shift(base, taken + step)) <= most:
                     taken, step = taken + step, step * 2
@@ -231,19 +231,19 @@ def _weights(handles: Handles, read: TableRead, span: Interval, limit: int) -> I
 
 
 def _total(handles: Handles, read: TableRead) -> int:
-    """Return the bytes of a table's files; 0 where its metadata does not say it."""
+    """Return the bytes of a table's files; 0 if its metadata does not contain them."""
     if read.foreign is not None:
         return 0
     try:
         metadata = handles.lakehouse.table_metadata(read.ref)
     except (VdeError, OSError):
-        return 0  # Spark will say what is wrong with it.
+        return 0  # Spark will report the problem.
     shown = next(history(metadata, head_of(metadata, read.branch)), {})
     return int(shown.get("summary", {}).get("total-files-size", 0))
 
 
 def _memory(text: str) -> int | None:
-    """Read a size as Spark writes it.
+    """Parse a size in Spark's notation.
 
     >>> _memory("1500m") == 1500 << 20, _memory("2GB") == 2 << 30, _memory("")
     (True, True, None)
@@ -255,9 +255,9 @@ def _memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield the newest fill of every instant of some ranges, as far as there are any.
+    """Yield the newest fill of each instant in some ranges, if it was filled.
 
-    With each goes which of the ranges it stands for, and what share of the fill that is.
+    Each fill comes with the ranges for which it is the newest, and its share in them.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

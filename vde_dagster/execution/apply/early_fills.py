@@ -1,9 +1,9 @@
-"""Fills before their time, by a clock that was ahead: they count as not filled.
+"""Fills before their time, by a clock that was ahead, which count as not filled.
 
-A clock that goes back shows that it was ahead: a fill that was recorded later than now, or a range
-that ends later, was filled between the table's fill before and now. Whatever of it ended after that
-one is filled again as soon as it is due. What nobody looks at until the wrong clock's time has come
-cannot be told from what was filled in time.
+When the clock goes back, a fill recorded later than now, or a range that ends later, shows that the
+clock was ahead: it was filled between the table's previous fill and now. Ranges that ended after
+the previous fill are filled again when they are due. If no process runs until the wrong clock's
+time has come, early fills cannot be distinguished from fills in time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def without_early(
     handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Return the state without ranges filled before their time, and the warnings on them."""
+    """Return the state without ranges that were filled early, and warnings on them."""
     fills, now = handles.store.fills, handles.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
@@ -51,18 +51,19 @@ def without_early(
         key: replace(table, intervals=table.intervals - early.get(key, IntervalSet()))
         for key, table in state.tables.items()
     }
-    return replace(state, tables=tables) if early else state, _said(state, now, early, stays)
+    return replace(state, tables=tables) if early else state, _clock_warnings(
+        state, now, early, stays
+    )
 
 
 def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
-    """Say whether a table can be filled again from an instant on without losing anything.
+    """Check whether a table can be refilled from an instant on without losing data.
 
-    A history (SCD) takes in what its source says by now with its next interval, and would begin
-    anew if nothing of it counted as filled; so would what may not be restated.
+    A history (SCD) captures its source's current rows with its next interval, and would start over
+    if none of it counted as filled; so would tables with restatement disabled.
 
     Args:
-        since: When it was last filled (UTC) by a clock that was right; the beginning of all times
-            where that was never.
+        since: Time (UTC) of its last fill by a correct clock; the minimum time if there was none.
     """
     kind = snapshot.model.kind
     return (
@@ -72,39 +73,39 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     )
 
 
-def _said(
+def _clock_warnings(
     state: WarehouseState, now: datetime, early: dict[str, IntervalSet], stays: set[str]
 ) -> tuple[str, ...]:
     said = []
     if early:
         said.append(
-            f"a clock was ahead of this one, where it is {instant_text(now)}: what it let "
-            f"{count(len(early), 'table')} be filled with before its "
-            "end is filled again when it is due"
+            f"a clock was ahead (this one shows {instant_text(now)}), and "
+            f"{count(len(early), 'table')} had ranges filled early: "
+            "they are filled again when they are due"
         )
     if stays:
         said.append(
-            f"a clock was ahead of this one, where it is {instant_text(now)}, when "
-            f"{', '.join(sorted(stays))} was filled: rows that came later may be missing there, "
-            "as it cannot be filled again beside what it holds; fill it with another definition, "
-            "or add them yourself"
+            f"a clock was ahead (this one shows {instant_text(now)}) when "
+            f"{', '.join(sorted(stays))} was filled: later rows may be missing there, and it "
+            "cannot be refilled without losing rows; change its definition to fill it again, or "
+            "add the rows by hand"
         )
     current = state.target
     if current is not None and current.published_at > now + MOST_APART:
         said.append(
             f"version {current.version} of '{current.name}' was published at "
-            f"{instant_text(current.published_at)}, which is still to come: that clock was wrong, "
-            f"or this one is, where it is {instant_text(now)}; `{current.name}@<instant>` names "
-            "versions by the instants in `vde history`"
+            f"{instant_text(current.published_at)}, which is in the future: that clock was wrong, "
+            f"or this one is (it shows {instant_text(now)}); `{current.name}@<instant>` refers "
+            "to the instants in `vde history`"
         )
     return tuple(said)
 
 
 def require_past(plan: Plan, now: datetime) -> None:
-    """Make sure that a plan was not made by a clock that was ahead: it fills what goes on."""
+    """Check that a plan was not created by a clock that was ahead, which would fill too much."""
     if plan.created_at > now + STEP:
         raise UsageError(
-            f"the plan was made for {instant_text(plan.created_at)}, and it is "
+            f"the plan was created at {instant_text(plan.created_at)}, but it is only "
             f"{instant_text(now)}: a clock was ahead, or this one is behind",
             hint=f"set the clock, then plan again: vde plan {plan.environment}",
         )

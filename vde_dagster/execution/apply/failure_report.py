@@ -1,4 +1,4 @@
-"""The report of a failed apply by model, with lines of the models' files and stack traces."""
+"""Report of a failed apply by model, with lines of the models' files and stack traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.reading import read_query
 
 KEPT_LOGS = 50
-"""Files with stacks that are kept; the oldest go."""
+"""Maximum number of files with stack traces; the oldest are deleted."""
 
 
 def plan_failure(
@@ -39,11 +39,11 @@ def plan_failure(
     skipped: Mapping[ModelName, ModelName],
     folder: Path,
 ) -> VdeError:
-    """Return the error of a plan of which models failed, model by model.
+    """Return the error for a plan with failed models, listed by model.
 
     Args:
-        failed: What each failed model raised; where Spark cannot be had, that is returned alone.
-        skipped: The models that were not begun, with the one that failed before them.
+        failed: Exception of each failed model; if Spark is unavailable, only that error.
+        skipped: Models that were not started, with the failed model before them.
     """
     for error in failed.values():
         if isinstance(error, StoreError):
@@ -59,10 +59,10 @@ def plan_failure(
     lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
     lines += [f"  {failure}" for failure in failures]
     if skipped:
-        lines.append(f"  skipped for them: {', '.join(map(str, skipped))}")
+        lines.append(f"  skipped because of them: {', '.join(map(str, skipped))}")
     raised = kind(
         "\n".join(lines),
-        hint="what was finished is kept: mend the cause and apply again",
+        hint="completed ranges are kept: fix the cause and apply the plan again",
     )
     raised.failures = failures
     raised.log = write_stacks(folder, plan.id, failed)
@@ -73,7 +73,7 @@ def plan_failure(
 def model_failure(
     plan: Plan, name: ModelName, error: Exception, skipped: Collection[ModelName] = ()
 ) -> ModelFailure:
-    """Describe how one model of a plan failed, with the place in its files."""
+    """Describe the failure of one model of a plan, with the place in its files."""
     snapshot = plan.target.get(name)
     known = error if isinstance(error, VdeError) else None
     message = known.message if known else f"{type(error).__name__}: {error}"
@@ -90,7 +90,7 @@ def model_failure(
 def failure_location(
     error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
 ) -> SourceLocation:
-    """Return the place in a model's files that an error is about, as near as it is known."""
+    """Return the place in a model's files that caused an error, as precisely as possible."""
     model = snapshot.model
     if audit is not None:
         return audit_place(model, audit)
@@ -109,8 +109,8 @@ def failure_location(
 
 
 @contextmanager
-def query_of(snapshot: Snapshot) -> Iterator[None]:
-    """Let an error name the model whose query was run meanwhile, and the mistake's place."""
+def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
+    """Add the model and the place of the error to errors of its query in the block."""
     try:
         yield
     except ExecutionError as error:
@@ -122,7 +122,7 @@ def query_of(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the whole stacks of what failed to a file, where that can be; the oldest files go."""
+    """Write the full stack traces to a file, if possible; the oldest files are deleted."""
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
@@ -137,7 +137,7 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
 
 
 def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
-    """Yield the models whose queries stand in a model's, through others or not."""
+    """Yield the models that are inlined into a model's query, directly or not."""
     seen = {snapshot.name}
     left = list(snapshot.parents)
     while left:
@@ -153,16 +153,16 @@ def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find a place of a rendered query in a model's file; None where none has the words.
+    """Find a place of a rendered query in a model's file; None if no file has the text.
 
     Args:
-        models: The model whose query it is, then those whose queries are inlined in it.
+        models: The model with the query, then the models that are inlined into it.
     """
     offset = place.offset if place.offset is not None else _column_offset(place)
     if offset is None:
         return None
     candidates = list(models)
-    # A part of the words proves little: it is looked for in the model's own query alone.
+    # A partial match is weak evidence: search only the model's own query.
     for whole, among in ((True, candidates), (False, candidates[:1])):
         for model in among:
             found = counterpart(
@@ -174,12 +174,12 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
 
 
 def query_start(model: Model) -> SourceLocation:
-    """Return the first line of a model's query, or the model's own where it has none."""
+    """Return the first line of a model's query, or the model's place without a query."""
     return SourceLocation(model.location.path, model.place(0).line)
 
 
 def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the place in which a model's header or its entry in YAML calls an audit."""
+    """Return the place of an audit's call in a model's header or YAML entry."""
     if audit is None:
         return model.location
     if model.location.path.suffix not in (".yaml", ".yml"):

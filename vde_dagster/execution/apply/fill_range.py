@@ -1,10 +1,9 @@
-"""Filling and auditing ranges of one table, and recovering those that a dead process wrote.
+"""Filling and auditing of ranges of one table, and recovery of ranges of a dead process.
 
-Ranges that follow each other are committed to the attempt's branch, audited there and recorded.
-Ranges that are filled at the same time are written to a scratch branch each, audited there, and
-then, one by one, brought to the attempt's branch (which takes no look at rows) and recorded. So
-that branch has at most one commit that is not recorded, whichever way it was filled and whenever
-a process dies; and a range that fails takes no other one with it.
+Consecutive ranges are committed to the attempt's branch, audited there and recorded. Concurrent
+ranges are each written to a scratch branch, audited there, then one by one moved to the attempt's
+branch (without reading rows) and recorded. So that branch always has at most one unrecorded commit,
+however it was filled and whenever a process dies, and a failing range does not affect others.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Auditor:
 
     @property
     def handles(self) -> Handles:
-        """The project whose plan is applied."""
+        """Workspace of the plan's project."""
         return self.tasks.handles
 
     def audit(
@@ -61,18 +60,18 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            branch: The branch that has the range, or None for the table's own.
-            late: Whether it is the turn of the late ones, see `AuditOrder`, and not of all others.
+            branch: The branch with the range, or None for the table's own.
+            late: Whether to run the late audits, see `AuditOrder`, instead of the others.
 
         Raises:
-            AuditFailedError: A blocking audit found rows; the others have run all the same.
+            AuditFailedError: A blocking audit found rows; the other audits ran anyway.
         """
         found: list[FailedAudit] = []
 
         def chosen(audit: Audit) -> bool:
             return self.order.is_late(snapshot.name, audit.reads) is late
 
-        made = list(self.tasks.audits().of(snapshot, table, interval, branch, chosen))
+        made = list(self.tasks.audits().create(snapshot, table, interval, branch, chosen))
         results = self.handles.engine().audit_all([task for _, task in made]) if made else ()
         for (audit, task), result in zip(made, results, strict=True):
             self.handles.store.audits.save(task, table.id if table else None, result)
@@ -84,7 +83,7 @@ class Auditor:
             failures = ", ".join(f"{one.audit} found {one.rows} rows" for one in found)
             raised = AuditFailedError(
                 f"{snapshot.name}, {interval.text}: {failures}",
-                hint="the failing rows are kept with the plan",
+                hint="the failing rows are stored with the plan",
             )
             raised.audits = tuple(found)
             raise raised
@@ -92,13 +91,13 @@ class Auditor:
 
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table, in the order of these methods.
+    """Fills ranges of one model's table; its methods are called in this order.
 
     Args:
-        filler: The definition that fills the table.
-        table: The table, which has more columns and ranges after each fill.
-        stop: Set when somebody stops the work.
-        left: How many ranges are to be filled.
+        filler: Definition that fills the table.
+        table: The table, updated with new columns and ranges after each fill.
+        stop: Set to stop the work.
+        left: Number of ranges to fill.
     """
 
     auditor: Auditor
@@ -112,7 +111,7 @@ class RangeFiller:
     _unsure: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Let slots count as filled when nothing that the model reads has changed; say so."""
+        """Record slots as filled if the model has no new input; return whether it did."""
         found = self._skipping.nothing_new(self.filler, self.table)
         if found is None:
             return False
@@ -121,20 +120,20 @@ class RangeFiller:
         result = FillResult(last.rows, facts.skipped.commit, None)
         for interval in missing:
             self.target.record_skipped(interval, last.rows, facts)
-            self._tell(interval, result, skipped=facts.skipped)
+            self._emit_filled(interval, result, skipped=facts.skipped)
         return True
 
     def recover(self, left: LeftOver, missing: IntervalSet, *, again: bool) -> IntervalSet:
-        """Take over ranges that were committed but not recorded, after auditing them again.
+        """Record ranges that were committed but not recorded, after auditing them again.
 
-        A process that died between Iceberg's commit and the state's leaves such ranges. Rows
-        that are not asked for or fail a blocking audit are taken off the branch.
+        A process that died between Iceberg's commit and the state's leaves such ranges. Rows that
+        are not needed, or fail a blocking audit, are removed from the branch.
 
         Args:
-            again: Whether the plan fills ranges that were filled before it.
+            again: Whether the plan refills ranges that were filled before it.
 
         Returns:
-            What is recorded as filled; a part of a unit may have gone on since (UTC).
+            Ranges recorded as filled; a partial unit may have grown since (UTC).
         """
         tasks, target, table = self.auditor.tasks, self.target, self.target.table
         longer = table.parts_of_longer(self.snapshot.cadence.unit)
@@ -146,7 +145,7 @@ class RangeFiller:
                 continue
             if fill is None:
                 continue
-            # The table's id is never used again, so whoever's plan it was, the definition is ours.
+            # A table's id is unique, so any earlier plan used the same definition.
             ours = fill.table_id == table.id and (
                 fill.plan_id == tasks.plan.id or not (target.waits or again)
             )
@@ -159,11 +158,11 @@ class RangeFiller:
                 break
             taken = taken | IntervalSet((fill.interval,))
             result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
-            # What it read and wrote died with the process: no later run may build on a guess of it.
+            # The dead process's inputs and output are unknown: later runs must not rely on them.
             last = not left_to_fill(self.snapshot, missing, taken)
-            target.record(fill.interval, result, tasks.made_without(table), last=last)
+            target.record(fill.interval, result, tasks.facts_without_inputs(table), last=last)
             self._show()
-            self._tell(fill.interval, result, recovered=True)
+            self._emit_filled(fill.interval, result, recovered=True)
             good = commit
         if left.commits and [*left.commits][-1] != good:
             target.reset(good)
@@ -172,24 +171,24 @@ class RangeFiller:
         return taken
 
     def record_empty(self, missing: IntervalSet) -> None:
-        """Let ranges count as filled without rows."""
+        """Record ranges as filled without rows."""
         if not self.table.created:
             slot = self.auditor.tasks.latest_slot(self.snapshot)
             self._make(self.auditor.tasks.fill(self.filler, self.table, slot, None))
-        facts = self.auditor.tasks.made_without(self.table)
+        facts = self.auditor.tasks.facts_without_inputs(self.table)
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
             self.target.record(interval, result, facts, last=True)
-            self._tell(interval, result)
+            self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Make the table before several ranges of it are filled, with the types of one of them."""
+        """Create the table before several ranges are filled, with the types of one range."""
         if not self.table.created:
             self._make(self._task(interval, self.target.branch))
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
-        """Fill a range on the attempt's branch; `anew` replaces everything that the table holds."""
-        with self._followed(interval):
+        """Fill a range on the attempt's branch; `anew` replaces all rows of the table."""
+        with self._reporting_failure(interval):
             self._fill(interval, anew=anew)
 
     def _fill(self, interval: Interval, *, anew: bool = False) -> None:
@@ -199,35 +198,35 @@ class RangeFiller:
         task = self._task(interval, self.target.branch, looked, anew=anew)
         if not self.table.created:
             task = self._make(task)
-            if self.filler.model.reads_itself:  # The task of before reads a table without rows.
+            if self.filler.model.reads_itself:  # The earlier task reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
         result = self.auditor.handles.engine().fill(task)
         facts = skipping.facts(looked, result.output, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._show()
-        self._computed(interval, result)
+        self._report_audits(interval, result)
         self.auditor.audit(self.snapshot, self.table, interval, self.target.branch)
         self.left -= 1
         self.target.record(interval, result, facts, last=not self.left)
         self._recorded(interval, result)
 
     def fill_aside(self, interval: Interval) -> None:
-        """Fill a range of a table that was made, at the same time as other threads fill others."""
-        with self._followed(interval), self._scratch() as branch:
+        """Fill a range of an existing table while other threads fill other ranges."""
+        with self._reporting_failure(interval), self._scratch() as branch:
             skipping = self._skipping
             looked = skipping.look(self.filler, self.table)
-            # The branch lacks what others land meanwhile: it does not say what the table holds.
+            # The scratch branch lacks concurrent ranges, so its content is not the table's.
             task = replace(
                 self._task(interval, branch, looked), base=self.target.branch, completes=False
             )
             result = self.auditor.handles.engine().fill(task)
             facts = skipping.facts(looked, result.output, self.table, interval)
-            self._computed(interval, result)
+            self._report_audits(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
-            with self._landed(interval):
+            with self._alone_on_branch(interval):
                 landed = self.auditor.handles.engine().cherry_pick(task, result)
                 if landed is None:
-                    # Files with rows of both this range and others: alone it can have them.
+                    # Files mix rows of this range and others: fill this range alone.
                     self._fill(interval)
                     return
                 self.auditor.tasks.written.note_filled(self.table.id)
@@ -236,14 +235,14 @@ class RangeFiller:
                 self._recorded(interval, landed)
 
     @contextmanager
-    def _followed(self, interval: Interval) -> Iterator[None]:
-        """Tell when the work on a range begins, and how it failed if it did."""
+    def _reporting_failure(self, interval: Interval) -> Iterator[None]:
+        """Report the start of the work on a range, and its failure."""
         self.target.note("begun", interval)
         try:
             yield
         except BaseException as error:
             said = getattr(error, "message", "") or str(error) or type(error).__name__
-            # Where the state cannot be had, what failed is what is to be raised.
+            # If the state is unavailable, the original error must be raised.
             with suppress(VdeError):
                 self.target.note("broken", interval, error=said, stopped=self._is_stopped(error))
             raise
@@ -251,14 +250,14 @@ class RangeFiller:
     def _is_stopped(self, error: BaseException) -> bool:
         return self.stop.is_set() or not isinstance(error, Exception)
 
-    def _computed(self, interval: Interval, result: FillResult) -> None:
-        """Tell that audits look at a range, where there are some."""
+    def _report_audits(self, interval: Interval, result: FillResult) -> None:
+        """Report that audits of a range begin, if there are any."""
         if self.snapshot.model.audits:
             self.target.note("computed", interval, rows=result.rows, bytes=result.bytes)
 
     @contextmanager
     def _scratch(self) -> Iterator[str]:
-        """Name a branch, and remove it; what a dead process leaves of it, the janitor removes."""
+        """Yield the name of a scratch branch, then remove it; the janitor removes leftovers."""
         branch = scratch_branch(self.target.own.plan_id)
         try:
             yield branch
@@ -267,14 +266,14 @@ class RangeFiller:
                 self.target.drop(branch)
 
     @contextmanager
-    def _landed(self, interval: Interval) -> Iterator[None]:
-        """Let nobody else commit to the attempt's branch, and nobody build on what failed there."""
+    def _alone_on_branch(self, interval: Interval) -> Iterator[None]:
+        """Exclude other commits to the attempt's branch, and commits after a failure."""
         with self._landing:
             if self._unsure:
                 raise ExecutionError(
-                    f"{self.snapshot.name}, {interval.text}: another batch failed while it was "
+                    f"{self.snapshot.name}, {interval.text}: another batch failed while being "
                     "recorded",
-                    hint="apply the plan again: what was finished stays",
+                    hint="apply the plan again: completed ranges are kept",
                 )
             self._unsure = True
             yield
@@ -303,7 +302,7 @@ class RangeFiller:
         return Skipping(self.auditor.tasks)
 
     def _show(self) -> None:
-        """Let others read what waits for the publication."""
+        """Let other models read rows that wait for the publication."""
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 
@@ -312,9 +311,9 @@ class RangeFiller:
         if not self.target.waits:
             filled = self.table.intervals | IntervalSet((interval,))
             self.table = replace(self.table, intervals=filled)
-        self._tell(interval, result)
+        self._emit_filled(interval, result)
 
-    def _tell(
+    def _emit_filled(
         self,
         interval: Interval,
         result: FillResult,

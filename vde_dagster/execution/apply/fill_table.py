@@ -1,4 +1,4 @@
-"""Filling a model's table: its missing ranges are written, audited and recorded."""
+"""Filling of a model's table: its missing ranges are written, audited and recorded."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from vde_dagster.state.db.leases import Lease
 
 @dataclass(slots=True)
 class _Batches:
-    """Batches of a model, halved once memory has lacked.
+    """Batches of a model, halved after a lack of memory.
 
     Args:
-        most: Units of a batch, or None where nothing failed.
-        current: The batch that is being filled or has failed.
+        most: Units per batch, or None if nothing failed.
+        current: Batch being filled, or the batch that failed.
     """
 
     most: int | None = None
@@ -47,8 +47,7 @@ class TableFiller(Auditor):
     """Fills the tables of one plan; `fill` is called from several threads.
 
     Args:
-        leases: Of what an environment shows they are held already, and its rows wait for the
-            publication.
+        leases: Leases of published tables, already held; their rows wait for the publication.
         attempt: Names the branches of this attempt; see `BranchName`.
     """
 
@@ -64,15 +63,15 @@ class TableFiller(Auditor):
     def _with_memory(
         self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
     ) -> None:
-        """Do a model's work; where memory lacks, again, alone and with half as much at a time.
+        """Process a model; after a lack of memory retry alone with half as much at a time.
 
-        Each time it goes on from what is recorded, as another apply would. Whose work ended the
-        JVM nobody knows of what was done at the same time, so only what was alone fails for it, and
-        on an engine that others use only what was alone twice.
+        Each retry continues from the recorded ranges, as another apply would. If the JVM crashed,
+        the cause among concurrent tasks is unknown, so only a task that ran alone is blamed, and on
+        a shared engine only after it ran alone twice.
         """
         batches, alone, others = _Batches(), False, True
         while True:
-            with self.slots.held(alone=alone) as was_alone:
+            with self.slots.slot(alone=alone) as was_alone:
                 try:
                     return work(model, batches)
                 except VdeError as error:
@@ -88,7 +87,7 @@ class TableFiller(Auditor):
                     batches.current = None
 
     def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
-        """Return half the units of a batch; None where it cannot be cut."""
+        """Return half the units of a batch; None if it cannot be divided."""
         snapshot = self.tasks.plan.snapshot_of(model)
         if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
             return None
@@ -105,7 +104,7 @@ class TableFiller(Auditor):
             many = "one interval" if units == 1 else f"{units} intervals"
             what = f"{model.name}, {many} ({batch.text}), computed alone"
             if units > 1:
-                hint = f"give the model a batch_size, or {hint}"
+                hint = f"set batch_size of the model, or {hint}"
         return ExecutionError(f"{what}: {error.message}", hint=hint)
 
     def _fill(self, model: PlannedModel, batches: _Batches) -> None:
@@ -134,7 +133,7 @@ class TableFiller(Auditor):
         if model.builds:
             table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
-            # Nothing was to be filled, but views and other models have to find it.
+            # Nothing to fill, but views and other models need the table.
             filler, slot = self._definition(snapshot, table), self.tasks.latest_slot(snapshot)
             task = self.tasks.fill(filler, table, slot, None)
             table = create_table(self.tasks, filler, task, lease).table
@@ -144,7 +143,7 @@ class TableFiller(Auditor):
         return table
 
     def audit_late(self, model: PlannedModel) -> None:
-        """Run a model's late audits, now that everything is filled that they read."""
+        """Run a model's late audits, after all tables that they read are filled."""
         if not model.records_only and (model.builds or model.audits):
             self._with_memory(model, self._audit_late)
 
@@ -161,7 +160,7 @@ class TableFiller(Auditor):
             self.audit(snapshot, table, interval, branch, late=True)
 
     def evolve_layouts(self) -> None:
-        """Change partitioning, sort order and properties where the plan says so, in place."""
+        """Change partitioning, sort order and properties in place, according to the plan."""
         for model in self.tasks.plan.models:
             if not model.layout or model.table is None or model.snapshot_id is None:
                 continue
@@ -173,10 +172,10 @@ class TableFiller(Auditor):
                 self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
-        """Decide where a table is written.
+        """Determine the branch to which a table is written.
 
-        What reads rows that wait for the publication waits for it too: when the plan is given
-        up, nothing may stay that was computed from what nobody published.
+        A model that reads rows that wait for the publication must wait, too: if the plan is
+        abandoned, no rows computed from unpublished rows may remain.
         """
         waiting = self.tasks.written.branches
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
@@ -195,14 +194,14 @@ class TableFiller(Auditor):
         target = self._target(filler, table, lease)
         ranges = RangeFiller(self, snapshot, filler, target, table, self.stop)
         filled = self.tasks.written.filled
-        # What this apply itself has filled, before memory lacked, is made of what is there.
+        # Ranges that this apply filled before memory ran out are up to date.
         outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
         left = target.take_over(snapshot.cadence.unit, restate=model.again, outdated=outdated)
         waiting = target.branch if target.waits and left.commits else None
         if waiting is not None:
             self.tasks.written.put_branch(table.id, waiting)
         if table.snapshot_id != snapshot.id:
-            # Another model that shares the table was asked for its own audits only.
+            # Another model shares the table and only needs its own audits.
             for interval in model.intervals & left.recorded:
                 self.audit(snapshot, table, interval, waiting)
         missing = left_to_fill(snapshot, model.intervals, left.recorded)
@@ -212,8 +211,8 @@ class TableFiller(Auditor):
         self.emit(ModelStarted(snapshot, table, missing))
         taken = ranges.recover(left, missing, again=model.again)
         missing = left_to_fill(snapshot, missing, taken)
-        # What goes on in place keeps the rows that are there, whichever ranges are filled again;
-        # a preview that nothing counts of any more is begun anew.
+        # A table reused in place keeps its rows, whichever ranges are refilled; a preview
+        # without valid ranges starts over.
         kept = table.preview is not None and bool(table.available or not table.created)
         goes_on = model.in_place is not None or kept
         begins = not goes_on and not (left.recorded or taken)
@@ -228,7 +227,7 @@ class TableFiller(Auditor):
         ranges.left = len(batches)
         at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
         most = min(at_once, self.slots.count)
-        # What the table holds goes with the first of them.
+        # The first range replaces all rows of the table.
         alone = int(anew) if most > 1 and len(batches) - anew > 1 else len(batches)
         for number, batch in enumerate(batches[:alone]):
             if self.stop.is_set():
@@ -266,7 +265,7 @@ class TableFiller(Auditor):
         run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
         left = run.run()
         if run.failed:
-            # One that lacks memory may have taken others with it.
+            # A batch that lacked memory may have caused other failures.
             lacking = (one for one, e in run.failed.items() if getattr(e, "lacks_memory", False))
             first = next(lacking, next(iter(run.failed)))
             others = [one for one in run.failed if one != first]
@@ -281,22 +280,23 @@ class TableFiller(Auditor):
         plan = self.tasks.plan
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
-            # A definition that cannot be read fills no more than one that is gone.
+            # An unreadable definition is treated like a deleted one.
             stored = self.handles.store.snapshots.load([table.snapshot_id], None, set())
             definition = stored.get(table.snapshot_id)
         found = choose_filler(table, snapshot, definition, plan.target)
         if found is None:
             raise ExecutionError(
-                f"{snapshot.name}: {table.ref} can no longer be filled, its definition is gone",
+                f"{snapshot.name}: {table.ref} can no longer be filled, because its definition "
+                "was deleted",
                 hint=f"plan again: vde plan {plan.environment}",
             )
         return found
 
     def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
-        """Give a table of production's the columns that its new definition adds.
+        """Add the columns of its new definition to a table of production.
 
-        Nobody sees them before the publication: views name their columns, and who fills the table
-        by another definition leaves them NULL.
+        They are invisible before the publication: views name their columns, and fills by another
+        definition leave them NULL.
         """
         planned = extended(table, snapshot)
         if planned != table:
@@ -311,7 +311,7 @@ class TableFiller(Auditor):
 
 
 def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
-    """Return the ranges to audit: of a table that is made whole one of them stands for all."""
+    """Return the ranges to audit; for a table that is replaced as a whole, one range suffices."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 

@@ -1,7 +1,7 @@
-"""Physical tables made at their first fill, and changed in place for a new definition.
+"""Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Both are one commit of Iceberg's metadata, without an engine, in a transaction with what the state
-says of it. Columns are added and never taken away: who reads or fills the table names its own.
+Both are one commit of Iceberg metadata, without an engine, in one transaction with the state.
+Columns are added and never removed: readers and fills name their columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
-    """Create a task's table with the types that its query really has; return the task for it."""
+    """Create a task's table with the actual types of its query; return the task for it."""
     table, handles = task.table, tasks.handles
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
@@ -48,7 +48,7 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
+    """Return (physical column, Spark SQL type) of a task's output, and the analyzed query."""
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:
@@ -62,12 +62,12 @@ def analysed_types(
     columns = []
     for output, physical in task.columns:
         if output not in made:
-            continue  # It is shown on, and no longer computed.
+            continue  # It stays visible, but is no longer computed.
         type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
         if type_ is None:
             raise ExecutionError(
-                f"{filler.name}: its query has no column '{output}'",
-                hint=f"Spark sees {', '.join(analysed)}",
+                f"{filler.name}: the query has no column '{output}'",
+                hint=f"Spark finds the columns {', '.join(analysed)}",
             )
         columns.append((physical, type_))
     return columns, prepared
@@ -80,10 +80,10 @@ def add_columns(
     types: Mapping[str, str],
     lease: Lease,
 ) -> PhysicalTable:
-    """Give a table the columns that a definition adds; they may be called otherwise than planned.
+    """Add the columns of a definition to a table; their physical names may differ from the plan.
 
     Args:
-        types: Spark SQL types by physical column, as planned: what the engine analysed.
+        types: Spark SQL types by planned physical column, as analyzed by the engine.
     """
     return _change(lakehouse, table, snapshot, types, lease, None)
 
@@ -96,7 +96,7 @@ def _change(
     lease: Lease,
     preview: PhysicalTable | None,
 ) -> PhysicalTable:
-    """Give a table a definition's columns, and make the branch on which a preview tries it."""
+    """Add a definition's columns to a table, and create the branch for its preview."""
     store = lakehouse.store
     by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
     _check_types(table, snapshot, by_version)
@@ -114,7 +114,7 @@ def _change(
             head = head_of(now)
             if head is None:
                 raise ExecutionError(
-                    f"{table.ref} is empty, so there is nothing to preview a change on",
+                    f"{table.ref} is empty, so a change cannot be previewed",
                     hint="run production first: vde run prod",
                 )
             updates += set_branch(now, preview.branch, head)
@@ -138,7 +138,7 @@ def _change(
 def _types_by_version(
     planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the analysed types of a definition's columns, by the columns' versions."""
+    """Return the analyzed types of a definition's columns, by the columns' versions."""
     physical = dict(column_map(snapshot, planned))
     return {
         column.version: types[physical[column.name]]
@@ -153,9 +153,9 @@ def _named_apart(
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
-    """Return the columns that a table lacks, under names that nothing in it has.
+    """Return the missing columns of a table, with physical names that are unused in it.
 
-    A process that died before the state knew of its columns may have left some.
+    A process that died before it updated the state may have left columns.
     """
     names = {*taken}
     added = []
@@ -170,7 +170,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Make sure that what goes on in a column fits in it, where only the engine knows the types."""
+    """Check that a column's new type fits the existing column, if only the engine knows it."""
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
     for column in snapshot.columns:
@@ -179,9 +179,9 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
             continue
         if not same_type(was, becomes):
             raise ExecutionError(
-                f"{snapshot.name}: column {column.name} is {was} in {table.ref}, and {becomes} in "
-                "the new definition, which only Spark could tell",
-                hint=f"cast it in the query, to {was} or to {becomes}: the plan then says what "
-                "becomes of it",
+                f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
+                "the new definition, according to Spark",
+                hint=f"cast it in the query, to {was} or to {becomes}: then the plan shows the "
+                "effect",
                 location=snapshot.model.location,
             )

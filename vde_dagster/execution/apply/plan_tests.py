@@ -1,4 +1,4 @@
-"""Unit tests of a plan's models, run before anything is filled, and those that passed before."""
+"""Unit tests of a plan's models, run before anything is filled, and the memory of passed tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """The unit tests of a project's files, for the plans that are made of them."""
+    """Unit tests of a project's files, for plans of these files."""
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
@@ -43,24 +43,23 @@ class PlanTests:
     root: Path
 
     @classmethod
-    def of(cls, handles: Handles, plan: Plan) -> PlanTests | None:
-        """Return the unit tests of the files; None where there are none.
+    def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
+        """Return the unit tests of the files, if there are any.
 
-        Mistakes elsewhere in the files stop no stored plan. A run publishes what was tested when it
-        was planned, and has none.
+        Errors elsewhere in the files do not block a stored plan. A run has none, because it was
+        tested when it was planned.
         """
         if plan.kind is not PlanKind.PLAN:
             return None
-        project, passed = handles.readable_project, PassedTests.of(handles.settings)
+        project, passed = handles.readable_project, PassedTests.load(handles.settings)
         if not project.tests:
             return None
         return cls(project.tests, project.models, passed, handles.root)
 
-    def of_plan(self, plan: Plan) -> list[UnitTest]:
+    def select(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.
 
-        Where a model's file moved on since the plan was made, its tests are about another
-        definition and are left out.
+        Tests of models whose files have changed since the plan was created are left out.
         """
         changed = {
             planned.name: plan.snapshot_of(planned).model
@@ -77,13 +76,13 @@ class PlanTests:
         ]
 
     def need_an_engine(self, plan: Plan) -> bool:
-        """Say whether a test of a plan has not passed on the same before."""
+        """Check whether a test of a plan has not passed with the same inputs before."""
         snapshots = plan.target
         try:
-            found = (with_variables(one, self.root, self.models) for one in self.of_plan(plan))
+            found = (with_variables(one, self.root, self.models) for one in self.select(plan))
             return any(not self.passed.has(test, snapshots) for test in found)
         except ProjectError:
-            return False  # The run tells it, as the failure of that test.
+            return False  # The run reports it as the failure of that test.
 
     def run(
         self,
@@ -100,10 +99,10 @@ class PlanTests:
         """
         snapshots = plan.target
         failed: list[TestResult] = []
-        for test in self.of_plan(plan):
+        for test in self.select(plan):
             if stop.is_set():
                 raise ExecutionError(
-                    f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+                    f"plan {plan.id} was cancelled", hint="apply it again to continue from here"
                 )
             try:
                 test = with_variables(test, self.root, self.models)
@@ -122,19 +121,20 @@ class PlanTests:
             raise UnitTestFailedError(
                 f"plan {plan.id} was not published, unit tests failed: "
                 + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
-                hint="vde test shows the rows: mend the model and plan again, or the test and "
-                "apply again",
+                hint="run `vde test` to see the rows; then fix the model and plan again, or fix "
+                "the "
+                "test and apply again",
             )
 
 
 def _result(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a test; one that cannot be run has failed, and the others are run all the same."""
+    """Run a test; an error counts as a failure, and the other tests still run."""
     try:
         return run_test(test, snapshots, engine)
     except StoreError:
-        raise  # Spark cannot be had, which says nothing of the test.
+        raise  # Spark is unavailable, which is no result of the test.
     except VdeError as error:
         return TestResult(test, error=str(error))
 
@@ -147,15 +147,15 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):
-    """The tests that passed last, with hashes of their inputs."""
+    """Memory of the tests that passed last, with hashes of their inputs."""
 
     @classmethod
-    def of(cls, settings: Settings) -> PassedTests:
-        """Return those of a project."""
+    def load(cls, settings: Settings) -> PassedTests:
+        """Return the memory of a project's passed tests."""
         return cls(settings.work_dir / "cache" / "unit_tests", str)
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-        """Say whether a test passed on the same model, fed with columns of the same types."""
+        """Check whether a test passed on the same model with inputs of the same types."""
         name = _name(test)
         return self.used.get(name, self.stored.get(name)) == _key(test, snapshots)
 
@@ -170,7 +170,7 @@ def _name(test: UnitTest) -> str:
 
 
 def _key(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
-    """Hash the test, the model's own text (its CTEs are tested, too) and its inputs' types."""
+    """Hash the test, the model's text (its CTEs are tested, too) and its inputs' types."""
     model = snapshots[test.model].model
     code = model.python
     python = None if code is None else (code.entrypoint, sorted(code.files.items()))

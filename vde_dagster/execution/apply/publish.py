@@ -1,4 +1,4 @@
-"""Publishing an environment from a filled plan, or from an earlier version."""
+"""Publication of an environment from a filled plan, or from an earlier version."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.apply.early_fills import require_past
-from vde_dagster.execution.apply.failure_report import query_of
-from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.apply.failure_report import query_errors_of_model
+from vde_dagster.execution.pinned_reads import with_pinned_tables
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.publishing.publication import Deployment
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 4
-"""How many views Spark analyses beside each other."""
+"""Maximum number of views that Spark analyzes in parallel."""
 
 
 def publish_plan(
@@ -44,15 +44,15 @@ def publish_plan(
     leases: tuple[Lease, ...],
     who: str,
 ) -> Environment:
-    """Publish a plan whose tables are filled: views, tables' branches and state in one commit.
+    """Publish a plan with filled tables: views, tables' branches and state in one commit.
 
     Args:
-        written: Branch by table id, of what was written beside `main`.
-        leases: Held by this apply; the commit checks that they still are.
+        written: Branches to publish, by table id.
+        leases: Leases of this apply; the commit checks that they are still held.
 
     Raises:
-        ConflictError: Somebody else published first.
-        UsageError: The clock went back since the plan was made.
+        ConflictError: Another process published first.
+        UsageError: The clock went back since the plan was created.
     """
     store, lakehouse = handles.store, handles.lakehouse
     require_past(plan, store.database.clock.now())
@@ -62,7 +62,7 @@ def publish_plan(
         FastForward(t.ref, t.id, branch, lakehouse.main_snapshot(t.ref, t.branch), t.branch)
         for t, branch in moving
     )
-    # The views read `main`, where the branches are when readers see the views.
+    # The views read `main`, which is moved to the branches in the same commit.
     tables = store.tables.load(list(resolver.tables))
     deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
     tables.update((item.table.id, item.table) for item in deployments)
@@ -106,7 +106,7 @@ def publish_plan(
 
 
 def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
-    """Return the change of a table that goes on with another definition."""
+    """Return the change of a table that is reused in place with another definition."""
     assert model.table is not None
     assert model.in_place is not None
     table = tables[model.table.id]
@@ -119,9 +119,9 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
 
 
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
-    """Name the views of an environment's current version that a new set no longer has.
+    """Return the views of an environment's current version that a new set does not contain.
 
-    External and embedded models are named too; the publication drops only views that exist.
+    Includes external and embedded models; the publication drops only views that exist.
     """
     if current is None:
         return ()
@@ -134,17 +134,17 @@ def define_views(
     handles: Handles,
     only: Collection[ModelName] | None = None,
 ) -> tuple[ViewDefinition, ...]:
-    """Define the views of an environment, analysing VIEW models that are new.
+    """Define the views of an environment, analyzing new VIEW models.
 
-    The store keeps the analysed types, so that publishing again starts no JVM.
+    The store keeps the analyzed types, so that publishing again starts no JVM.
 
     Args:
         resolver: The environment; it reads `main`.
-        only: The models whose views are wanted, or None for all.
+        only: Models whose views to define, or None for all.
     """
     settings, store = handles.settings, handles.store
     wanted = [name for name in resolver.entries if only is None or name in only]
-    resolver = with_held(handles, resolver, wanted)
+    resolver = with_pinned_tables(handles, resolver, wanted)
     bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
         name: binding
@@ -167,7 +167,7 @@ def define_views(
 def _analysed(
     new: Sequence[Binding], resolver: Resolver, handles: Handles
 ) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Analyse views, those without statements beside each other, and keep their types.
+    """Analyze views, in parallel unless they have statements, and store their types.
 
     Returns:
         (column, Spark SQL type) by snapshot.
@@ -176,7 +176,7 @@ def _analysed(
     def analyse(binding: Binding) -> tuple[tuple[str, str], ...]:
         sql = view_query(binding, resolver, handles.settings.catalog)
         before, after = _statements(binding.snapshot, resolver, handles)
-        with query_of(binding.snapshot):
+        with query_errors_of_model(binding.snapshot):
             return handles.engine().analyze(sql, before, after)
 
     def has_statements(binding: Binding) -> bool:
@@ -196,7 +196,7 @@ def _analysed(
 def _statements(
     snapshot: Snapshot, resolver: Resolver, handles: Handles
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Render what runs before and after a view's query, once for each version of the view."""
+    """Render the statements before and after a view's query, once per version of the view."""
     model, catalog = snapshot.model, handles.settings.catalog
     if not model.pre_statements and not model.post_statements:
         return (), ()

@@ -1,8 +1,8 @@
-"""Skipping of models whose inputs hold nothing new, in an apply and foreseen in a plan.
+"""Skipping of models without new input, in an apply and as a forecast in a plan.
 
-A run asks for each model whose table is made whole whether the tables that it reads still hold
-what they held when it was computed last: the rows, as Iceberg's commits and the digests that fills
-record tell them. So a model whose rows came out as before stops the work below it in the same run.
+For each model whose table is replaced as a whole, a run checks whether its input tables still hold
+the rows of the last computation, by Iceberg's commits and the digests recorded by fills. So a model
+whose rows did not change also stops the work downstream in the same run.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 States = Mapping[str, InputState]
-"""The contents of tables by their keys; not of those that are no Iceberg tables of this catalog."""
+"""Contents of tables by their keys; only Iceberg tables of this catalog are included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The contents of a fill's tables before it began.
+    """Contents of a fill's input tables before it began.
 
     Args:
-        commits: What is read of parents of which not all rows are read, as of that look.
-        anew: Whether that replaces what was read of them before.
-        pinned: The states that are read of tables, where they have to be those of that look.
-        changed: Spark SQL of the keys of which rows came or went, where only those are filled.
+        commits: Commits to read of parents that are not read completely.
+        anew: Whether these commits replace all rows read before.
+        pinned: Snapshots to read of tables that must be read at this state.
+        changed: Spark SQL of the keys of changed rows, if only these are filled.
     """
 
     reads: tuple[TableRead, ...]
@@ -76,7 +76,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Decides what is skipped, and notes what later decisions stand on; called from threads."""
+    """Decides which models to skip, and records the basis of later decisions; thread-safe."""
 
     tasks: PlanTasks
 
@@ -87,7 +87,7 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return a table's last fill, and what a skipped slot is to remember, or None."""
+        """Return a table's last fill, and the facts of a skipped slot, or None."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -102,18 +102,18 @@ class Skipping:
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
-        """Look at what a fill is going to read, before anything of it is read."""
+        """Read the state of a fill's inputs before any of them is read."""
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)
-        how = {self.tasks.key_of(parent): how for parent, how in asked.items()}
+        how = {self.tasks.input_key(parent): how for parent, how in asked.items()}
         parents = [parent for parent, one in asked.items() if one is Input.BY_COMMITS]
-        seen = {} if anew or not parents else self.seen(table)
-        commits = {parent: self._commits(parent, reads, states, seen) for parent in parents}
+        last_inputs = {} if anew or not parents else self.last_inputs(table)
+        commits = {parent: self._commits(parent, reads, states, last_inputs) for parent in parents}
         begins = any(found.since is None for found in commits.values())
-        if begins:  # The rows of one parent replace those of all.
+        if begins:  # If one parent starts over, all rows are replaced.
             commits = {parent: replace(found, since=None) for parent, found in commits.items()}
-        since = {self.tasks.key_of(parent): found.since for parent, found in commits.items()}
+        since = {self.tasks.input_key(parent): found.since for parent, found in commits.items()}
         inputs = {
             key: replace(state, how=how.get(key, Input.WHOLE), since=since.get(key))
             for key, state in states.items()
@@ -124,16 +124,16 @@ class Skipping:
         return self._by_changes(filler, table, looked)
 
     def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Find out which keys are to be filled, by the changes of what is read."""
-        seen, reads, now = self.seen(table), looked.reads, looked.inputs
+        """Determine the keys to fill, by the changes of the inputs."""
+        last_inputs, reads, now = self.last_inputs(table), looked.reads, looked.inputs
         try:
-            changed = keys_changed(self.tasks, filler, reads, seen, now)
-            earlier = earlier_reads(self.tasks, reads, seen)
+            changed = keys_changed(self.tasks, filler, reads, last_inputs, now)
+            earlier = earlier_reads(self.tasks, reads, last_inputs)
         except ComputesAllError as why:
             level = logging.WARNING if why.lost else logging.INFO
             _LOG.log(level, "%s computes all rows: %s", filler.name, why)
             return looked
-        # Of another table, no commits lead from what was read to what is.
+        # Commits of a new table do not continue the table that was read.
         since = {key: one.state.read_id for key, one in earlier.items() if one.other is None}
         inputs = {
             key: replace(state, how=Input.BY_CHANGES, since=since.get(key))
@@ -143,22 +143,23 @@ class Skipping:
         return replace(looked, inputs=inputs, pinned=pinned, changed=changed)
 
     def _commits(
-        self, parent: ModelName, reads: Sequence[TableRead], states: States, seen: States
+        self, parent: ModelName, reads: Sequence[TableRead], states: States, last_inputs: States
     ) -> CommitRange:
-        """Return the commits of a parent that its reader has not seen."""
-        key = self.tasks.key_of(parent)
+        """Return the commits of a parent that its reader has not read."""
+        key = self.tasks.input_key(parent)
         read = next((read for read in reads if read.key == key), None)
         if read is None or key not in states:
             raise ExecutionError(
-                f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
-                hint="read it whole: choose another kind for its reader",
+                f"the commits of {parent} cannot be read: it is not an Iceberg table of this "
+                "catalog",
+                hint="choose a kind that reads it completely for its reader",
             )
         metadata = self._handles.lakehouse.table_metadata(read.ref)
         line = commit_line(metadata, states[key].read_id, read.key)
-        return range_since(line, seen[key].read_id if key in seen else None)
+        return range_since(line, last_inputs[key].read_id if key in last_inputs else None)
 
-    def seen(self, table: PhysicalTable) -> States:
-        """Return what a table's last fill read, if nobody else wrote the table since."""
+    def last_inputs(self, table: PhysicalTable) -> States:
+        """Return the inputs of a table's last fill, if nothing else has written the table since."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return {}
@@ -167,9 +168,9 @@ class Skipping:
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
-        """Return the facts that a fill is to remember."""
+        """Return the facts to record for a fill."""
         after = input_states(self._handles.lakehouse, looked.reads, looked.inputs)
-        pinned = {*map(self.tasks.key_of, looked.commits), *looked.pinned}
+        pinned = {*map(self.tasks.input_key, looked.commits), *looked.pinned}
         inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id
@@ -178,7 +179,7 @@ class Skipping:
         return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
-        """Say whether a table's rows are still those of its last fill, and nobody else's."""
+        """Check whether a table's rows are still exactly the rows of its last fill."""
         metadata = self._handles.lakehouse.table_metadata(table.ref)
         line = commit_line(metadata, head_of(metadata, table.branch), table.id)
         decisive = (one for one in line if one.snapshot_id == commit or not one.quiet)
@@ -187,14 +188,14 @@ class Skipping:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the contents of tables if they are as they were, else None."""
+    """Return the contents of tables if they are unchanged, else None."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add the models whose table is that of one that was skipped; they save nothing more."""
+    """Add models that share the table of a skipped model; they save nothing more."""
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -208,10 +209,10 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Look up the contents of tables.
+    """Return the contents of tables.
 
     Args:
-        known: Earlier answers: where a table's metadata file is that of one, nothing is read.
+        known: Earlier results, reused for tables with the same metadata file.
     """
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
@@ -231,15 +232,15 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Say whether somebody may have read one thing and another: a table changed in between.
+    """Check whether a reader may have seen two states: a table changed in between.
 
     Args:
-        pinned: The keys of tables of which a look's commits are read, whatever came since.
+        pinned: Keys of tables that were read at a fixed snapshot.
     """
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)
-    # Others may take a table's state back to what it was; each step has a file of its own.
+    # Other writers may restore an earlier state; each step has a separate file.
     return any(
         one.file != other.file if read.external else one.read_id != other.read_id
         for read, one, other in both
@@ -247,7 +248,7 @@ def moved(
 
 
 def _file(read: TableRead, location: str) -> str:
-    """Name a metadata file where it alone says what `main` holds."""
+    """Return the metadata file if it alone determines the content of `main`."""
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 
@@ -264,10 +265,10 @@ def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
 
 
 def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Note in a plan which models have nothing new to compute.
+    """Mark the models of a plan that have nothing new to compute.
 
-    What reads a table that the plan fills may be skipped, too, when its rows come out as before;
-    only the run itself can tell.
+    Models that read a table filled by the plan may also be skipped if its rows do not change; only
+    the run can determine that.
     """
     resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
@@ -275,7 +276,7 @@ def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     filled: set[str] = set()
     told: set[str] = set()
 
-    def skips_of(model: PlannedModel, table: PhysicalTable) -> Skipped | None:
+    def forecast(model: PlannedModel, table: PhysicalTable) -> Skipped | None:
         found = last.get(table.id)
         if found is None or found.facts.inputs is None or not model.skippable or model.restate:
             return None
@@ -290,11 +291,11 @@ def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     models = []
     for model in plan.models:
         if model.builds and model.table is not None:
-            skips = skips_of(model, model.table)
+            skips = forecast(model, model.table)
             if skips is None:
                 filled.add(model.table.id)
             elif model.table.id in told:
-                skips = replace(skips, seconds=0.0, bytes=0)  # What is shared is saved once.
+                skips = replace(skips, seconds=0.0, bytes=0)  # A shared table is saved once.
             told.add(model.table.id)
             model = replace(model, skips=skips)
         models.append(model)

@@ -1,7 +1,7 @@
-"""The branch on which one attempt writes a table, the lease for it, and moving `main`.
+"""Branch and lease with which one attempt writes a table, and moves of `main`.
 
-Engines write to a branch that belongs to one attempt of one plan. Iceberg knows no leases, and a
-writer that stalled past its lease would otherwise commit to a table that is long published.
+Engines write to a branch that belongs to one attempt of one plan. Iceberg has no leases, and a
+writer that stalled past its lease could otherwise commit to a table that is already published.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from vde_dagster.state.fills.fills import FillRecord, Progress
 from vde_dagster.state.table_commits import TableCommit, TableShownError
 
 Commits = dict[int, CommittedFill | None]
-"""Commits of a branch beyond `main`, oldest first, with what each says it filled."""
+"""Commits of a branch after `main`, oldest first, with the range that each filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class LeftOver:
     """Branches that earlier attempts left on a table.
 
     Args:
-        recorded: What need not be filled again (UTC).
-        snapshot_ids: The commits on our branch that hold recorded ranges.
+        recorded: Ranges that need not be filled again (UTC).
+        snapshot_ids: Commits on our branch with recorded ranges.
         commits: All commits on our branch.
     """
 
@@ -58,12 +58,12 @@ class LeftOver:
 
 @dataclass(slots=True)
 class Target:
-    """The table and the branch that one attempt writes, as the holder of the table's lease.
+    """Table and branch that one attempt writes, as the holder of the table's lease.
 
     Args:
-        table: The table as it was when the attempt came to it.
-        waits: Whether the rows become visible with the plan's publication only; so does what is
-            written after somebody else has published the table.
+        table: The table at the beginning of the attempt.
+        waits: Whether the rows become visible only with the plan's publication; also true if the
+            table was published by another process meanwhile.
     """
 
     lakehouse: Lakehouse
@@ -74,16 +74,16 @@ class Target:
 
     @property
     def branch(self) -> str:
-        """The name of the branch of this attempt."""
+        """Name of the branch of this attempt."""
         return str(self.own)
 
     def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftOver:
-        """Continue where earlier attempts left off, of what can still be told to be whole.
+        """Continue the work of earlier attempts, as far as it is known to be complete.
 
         Args:
-            unit: The interval unit of the model that goes on.
-            restate: Whether ranges are filled again that were filled before the plan.
-            outdated: Whether what the plan has computed was computed from rows that are gone.
+            unit: Interval unit of the model.
+            restate: Whether ranges are refilled that were filled before the plan.
+            outdated: Whether the plan's ranges were computed from rows that no longer exist.
         """
         store, table, plan_id = self.lakehouse.store, self.table, self.own.plan_id
         if not table.created:
@@ -94,10 +94,10 @@ class Target:
         commits = self._take_branch()
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= commits.keys()
-        # What is not recorded may have been made of rows that were restated since.
+        # Unrecorded ranges may have been computed from rows that were restated since.
         stale = bool(commits or pending) and self._has_stale()
         if outdated or stale or (pending and not whole):
-            # What was recorded is not all there: nothing of it can be built upon.
+            # Recorded commits are missing: the branch cannot be continued.
             if pending:
                 store.pending.forget(self.lease, plan_id, table.id)
             if commits and (self.waits or stale):
@@ -113,19 +113,19 @@ class Target:
         return LeftOver(recorded, known, commits)
 
     def _has_stale(self) -> bool:
-        """Say whether commits on our branch may be older than what they are made of."""
+        """Check whether commits on our branch may be older than their inputs."""
         store = self.lakehouse.store
         since = store.outdated.since(self.table.id)
         if since is None:
             return False
         record = store.plans.record(self.own.plan_id)
-        # A branch that waits has our plan's commits alone, any other may have older ones.
+        # A waiting branch has only commits of our plan; other branches may have older commits.
         return not self.waits or record is None or since >= record.created_at
 
     def _take_branch(self) -> Commits:
-        """Continue on a branch of our own where an attempt that ended left off; return its commits.
+        """Create our branch from the branch of an ended attempt; return its commits.
 
-        Of a table that waits for the plan's publication only the same plan's work is taken.
+        For a table that waits for the plan's publication, only attempts of the same plan count.
         """
         own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
@@ -141,12 +141,14 @@ class Target:
             if (parsed.plan_id == own.plan_id if self.waits else parsed.shared)
             and (main is None or main in ancestors(metadata, head_of(metadata, name)))
             and (beyond := _beyond(metadata, base, name))
-            # Branches of a preview lie in the same table, and are none of ours.
+            # Branches of previews are in the same table, but not ours.
             and all(one is None or one.table_id == self.table.id for one in beyond.values())
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Put our plan's last, then those with the last commit, then by attempt."""
+            """Sort our plan's branches last, then branches with the last commit, then by
+            attempt.
+            """
             head = next(history(metadata, head_of(metadata, name)))
             parsed = branches[name]
             return parsed.plan_id == own.plan_id, int(head["timestamp-ms"]), parsed.attempt
@@ -177,7 +179,7 @@ class Target:
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Take the last commits off our branch; without one to go back to, remove it."""
+        """Remove the last commits from our branch; without a snapshot to return to, remove it."""
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:
@@ -192,7 +194,7 @@ class Target:
         """Record a filled and audited range: for the publication, or by moving `main` to it.
 
         Args:
-            result: The commit on our branch that holds it.
+            result: The commit on our branch with the range.
             last: Whether the attempt writes nothing more to the table.
         """
         filled = FillRecord(
@@ -219,7 +221,7 @@ class Target:
         """Move `main` to a commit of our branch, and record its range, in one transaction.
 
         Raises:
-            TableShownError: An environment shows the table by now.
+            TableShownError: An environment has published the table meanwhile.
         """
         commit, into = filled.iceberg_snapshot_id, self.table.branch
 
@@ -232,12 +234,12 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Tell how the attempt to fill a range goes on."""
+        """Report the progress of the attempt to fill a range."""
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)
 
     def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
-        """Record for the publication that a slot counts as filled, though nothing was computed."""
+        """Record a slot as filled for the publication, although nothing was computed."""
         waiting = FillRecord(self.table.id, interval, self.own.plan_id, rows=rows, facts=facts)
         self.lakehouse.store.pending.record(waiting, self.lease)
 
@@ -270,15 +272,15 @@ class TableLeases:
     store: StateStore
     owner: str
     held: Mapping[str, Lease]
-    """By table id, those of tables that an environment shows: held until the publication."""
+    """Leases of published tables, held until the publication, by table id."""
 
     @classmethod
     def take(
         cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
     ) -> TableLeases:
-        """Take the leases of tables that an environment shows.
+        """Take the leases of published tables.
 
-        In the order of their names: two applies can never wait for each other in a circle.
+        In the order of their names, so that two applies cannot deadlock.
         """
         held = {
             table_id: until.enter_context(
@@ -290,7 +292,7 @@ class TableLeases:
 
     @contextmanager
     def guard(self, table: PhysicalTable) -> Iterator[Lease]:
-        """Hold a table's lease for a block, unless the apply holds it already."""
+        """Hold a table's lease for a block, unless the apply already holds it."""
         if table.id in self.held:
             yield self.held[table.id]
             return

@@ -1,4 +1,4 @@
-"""Statements of models that run once their views are published."""
+"""Statements of models that run after their views are published."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def run_virtual_update(
     owner: str,
     emit: Callable[[VirtualUpdateRan], None] = lambda ran: None,
 ) -> tuple[VirtualUpdateRan, ...]:
-    """Run the statements that wait for an environment, each until it has run once at least.
+    """Run the waiting statements of an environment, each at least once.
 
-    A statement that fails keeps no other from running; it is run again by the next apply. The
-    engine is started, and the environment locked, only when something waits.
+    A failing statement does not prevent others from running; the next apply retries it. The engine
+    is started, and the environment locked, only if a statement waits.
 
     Returns:
-        Those that failed, or that are left to somebody who works on the environment now.
+        Statements that failed, or that are left to a process working on the environment.
     """
     store = handles.store
     if not store.statements.waiting(environment):
@@ -50,7 +50,7 @@ def _run(handles: Handles, environment: str, one: WaitingStatement) -> VirtualUp
         with store.database.effects.at("virtual_update.run", one.statement):
             handles.engine().run_statement(one.statement)
     except VdeError as error:
-        # The views are published: what fails now is told, and takes nothing back.
+        # The views are published: failures are reported, but nothing is rolled back.
         store.statements.failed(one, error.message)
         return VirtualUpdateRan(environment, one.model, one.statement, error.message)
     store.statements.done(one)

@@ -1,4 +1,4 @@
-"""The worker pool of an apply: a graph of work run parents first, in slots, by threads."""
+"""Worker pool of an apply: a graph of work processed parents first, in slots, by threads."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from vde_dagster.project.dag import AuditOrder, audit_order, parents_first
 K = TypeVar("K", bound=Hashable)
 
 POLL_SECONDS = 0.2
-"""The calling thread wakes this often, so that signals and cancellation reach it."""
+"""Interval in which the calling thread wakes up to handle signals and cancellation."""
 
 
 @dataclass
 class GraphResult(Generic[K]):
-    """The outcome of each node.
+    """Outcome of each node.
 
     Args:
-        failed: The exception of each node that failed.
+        failed: Exception of each failed node.
         skipped: Nodes that were never started, with the failed node that they wait for.
     """
 
@@ -40,13 +40,13 @@ def run_graph(
     on_failure: Callable[[K, Exception, list[K]], None] = lambda node, error, skipped: None,
     stop: threading.Event | None = None,
 ) -> GraphResult[K]:
-    """Run every node after the nodes that it depends on.
+    """Process every node after the nodes that it depends on.
 
     Args:
-        graph: For each node the nodes that must be done before it; they come first.
-        work: Does one node's work, in a pool thread.
-        on_failure: Called in the calling thread with a failed node and what is skipped for it.
-        stop: When set, no further node is started.
+        graph: Dependencies of each node, which are processed first.
+        work: Processes one node, in a pool thread.
+        on_failure: Called in the calling thread with a failed node and the nodes skipped for it.
+        stop: If set, no further node is started.
     """
     result: GraphResult[K] = GraphResult()
     waiting = {node: set(parents) for node, parents in graph.items()}
@@ -91,17 +91,17 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
     return list(lost)[1:]
 
 
-def audits_of(plan: Plan) -> AuditOrder:
-    """Return when the audits of a plan's models can be run."""
+def plan_audit_order(plan: Plan) -> AuditOrder:
+    """Return the order of the audits of a plan's models."""
     return audit_order({name: snapshot.model for name, snapshot in plan.target.items()})
 
 
 def work_graph(
     plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
 ) -> dict[ModelName, set[ModelName]]:
-    """Return, for each model that is worked on, those that must be done before it.
+    """Return, for each model to process, the models that must be processed before it.
 
-    Ancestors count through models that are not worked on. Of several models with one table the
+    Ancestors also count through models that are not processed. If several models share a table, the
     later ones wait for the first and then find nothing left to do.
     """
     after = {
@@ -131,7 +131,7 @@ def work_graph(
 
 
 class Slots:
-    """Counts what runs. A model waits for its slot; what helps one takes only what is left over."""
+    """Counts running tasks. Models wait for a slot; helpers take only spare slots."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
@@ -142,14 +142,14 @@ class Slots:
         self._changed = threading.Condition()
 
     @contextmanager
-    def held(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
+    def slot(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
         """Hold a slot for a block, after waiting for one.
 
         Args:
-            alone: Wait until nothing else is done, and let nothing else begin.
+            alone: Wait until nothing else runs, and prevent other tasks from starting.
 
         Returns:
-            What says whether nothing else was done in the block so far.
+            A function that returns whether nothing else has run during the block so far.
         """
         needed = self.count if alone else 1
         with self._changed:
@@ -170,10 +170,10 @@ class Slots:
             self.give_back(needed)
 
     def take_spare(self, wanted: Callable[[], bool]) -> bool:
-        """Wait for a slot that nobody else waits for, as long as it is wanted, and take it.
+        """Wait for a spare slot as long as `wanted` returns true, and take it.
 
         Returns:
-            Whether it was taken; then it is to be given back.
+            Whether a slot was taken, which must be given back.
         """
         with self._changed:
             self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)

@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 def changes_between(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Find out how the changes of a model from one version to another are read; reads no row.
+    """Return how to read the changes of a model between two versions; reads no rows.
 
     Args:
-        since: The version that the reader has; 0 for nothing yet. It may be the later one.
-        until: The version that the reader wants; None for the current one.
+        since: The reader's version; 0 for none. It may be the later one.
+        until: The version to reach; None for the current one.
 
     Raises:
-        UsageError: There is no such environment, version to go to, or model in either, or the
-            wanted version's data are gone.
+        UsageError: The environment, the target version or the model does not exist, or the target
+            version's data is gone.
     """
     wanted = environment if until is None else f"{environment}@{until}"
     later = named_environment(handles, wanted)
     earlier = handles.store.versions.at(environment, since) if since else None
     if since < 0 or (since > later.version and earlier is None):
         raise UsageError(
-            f"environment '{environment}' has had no version {since}",
-            hint=f"see: vde history {environment}",
+            f"environment '{environment}' has no version {since}",
+            hint=f"to list versions, run: vde history {environment}",
         )
     after = read_side(handles, later, model)
     ended = bool(since) and handles.store.versions.is_end(environment, since)
     known = earlier is not None and not ended
     why = None
-    if since and not known and not ended:  # One that ended the environment showed nothing.
-        why = f"version {since} of '{environment}' is kept no longer"
+    if since and not known and not ended:  # A version that ended the environment has no models.
+        why = f"version {since} of '{environment}' is no longer kept"
     before = None
     if known and earlier is not None:
         if after is None and model not in earlier.entries:
@@ -78,59 +78,60 @@ def changes_between(
 
 def _no_model(environment: str, model: ModelName, since: int, until: int) -> UsageError:
     return UsageError(
-        f"neither version {since} nor {until} of '{environment}' shows a model {model}",
-        hint="`vde info` lists the models, `vde history` the versions",
+        f"neither version {since} nor {until} of '{environment}' contains the model {model}",
+        hint="to list models, run `vde info`; to list versions, run `vde history`",
     )
 
 
 Shown = tuple["Environment", Side | None]
-"""A version, and what it shows of a model."""
+"""Version of an environment, and one model in it."""
 
 
 def changes_by_version(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Find out how the changes of each version after another one are read; reads no row.
+    """Return how to read the changes of each version after another one; reads no rows.
 
-    A copy that applies them in the order of `_change_ordinal` has been what each version showed.
+    A copy that applies them in the order of `_change_ordinal` passes through the content of each
+    version.
 
     Raises:
-        UsageError: As `changes_between`, or the wanted version is the earlier one.
+        UsageError: As `changes_between`, or the target version is the earlier one.
     """
     whole = changes_between(handles, environment, model, since, until)
     if whole.until < since:
         raise UsageError(
-            f"version {whole.until} of '{environment}' comes before version {since}: there are "
-            "no steps to it",
-            hint="ask for the net changes, which may go back",
+            f"version {whole.until} of '{environment}' is earlier than version {since}: changes "
+            "by version cannot go back",
+            hint="read the net changes instead, which can go back",
         )
     if whole.method == "resync" or whole.until == since:
         return whole
     try:
-        shown = list(_shown(handles, environment, model, since, whole.until))
+        shown = list(_kept_versions(handles, environment, model, since, whole.until))
     except _GoneError as error:
-        return resync_of(whole, str(error))
-    return steps_of(handles.settings.catalog, model, shown, whole)
+        return resync(whole, str(error))
+    return version_steps(handles.settings.catalog, model, shown, whole)
 
 
 class _GoneError(Exception):
     """The content of a version in between cannot be read."""
 
 
-def _shown(
+def _kept_versions(
     handles: Handles, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
-    """Yield the kept versions of a range with the one before it."""
+    """Yield the kept versions of a range with the version before it."""
     versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:
         yield None
     elif since not in numbers:
-        raise _GoneError(f"version {since} of '{environment}' is kept no longer")
+        raise _GoneError(f"version {since} of '{environment}' is no longer kept")
     for number in sorted(number for number in numbers if number >= since):
         version = versions.at(environment, number)
         if version is None:
-            raise _GoneError(f"version {number} of '{environment}' is kept no longer")
+            raise _GoneError(f"version {number} of '{environment}' is no longer kept")
         try:
             yield version, read_side(handles, version, model)
         except UsageError as error:
@@ -138,7 +139,7 @@ def _shown(
 
 
 def columns_of_steps(sides: Sequence[Side | None]) -> ColumnsOfSteps:
-    """Return a model's columns over versions, also over those that do not show it."""
+    """Return a model's columns over versions, including versions without the model."""
     last = sides[0]
     first = last.columns if last is not None else ()
     steps = []
@@ -151,7 +152,7 @@ def columns_of_steps(sides: Sequence[Side | None]) -> ColumnsOfSteps:
     return ColumnsOfSteps(first, tuple(steps))
 
 
-def steps_of(
+def version_steps(
     catalog: str,
     model: ModelName,
     shown: Sequence[Shown | None],
@@ -160,13 +161,13 @@ def steps_of(
     pinned_only: bool = False,
     first: int = 0,
 ) -> ModelChanges:
-    """Find out how each version is compared with the one before.
+    """Return how each version is compared with the previous one.
 
     Args:
-        shown: The versions, oldest first; None at first for the time before any.
+        shown: The versions, oldest first; None first for the time before any version.
         whole: The net changes of all of them.
-        pinned_only: Whether to read only what versions pin, and so no commit in between.
-        first: The ordinal of the first step.
+        pinned_only: Whether to read only pinned snapshots, and no commits in between.
+        first: Ordinal of the first step.
     """
     sides = [one[1] if one is not None else None for one in shown]
     columns = columns_of_steps(sides)
@@ -189,13 +190,13 @@ def steps_of(
             by_commits=sum(one.method == "commits" for one, _ in found) < LOGS // 2,
         ).changes()
         if step.method == "resync":
-            return resync_of(whole, f"version {step.until} cannot be told: {step.why}")
+            return resync(whole, f"the changes of version {step.until} are unknown: {step.why}")
         if step.method != "nothing":
             found.append((step, columns.at(place)))
     events = column_events(columns.first, columns.at(0)) if sides[0] is not None else ()
     taken = Step(0, None, whole.until, whole.publication_id)
     parts = [in_last_columns(step.query, pairs) for step, pairs in found]
-    # A step that has all rows inserted or deleted has no images, and so no key.
+    # A step that inserts or deletes all rows has no update images, and so no key.
     keys = {mapped_key(step.key, pairs) for step, pairs in found if step.key}
     key = keys.pop() if len(keys) == 1 else None
     return replace(
@@ -209,8 +210,8 @@ def steps_of(
     )
 
 
-def resync_of(whole: ModelChanges, why: str) -> ModelChanges:
-    """Return the answer that the changes cannot be told, so that the view has to be read anew."""
+def resync(whole: ModelChanges, why: str) -> ModelChanges:
+    """Return the result for unknown changes, which requires reading the view again."""
     columns = tuple(ViewColumn(name, type_, "") for name, type_ in whole.columns[len(MARKS) :])
     step = Step(0, None, whole.until, whole.publication_id)
     query = no_changes(columns, step, resync=True)

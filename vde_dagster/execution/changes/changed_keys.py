@@ -1,4 +1,4 @@
-"""Which rows of a model are to be filled again, told by the rows that its tables got and lost."""
+"""Keys of a model's rows to refill, derived from the rows that its inputs gained and lost."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ States = Mapping[str, InputState]
 
 
 class ComputesAllError(Exception):
-    """Any row may be another than when the table was filled; says why.
+    """Any row may have changed since the table was filled; the message has the reason.
 
     Args:
-        lost: Whether keys alone would do, had the state that was read been kept.
+        lost: Whether keys would suffice if the state that was read had been kept.
     """
 
     def __init__(self, why: str, *, lost: bool = False) -> None:
@@ -49,10 +49,10 @@ class ComputesAllError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A table as a fill read it.
+    """Table in the state that a fill read.
 
     Args:
-        other: The table that it was, where the model has another one by now.
+        other: The earlier table, if the model has another table now.
     """
 
     state: InputState
@@ -66,19 +66,19 @@ def keys_changed(
     seen: States,
     now: States,
 ) -> str:
-    """Return the Spark SQL of the keys whose rows may be others than when a table was filled.
+    """Return Spark SQL for the keys whose rows may have changed since a table was filled.
 
     Args:
-        reads: What the definition reads.
-        seen: By table, what the fill before read; none where somebody else wrote the table since.
-        now: What there is to read.
+        reads: Inputs of the definition.
+        seen: Inputs of the last fill by table; empty if the table was written otherwise since.
+        now: Current inputs.
 
     Raises:
-        ComputesAllError: Any row may be another: a table is read for the first time, lost the
-            snapshot that was read of it, or the query is not local in it.
+        ComputesAllError: Any row may have changed: a table is read for the first time, has lost the
+            snapshot that was read, or the query is not local in it.
     """
     if not seen:
-        raise ComputesAllError("what its last fill read is not known")
+        raise ComputesAllError("the inputs of its last fill are unknown")
     why = why_not_repeatable(filler, tasks.plan.target)
     query = tasks.plain_query(filler)
     if query is None or why is not None:
@@ -97,52 +97,52 @@ def keys_changed(
         columns = located.get(_spelled(tasks.catalog, read))
         if columns is None:
             raise ComputesAllError(
-                f"rows of {name} do not tell which {', '.join(key)} they concern"
+                f"rows of {name} do not determine the {', '.join(key)} that they affect"
             )
         if was.other is not None:
             rows = _rows_of_another(tasks, name, read, was, is_, metadata[read.key])
         elif was.state.schema_id != is_.schema_id:
-            raise ComputesAllError(f"{name} has other columns")
+            raise ComputesAllError(f"the columns of {name} have changed")
         else:
             states = (was.state.read_id, is_.read_id)
             rows = _rows(tasks.catalog, name, read, metadata[read.key], *states)
         parts += _keys(*rows, columns)
     if not parts:
-        raise ComputesAllError("nothing that it reads has changed")
+        raise ComputesAllError("none of its inputs has changed")
     return spelled_apart(" UNION ".join(parts))
 
 
 def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
-    """Find what a fill read of each table; of a model that got another one since, of that before.
+    """Find the state of each table that a fill read; for a replaced table, the earlier table.
 
     Raises:
-        ComputesAllError: A table was not read, or nobody knows in place of which.
+        ComputesAllError: A table was not read before, or its predecessor is unknown.
     """
     found = {read.key: Earlier(seen[read.key]) for read in reads if read.key in seen}
     others = {key for key in seen if key not in found}
     for read in reads:
         if read.key in found:
             continue
-        name = _model_of(tasks, read)
+        name = _table_model(tasks, read)
         tables = tasks.handles.store.tables.own_tables(name) if name is not None else []
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
-            gone = ", and the one that was read is gone" if others else ""
+            gone = ", and the one that was read no longer exists" if others else ""
             why = f"{table_name(tasks, read)} is another table now{gone}"
             raise ComputesAllError(why, lost=bool(others))
         others.discard(known[0].id)
         found[read.key] = Earlier(seen[known[0].id], known[0])
     if others:
-        raise ComputesAllError("it no longer reads all tables that it read")
+        raise ComputesAllError("it no longer reads all tables that it read before")
     return found
 
 
 def table_name(tasks: PlanTasks, read: TableRead) -> str:
-    """Name a table for people: by its model, where it has one."""
-    return str(_model_of(tasks, read) or read.ref)
+    """Return a table's name for messages: its model's name, if there is one."""
+    return str(_table_model(tasks, read) or read.ref)
 
 
-def _model_of(tasks: PlanTasks, read: TableRead) -> ModelName | None:
+def _table_model(tasks: PlanTasks, read: TableRead) -> ModelName | None:
     entries = tasks.target.entries.items()
     return next((name for name, entry in entries if entry.table_id == read.key), None)
 
@@ -172,7 +172,7 @@ def _spelled(catalog: str, read: TableRead) -> str:
 
 
 _Rows = tuple[str, Sequence[ViewColumn]]
-"""The query of the rows that differ in what is read of them, and its columns."""
+"""Query for the rows that differ in the columns read, and its columns."""
 
 
 def _rows(
@@ -185,7 +185,7 @@ def _rows(
 ) -> _Rows:
     kept = _kept(metadata)
     if since not in kept or until not in kept:
-        raise ComputesAllError(f"the state of {name} that was read is kept no longer", lost=True)
+        raise ComputesAllError(f"the state of {name} that was read is no longer kept", lost=True)
     columns, types = _columns(name, read, metadata)
     before, after = (columns_of(metadata, kept[one]) for one in (since, until))
     pairs = [ColumnPair(column, column) for column in columns]
@@ -215,13 +215,13 @@ def _rows_of_another(
     now: InputState,
     metadata: dict[str, Any],
 ) -> _Rows:
-    """Compare what was read of one table with what another one in its place holds."""
+    """Compare the state that was read of one table with its replacement's current state."""
     old, new = was.other, {**tasks.target.tables, **tasks.written.tables}[read.key]
     assert old is not None
     found = tasks.handles.lakehouse.find_table(old.ref)
     kept = _kept(found.metadata) if found is not None else {}
     if found is None or was.state.read_id not in kept:
-        gone = f"{name} is another table now, and the state that was read is gone"
+        gone = f"{name} is another table now, and the state that was read no longer exists"
         raise ComputesAllError(gone, lost=True)
     columns, types = _columns(name, read, metadata)
     had = columns_of(found.metadata, kept[was.state.read_id])
@@ -249,7 +249,7 @@ def _kept(metadata: dict[str, Any]) -> dict[int | None, int | None]:
 def _columns(
     name: str, read: TableRead, metadata: dict[str, Any]
 ) -> tuple[Sequence[ViewColumn], Mapping[str, str]]:
-    """Return the columns that are read of a table, and the types of all that it has now."""
+    """Return the columns that are read of a table, and the current types of all columns."""
     types = columns_of(metadata, None)
     names = read.columns if read.columns is not None else tuple(types)
     for one in names:

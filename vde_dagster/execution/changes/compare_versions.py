@@ -1,4 +1,4 @@
-"""Comparison of a model in two versions: by commits, by row lineage, or whole."""
+"""Comparison of a model in two versions: by commits, by row lineage, or completely."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 class ModelChanges:
     """Changes of a model from one version of an environment to another.
 
-    Who has the rows of the earlier version, makes `events` of its columns, takes away the rows
-    that are `delete` or `update_before` and adds those that are `insert` or `update_after`, has the
-    rows of the later one.
+    Applying `events` to the columns of the earlier version, removing the rows that are `delete` or
+    `update_before` and adding the rows that are `insert` or `update_after`, gives the later
+    version.
 
     Args:
-        since: The earlier version's number; 0 for the time before any.
-        until: The later version's; `publication_id` made it.
-        why: For `resync`, why they cannot be told, so that the view has to be read anew.
-        key: Columns by which images of one row are paired, or none.
-        columns: (name, Spark SQL type) of the answer.
-        query: Spark SQL that returns them; any session with the project's catalog can run it.
-        steps: Where each version is told for itself, those that changed something.
+        since: Number of the earlier version; 0 for none.
+        until: Number of the later version; `publication_id` is its publication.
+        why: For `resync`, the reason why the view must be read again.
+        key: Columns that pair the images of one row, if any.
+        columns: (name, Spark SQL type) of the result.
+        query: Spark SQL for the rows, for any session with the project's catalog.
+        steps: Changes of each version that changed something, if requested by version.
     """
 
     environment: str
@@ -108,17 +108,17 @@ class ModelChanges:
 def unchanged(
     later: Environment, model: ModelName, since: int, columns: Sequence[ViewColumn]
 ) -> ModelChanges:
-    """Return the changes of a model where there are none, to be completed.
+    """Return empty changes of a model, to be completed.
 
     Raises:
-        UsageError: It has a column by a name that changes add.
+        UsageError: A column has a name that changes add.
     """
     own = tuple((column.name, column.type) for column in columns)
     taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
     if taken:
         raise UsageError(
-            f"{model} has a column '{min(taken)}', which its changes have, too",
-            hint="give the column another name",
+            f"the column '{min(taken)}' of {model} has a name that is reserved for changes",
+            hint="rename the column",
         )
     made_by, all_columns = later.publication_id, (*MARKS, *own)
     return ModelChanges(
@@ -133,7 +133,7 @@ def unchanged(
 
 
 def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
-    """Say which column of the earlier version each column of the later one goes on from."""
+    """Return the column of the earlier version that each column of the later one continues."""
     if before is None:
         return tuple(ColumnPair(column, None) for column in after.columns)
     same = _same_table(before, after) is not None
@@ -142,13 +142,13 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model that are compared; either side is None where it is not shown.
+    """Two versions of a model to compare; a side is None if the version has no such model.
 
     Args:
-        since: The earlier version's number.
-        why: Why what the earlier one shows cannot be read.
-        ordinal: What counts this step among others.
-        pinned_only: Whether to read only what versions pin, and so no commit in between.
+        since: Number of the earlier version.
+        why: Reason why the earlier version cannot be read.
+        ordinal: Ordinal of this step.
+        pinned_only: Whether to read only pinned snapshots, and no commits in between.
         by_commits: Whether Iceberg's log of changes may be read.
     """
 
@@ -164,7 +164,7 @@ class ComparedSides:
     by_commits: bool = True
 
     def changes(self) -> ModelChanges:
-        """Find out how they are compared."""
+        """Return how to compare them."""
         before, after = self.before, self.after
         shown = after or before
         assert shown is not None
@@ -197,7 +197,7 @@ class ComparedSides:
                 return side.uncertain
         for column in shown.columns:
             if not is_comparable(column.type):
-                return f"rows cannot be told apart by {column.name}, which is {column.type}"
+                return f"rows cannot be identified by {column.name} of type {column.type}"
         return None
 
     def _weighed(self, shown: Side, pairs: Sequence[ColumnPair]) -> tuple[Method, str | None]:
@@ -249,10 +249,10 @@ def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
 
 
 def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
-    """Say whether rows that no commit touched are the same rows of the view.
+    """Check whether rows that no commit touched are unchanged in the view.
 
-    They are where each column is read from one place, or where it is new and its place was made
-    after the earlier version's snapshot was written: then it is NULL in all of these rows.
+    They are if each column is read from the same place, or is new and its place was created after
+    the earlier version's snapshot was written: then it is NULL in all of these rows.
     """
     metadata = two.metadata
     now = field_ids(metadata, None)
@@ -288,7 +288,7 @@ def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
 
 
 class TableAtPin(NamedTuple):
-    """A table as a version shows it, with its metadata now."""
+    """Table in the state of a version, with its current metadata."""
 
     table: PhysicalTable
     pin: Pin
@@ -297,13 +297,13 @@ class TableAtPin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: a model as a version shows it.
+    """One side of a comparison: a model in one version.
 
     Args:
-        query: Spark SQL that reads its rows as they were.
-        keys: Sets of columns that tell rows apart, those that people declared first.
-        shown: The table that serves it; None for a query.
-        uncertain: Why the query need not return what the version showed, or None.
+        query: Spark SQL for its rows in this version.
+        keys: Column sets that identify rows, declared keys first.
+        shown: Table that serves it; None for a query.
+        uncertain: Reason why the query may not return the version's rows, or None.
     """
 
     query: str
@@ -319,13 +319,13 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Find out how a model is read as a version showed it; None where it did not.
+    """Return how to read a model in a version; None if the version does not have it.
 
     Args:
-        reader: What is known of the version already.
+        reader: The version's data, if already read.
 
     Raises:
-        UsageError: The data of the version are not known, or gone.
+        UsageError: The version's data is unknown or deleted.
     """
     entry = version.entries.get(name)
     if entry is None:
@@ -335,8 +335,8 @@ def read_side(
     snapshot = reader.snapshots[entry.snapshot_id]
     if query is None or not snapshot.model.kind.is_shown:
         raise UsageError(
-            f"{name} is {snapshot.model.kind.name}: environments do not show it",
-            hint="ask for the changes of a model that reads it",
+            f"{name} is of kind {snapshot.model.kind.name} and is not published",
+            hint="read the changes of a model that reads it",
         )
     keys = [frozenset(name.lower() for name in grain) for grain in snapshot.model.grains]
     keys += sorted(snapshot.version.unique_keys, key=lambda key: (len(key), sorted(key)))
@@ -351,7 +351,7 @@ def read_side(
     assert reader.pins is not None
     metadata = handles.lakehouse.table_metadata(table.ref)
     shown = TableAtPin(table, reader.pins[table.id], metadata)
-    columns = _of_table(snapshot, shown)
+    columns = _table_columns(snapshot, shown)
     named = {column.place: column.name.lower() for column in columns}
     identifiers = identifier_columns(metadata)
     if identifiers and all(place in named for place in identifiers):
@@ -359,7 +359,7 @@ def read_side(
     return Side(query, columns, tuple(keys), shown, None)
 
 
-def _of_table(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
+def _table_columns(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
     types = columns_of(shown.metadata, shown.pin.schema_id)
     versions = {column.name: column.version for column in snapshot.columns}
     return tuple(
@@ -371,7 +371,7 @@ def _of_table(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
 def _uncertain(reader: PinnedVersion, snapshot: Snapshot) -> str | None:
     if reader.live:
         tables = ", ".join(sorted(map(str, reader.live)))
-        return f"it reads {tables}, which others write and versions do not pin"
+        return f"it reads external tables ({tables}), which versions do not pin"
     by_name = {one.name: one for one in reader.snapshots.values()}
     why = why_not_repeatable(snapshot, by_name)
     return f"its query {why}" if why is not None else None

@@ -1,6 +1,6 @@
-"""Production's views of changes follow its publications.
+"""Updates of production's views of changes after its publications.
 
-A module of its own: a project that has no such views reads nothing for them, and parses no SQL.
+A separate module, so that projects without such views read nothing and parse no SQL for them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Let the views of changes follow a publication; a failure is logged, and made up for later.
+    """Update the views of changes after a publication; failures are logged and retried later.
 
     Args:
-        first: Whether something else may only happen once they have followed.
+        first: Whether the caller requires the update before it continues.
 
     Raises:
-        StoreError: Only where they have to follow first.
+        StoreError: Only if the update is required.
     """
     if environment != PRODUCTION:
         return
@@ -43,8 +43,8 @@ def follow(handles: Handles, environment: str, who: str, *, first: bool = False)
         if first:
             raise
         _LOG.warning(
-            "the views of changes do not show the last publication yet, which the next apply, "
-            "run or clean-up makes up for: %s",
+            "the views of changes do not show the last publication yet; the next apply, run or "
+            "cleanup updates them: %s",
             error.message,
         )
     else:

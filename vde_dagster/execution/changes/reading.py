@@ -1,4 +1,4 @@
-"""Reading changes: their rows, and `changes(…)` in a query."""
+"""Reading of changes: their rows, and `changes(…)` in a query."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class FoundChanges(Generic[Rows]):
     """Changes that were read, as tuples or as an Arrow table.
 
     Args:
-        changes: From where to where, and how they were found.
-        rows: The changes, in the order of the key where there is one.
-        more: Whether there are more than were asked for.
-        cursor: The cursor that they were read by, or None.
+        changes: Versions and method of the comparison.
+        rows: The changes, in the order of the key if there is one.
+        more: Whether there are more rows than the limit.
+        cursor: The cursor that they were read with, or None.
     """
 
     changes: ModelChanges
@@ -42,14 +42,15 @@ class FoundChanges(Generic[Rows]):
 
 
 class Asked(TypedDict, total=False):
-    """The changes that somebody asks for.
+    """Options for reading changes.
 
     Args:
-        since: The version that the caller has, 0 for none: then all rows are inserted.
-        until: The version to go to; the current one by default.
-        cursor: In place of `since`, the cursor of a consumer, which `acknowledge` moves.
-        each: Whether to tell each version's changes, counted by `_change_ordinal`, in place of
-            the net ones.
+        since: The caller's version, 0 for none: then all rows are inserted.
+        until: The version to reach; the current one by default.
+        cursor: Instead of `since`, the cursor of a consumer, which `acknowledge` moves.
+        each: Whether to return the changes of each version, numbered by `_change_ordinal`, instead
+            of
+            net changes.
     """
 
     since: int | None
@@ -70,8 +71,9 @@ class Changes:
         """Read the changes of a published model, row by row.
 
         Raises:
-            UsageError: There is no such environment, model or version, or the data of the version
-                to go to are gone.
+            UsageError: The environment, model or version does not exist, or the target version's
+                data is
+                gone.
         """
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         rows: Sequence[tuple[Any, ...]] = ()
@@ -89,7 +91,7 @@ class Changes:
     ) -> FoundChanges[pa.Table]:
         """Read the rows of `read` as an Arrow table, without rows in Python."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
-        # Also where nothing changed: the engine knows what Arrow's types are.
+        # Also without changes: only the engine knows the Arrow types.
         table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
         more = limit is not None and table.num_rows > limit
         rows = table.slice(0, limit) if more else table
@@ -110,10 +112,10 @@ class Changes:
         name = ModelName.parse(model, self.handles.settings.default_namespace)
         if (since is None) == (cursor is None):
             raise UsageError(
-                "the version from which changes are wanted is missing"
+                "the start of the changes is missing"
                 if since is None
                 else "the start of the changes is given twice, by a version and by a cursor",
-                hint="give either the version that you have, or a cursor's name",
+                hint="pass either your version, or a cursor's name",
             )
         if cursor is not None:
             _check_cursor(cursor)
@@ -122,15 +124,15 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move the cursor by which changes were read, once the caller has kept them.
+        """Move the cursor with which changes were read, after the caller has stored them.
 
         Raises:
-            UsageError: They were not read by a cursor, or not all of them were.
-            ConflictError: Somebody else has moved the cursor.
+            UsageError: They were not read with a cursor, or not all of them were read.
+            ConflictError: Another process has moved the cursor.
         """
         if found.cursor is None or found.more:
             raise UsageError(
-                "these changes were not read by a cursor, or not all of them were",
+                "these changes were not read with a cursor, or not completely",
                 hint="read them with cursor=… and without a limit",
             )
         read = found.changes
@@ -146,7 +148,7 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a cursor over changes that its consumer has; doing so again changes nothing."""
+        """Move a cursor over changes that its consumer has processed; idempotent."""
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()
@@ -154,22 +156,22 @@ class Changes:
         if current is None or not 0 < until <= current.version:
             last = current.version if current is not None else 0
             raise UsageError(
-                f"environment '{environment}' has had no version {until}",
-                hint=f"its last one is {last}"
+                f"environment '{environment}' has no version {until}",
+                hint=f"its last version is {last}"
                 if last
-                else "`vde environments` lists the environments",
+                else "to list environments, run: vde environments",
             )
         store.change_cursors.move(environment, model, cursor, since, until, who or current_user())
 
     def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
-        """Forget a cursor; say whether there was one."""
+        """Delete a cursor; return whether it existed."""
         _check_cursor(cursor)
         self.handles.store.project.require_own()
         return self.handles.store.change_cursors.forget(environment, model, cursor)
 
 
 def _ordered(changes: ModelChanges) -> str:
-    """Order changes by step and key, and what goes before what comes."""
+    """Order changes by step and key, deletions before insertions."""
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")
@@ -180,26 +182,26 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def _check_cursor(name: str) -> None:
-    """Make sure that a text may be a cursor's name."""
+    """Check that a text is a valid cursor name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"'{name}' is not a cursor's name",
+            f"'{name}' is not a valid cursor name",
             hint="use up to 64 letters, digits, dots, hyphens and underscores, for example billing",
         )
 
 
 _FUNCTION = "changes"
 _SCHEMA = "vde_changes"
-"""Calls become tables of this schema, so that the rules of queries and names hold for them."""
+"""Schema of the tables that replace calls, so that the rules of queries apply to them."""
 
 
 def expand_changes(
     handles: Handles, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
-    """Replace calls of `changes` by names of tables, and return what these stand for, too.
+    """Replace calls of `changes` by names of tables; also return the tables' queries.
 
     Args:
-        version: What is queried: whose changes, and up to which version where none is said.
+        version: The queried version: its environment's changes, up to it by default.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}
@@ -211,7 +213,7 @@ def expand_changes(
     try:
         tokens = untranslated("spark").tokenize(sql)
     except SqlglotError:
-        return sql, {}  # Whoever reads the query says what is wrong with it.
+        return sql, {}  # The later check of the query reports the error.
     found: dict[ModelName, str] = {}
     logs: set[int] = set()
     parts, done, i = [], 0, 0
@@ -228,14 +230,14 @@ def expand_changes(
         try:
             found[table] = f"({spelled_apart(changes.query, logs)})"
         except ValueError as error:
-            raise UsageError(str(error), hint="ask for fewer versions, or in two queries") from None
+            raise UsageError(str(error), hint="read fewer versions, or use two queries") from None
         parts += [sql[done : tokens[i].start], f"{quote(table.namespace)}.{quote(table.name)}"]
         done, i = tokens[end].end + 1, end + 1
     return "".join([*parts, sql[done:]]), found
 
 
 def _call(tokens: list[Any], at: int) -> int | None:
-    """Return the place of the bracket that closes a call of `changes` with a text in it."""
+    """Return the index of the bracket that closes a call of `changes` with a text argument."""
     from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
     if tokens[at].text.lower() != _FUNCTION or len(tokens) < at + 3:
@@ -250,7 +252,7 @@ def _call(tokens: list[Any], at: int) -> int | None:
 
 
 def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]:
-    """Read a model, one or two versions, and whether each version is told for itself."""
+    """Parse a model, one or two versions, and whether to return each version's changes."""
     texts = [token.text.lower() for token in tokens]
     each = texts[-4:-1] == [",", "each", "=>"] and texts[-1] in ("true", "false")
     if each:
@@ -260,9 +262,9 @@ def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]
     if not given or not all(text.isdecimal() and len(text) < 10 for text in numbers):
         written = sql[tokens[0].start : tokens[-1].end + 1]
         raise UsageError(
-            f"changes({written}) needs a model and one or two versions",
-            hint="write changes('sales.orders', 40, 41), or without the 41 for all since then; "
-            "and each => true behind that for version by version",
+            f"changes({written}) requires a model and one or two versions",
+            hint="write changes('sales.orders', 40, 41), or omit 41 for all changes since 40; add "
+            "each => true for the changes of each version",
         )
     until = int(numbers[1]) if len(numbers) == 2 else None
     return tokens[0].text, int(numbers[0]), until, each and tokens[-1].text.lower() == "true"

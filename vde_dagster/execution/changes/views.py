@@ -1,8 +1,8 @@
-"""Views in production's catalog that show the last changes of its models.
+"""Views in production's catalog with the recent changes of its models.
 
-They follow a publication in a transaction of their own, all of them or none: what they say is
-pinned, so one that has not followed yet tells less, and never anything else. Whoever publishes
-writes them, and so does the clean-up before it forgets versions that they read.
+They are updated after a publication in a separate transaction, all or none. Their content is
+pinned, so a view that is not updated yet has fewer changes, but never wrong ones. Publications
+update them, and so does the cleanup before it deletes versions that they read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.between import Shown, columns_of_steps, steps_of
+from vde_dagster.execution.changes.between import Shown, columns_of_steps, version_steps
 from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, read_side, unchanged
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.planning.changes.query import MARKS, SUFFIX, Step, view_query
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 _POINTS, _FORM = "vde.changes_since", 1
-"""The property that says which versions a view tells of, and the form in which it does."""
+"""Property with the versions in a view, and the format of the view."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeViews:
-    """The views of changes that were written or removed, and models without one, with why."""
+    """Views of changes that were written or removed, and models without a view, with reasons."""
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()
@@ -48,7 +48,7 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
 
     Raises:
         ConflictError: Production was published meanwhile.
-        StoreError: State or catalog cannot be reached.
+        StoreError: The state or the catalog cannot be reached.
     """
     from vde_dagster.lakehouse.publishing.publish import replace_views
 
@@ -74,12 +74,12 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
     without: list[tuple[ModelName, str]] = []
     as_they_are: set[TableRef] = set()
     for name in models:
-        if current.views.ref(_named(name)) in own:
-            without.append((name, f"{_named(name)} is a model"))
+        if current.views.ref(_view_name(name)) in own:
+            without.append((name, f"{_view_name(name)} is a model"))
             continue
         try:
             points = reading.points(name)
-            ref = current.views.ref(_named(name))
+            ref = current.views.ref(_view_name(name))
             if ending.get(ref, {}).get(_POINTS) == _listed(points):
                 as_they_are.add(ref)
             else:
@@ -89,12 +89,12 @@ def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
     wanted = as_they_are | {TableRef(view.namespace, view.name) for view in views}
     gone = [ref for ref in there if ref not in wanted]
     changed, taken = replace_views(handles.lakehouse, current, views, gone, who)
-    of = {current.views.ref(_named(name)): name for name in models}
+    of = {current.views.ref(_view_name(name)): name for name in models}
     without += ((of[ref], why) for ref, why in taken.items())
     return ChangeViews(changed, tuple(without))
 
 
-def _named(name: ModelName) -> ModelName:
+def _view_name(name: ModelName) -> ModelName:
     return ModelName(name.namespace, f"{name.name}{SUFFIX}")
 
 
@@ -105,18 +105,18 @@ def _listed(points: Iterable[ChangePoint]) -> str:
 def _define(
     reading: VersionsOfViews, current: Environment, name: ModelName, points: Sequence[ChangePoint]
 ) -> ViewDefinition:
-    catalog, shown = reading.handles.settings.catalog, reading.shown(name, points)
-    found = _steps(catalog, name, current, shown)
-    if found.method == "resync":  # Rows that cannot be told apart: there are only all of them.
-        shown = shown[-1:]
-        found = _steps(catalog, name, current, shown)
-    columns = columns_of_steps([side for _, side in shown])
-    first, side = shown[0]
+    catalog, contents = reading.handles.settings.catalog, reading.contents(name, points)
+    found = _steps(catalog, name, current, contents)
+    if found.method == "resync":  # Without identifiable rows, show all rows as changed.
+        contents = contents[-1:]
+        found = _steps(catalog, name, current, contents)
+    columns = columns_of_steps([side for _, side in contents])
+    first, side = contents[0]
     pin = side.shown.pin.snapshot_id if side is not None and side.shown is not None else None
     begun = Step(0, pin, first.version, first.publication_id or None)
     rows = side.query if side is not None else None
     steps = [found.query] if found.steps else []
-    ref = current.views.ref(_named(name))
+    ref = current.views.ref(_view_name(name))
     marks = [(*mark, None) for mark in MARKS]
     own = [(one.name, one.type, None) for one in columns.last]
     return ViewDefinition(
@@ -135,19 +135,19 @@ def _define(
 
 
 def _steps(
-    catalog: str, name: ModelName, current: Environment, shown: Sequence[Shown]
+    catalog: str, name: ModelName, current: Environment, contents: Sequence[Shown]
 ) -> ModelChanges:
-    columns = columns_of_steps([side for _, side in shown])
-    whole = unchanged(current, name, shown[0][0].version, columns.last)
-    return steps_of(catalog, name, shown, whole, pinned_only=True, first=1)
+    columns = columns_of_steps([side for _, side in contents])
+    whole = unchanged(current, name, contents[0][0].version, columns.last)
+    return version_steps(catalog, name, contents, whole, pinned_only=True, first=1)
 
 
 _SOON = timedelta(hours=1)
-"""Versions that are forgotten so soon are read by no new view."""
+"""New views do not read versions that will be deleted within this time."""
 
 
 def lasting_versions(handles: Handles) -> list[int]:
-    """Return the versions of production that no clean-up forgets soon, rising."""
+    """Return the versions of production that no cleanup will delete soon, ascending."""
     from vde_dagster.lakehouse.maintenance.janitor import retention_policy
     from vde_dagster.state.retention import kept_versions
 
@@ -160,7 +160,7 @@ def lasting_versions(handles: Handles) -> list[int]:
 
 @dataclass
 class VersionsOfViews:
-    """Reads what kept versions of production (their numbers, rising) showed, each version once."""
+    """Reads the content of kept versions of production (ascending), each version once."""
 
     handles: Handles
     kept: Sequence[int]
@@ -177,16 +177,16 @@ class VersionsOfViews:
 
     def _is_readable(self, point: ChangePoint) -> bool:
         has_rows = point.table_id is not None or not point.shown
-        return has_rows and self._kept_of(point) is not None
+        return has_rows and self._last_kept(point) is not None
 
-    def _kept_of(self, point: ChangePoint) -> int | None:
-        """Return the last of the versions in a row that is kept."""
+    def _last_kept(self, point: ChangePoint) -> int | None:
+        """Return the last kept version of consecutive versions."""
         end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
         last = self.kept[end - 1] if end else 0
         return last if last >= point.first else None
 
-    def shown(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Read a model's states in the versions, oldest first; the last one has to be known."""
+    def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
+        """Read a model's content in the versions, oldest first; the last one must be known."""
         found: list[Shown] = []
         for point in reversed(points):
             one = self._read(name, point)
@@ -195,12 +195,12 @@ class VersionsOfViews:
             found.append(one)
         if not found:
             raise UsageError(
-                f"it is not known what '{PRODUCTION}' shows of {name}", hint="publish again"
+                f"the content of {name} in '{PRODUCTION}' is unknown", hint="publish it again"
             )
         return found[::-1]
 
     def _read(self, name: ModelName, point: ChangePoint) -> Shown | None:
-        number = self._kept_of(point) or 0
+        number = self._last_kept(point) or 0
         versions = self.handles.store.versions
         if number not in self.versions:
             read = versions.at(PRODUCTION, number)

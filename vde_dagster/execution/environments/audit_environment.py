@@ -1,4 +1,4 @@
-"""Auditing the rows that an environment shows: nothing is filled or published."""
+"""Audits of an environment's published rows: nothing is filled or published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.apply.worker_pool import run_graph
-from vde_dagster.execution.pinned_reads import with_held
+from vde_dagster.execution.pinned_reads import with_pinned_tables
 from vde_dagster.execution.plan_tasks import AuditTasks
 from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import named_environment
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuditedRange:
-    """The result of one audit in one range (UTC) of a model."""
+    """Result of one audit in one range (UTC) of a model."""
 
     model: ModelName
     audit: Audit
@@ -40,7 +40,7 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The results of an environment's audits in order of its graph, and models without rows yet."""
+    """Results of an environment's audits in topological order, and models without rows yet."""
 
     run: AuditRun
     results: tuple[AuditedRange, ...]
@@ -48,12 +48,12 @@ class AuditReport:
 
     @property
     def failed(self) -> tuple[AuditedRange, ...]:
-        """The results that found rows."""
+        """Results with failing rows."""
         return tuple(result for result in self.results if result.result.failed_rows)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether an audit found rows that would stop a publication."""
+        """Whether an audit found rows that would block a publication."""
         return any(result.audit.blocking for result in self.failed)
 
 
@@ -63,17 +63,17 @@ def audit_environment(
     patterns: Sequence[str],
     labels: Collection[str] | None,
 ) -> AuditReport:
-    """Run the audits of what an environment shows, and keep what they find.
+    """Run the audits of an environment's published tables, and store the results.
 
     Args:
-        patterns: Patterns of models; all where there are none.
-        labels: Only these audits, by their labels; None for all.
+        patterns: Patterns of models; empty for all.
+        labels: Labels of the audits to run; None for all.
     """
     store, shown = handles.store, named_environment(handles, environment)
     store.project.require_own()
     run = AuditRun(f"audit-{shown.name}-{uuid.uuid4().hex[:10]}", shown.name, shown.version)
     state = complete_state(store, shown, None, ())
-    resolver = with_held(handles, state.resolver(shown))
+    resolver = with_pinned_tables(handles, state.resolver(shown))
     now = store.database.clock.now()
     tasks = AuditTasks(run.id, now, resolver, handles.settings.catalog)
     entries = shown.entries
@@ -96,7 +96,7 @@ def audit_environment(
     def audit(name: ModelName) -> None:
         table = tables.get(name)
         for interval in work[name]:
-            made = list(tasks.of(snapshots[name], table, interval, chosen=wanted))
+            made = list(tasks.create(snapshots[name], table, interval, chosen=wanted))
             results = handles.engine().audit_all([task for _, task in made])
             for (one, task), result in zip(made, results, strict=True):
                 store.audits.save(task, table.id if table else None, result, run=run)
@@ -110,9 +110,9 @@ def audit_environment(
             if any(found.values()):
                 store.audits.finish(run)
         for name, error in ended.failed.items():
-            raise ExecutionError(f"{name}: its audits could not be run: {error}") from error
+            raise ExecutionError(f"{name}: its audits could not run: {error}") from error
         if stop.is_set():
-            raise ExecutionError("the audits were cancelled", hint="what they found is kept")
+            raise ExecutionError("the audits were cancelled", hint="their results are kept")
     results = []
     for items in found.values():
         labelled = list(dict.fromkeys(item.audit.label for item in items))
@@ -121,7 +121,7 @@ def audit_environment(
 
 
 def _ranges(snapshot: Snapshot, table: PhysicalTable | None, now: datetime) -> Sequence[Interval]:
-    """Return the ranges to audit: of a table that is made whole the last stands for all."""
+    """Return the ranges to audit; for a table that is replaced as a whole, the last range."""
     if table is None:
         return [snapshot.cadence.latest_slot(now)]
     ranges = table.intervals.ranges

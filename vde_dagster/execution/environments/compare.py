@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A model that two environments do not show alike.
+    """Model whose definition differs between two environments.
 
     Args:
-        category: What that means for its data, or None.
-        new: Its snapshot in the one environment, or None; `old` likewise.
+        category: Effect on its data, or None.
+        new: Its snapshot in the one environment, or None; `old` in the other.
     """
 
     name: ModelName
@@ -41,7 +41,7 @@ class Difference:
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """Names of the columns that are added, removed, and changed in meaning or type."""
+        """Names of the columns that are added, removed, or changed in meaning or type."""
         before = {c.name: (c.version, c.type) for c in self.old.columns} if self.old else {}
         after = {c.name: (c.version, c.type) for c in self.new.columns} if self.new else {}
         return {
@@ -54,7 +54,7 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Compare what an environment, or a version of one, shows with what another one does."""
+    """Compare the definitions of two environments, or of versions of them."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
@@ -69,13 +69,13 @@ def compare_environments(
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """A model of which two versions show other rows, or may do; numbers are None when unknown.
+    """Model whose rows differ or may differ between two versions; unknown numbers are None.
 
     Args:
         before: Rows in the other version.
         after: Rows in the version.
-        added: Rows that commits in between wrote, in one table.
-        removed: Rows that commits in between deleted or wrote anew.
+        added: Rows written by commits in between, in one table.
+        removed: Rows deleted or rewritten by commits in between.
     """
 
     name: ModelName
@@ -100,11 +100,12 @@ class DataDifference:
 def compare_data(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
-    """Compare what two versions pin, by Iceberg's metadata; no rows are read.
+    """Compare the pins of two versions by Iceberg's metadata; no rows are read.
 
     Returns:
-        The models that both show, with their own table, as of another snapshot or table. What one
-        of them has no pin of is left out.
+        Models in both versions whose table is at another snapshot, or is another table. Models
+        without
+        a pin in one of them are left out.
     """
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
@@ -123,7 +124,7 @@ def compare_data(
 
 
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Add up the commits between two snapshots; going back, what was added is removed."""
+    """Add up the commits between two snapshots; going back, additions count as removals."""
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]
@@ -138,15 +139,15 @@ What = Literal["definitions", "data", "both", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class DataChange:
-    """A table whose rows a version of an environment shows otherwise than the one before.
+    """Table whose rows differ from the previous version of an environment.
 
     Args:
-        is_new: Whether the version before did not show it.
-        is_back: Whether one before that did, as after a rollback.
-        rows: Rows in it; like all numbers here, when known.
-        added: Rows that were written since; one that is written anew counts twice.
-        removed: Rows that were deleted or written anew.
-        intervals: What the version's plan filled (UTC).
+        is_new: Whether the previous version did not contain it.
+        is_back: Whether an earlier version contained it, as after a rollback.
+        rows: Number of rows; None if unknown, like all numbers here.
+        added: Rows written since; a rewritten row counts as added and removed.
+        removed: Rows deleted or rewritten.
+        intervals: Ranges that the version's plan filled (UTC).
     """
 
     models: tuple[ModelName, ...]
@@ -172,10 +173,10 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A version with what it changed.
+    """Version with its changes.
 
     Args:
-        told: What is attached to its plan: who signed it.
+        told: Description of attachments of its plan, such as signatures.
     """
 
     version: EnvironmentVersion
@@ -184,7 +185,7 @@ class VersionChange:
 
     @property
     def what(self) -> What:
-        """Whether definitions changed, data, or both."""
+        """Whether definitions, data, or both changed."""
         version = self.version
         if version.added or version.changed or version.removed:
             return "both" if self.data else "definitions"
@@ -198,11 +199,10 @@ def changes_until(
     until: int | None,
     limit: int | None = None,
 ) -> list[VersionChange]:
-    """Return versions of an environment up to one, with what each changed, newest first.
+    """Return versions of an environment up to a version, with their changes, newest first.
 
     Args:
-        lakehouse: Where metadata say what tables gained that others moved; without it that is
-            not known.
+        lakehouse: Source of metadata for changes by other writers; unknown without it.
         until: The last version; None for the newest.
     """
     versions = store.versions.history(name, limit, until)
@@ -245,7 +245,7 @@ def changes_until(
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count what tables gained that others moved, from their metadata as far as it goes back."""
+    """Count changes of tables by other writers, as far as their metadata goes back."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

@@ -24,7 +24,7 @@ SAMPLES = ("differing", "only_source", "only_target")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some of the rows of a kind."""
+    """Sample rows of one category."""
 
     columns: tuple[str, ...]
     rows: Rows
@@ -35,14 +35,15 @@ class Comparison:
     """Differences between two tables.
 
     Args:
-        source: The one, as it is called in Spark; `target` is the other.
-        keys: The columns that rows are compared by.
+        source: Name of one table in Spark; `target` is the other.
+        keys: Key columns for comparing rows.
         rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
-            `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows whose key
-            another row has too).
-        columns: Numbers of differing values by column that both have.
-        not_compared: Columns whose types have no equality.
-        samples: Some rows, by `SAMPLES`.
+            `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows with a
+            duplicate
+            key).
+        columns: Number of differing values by common column.
+        not_compared: Columns whose types do not support equality.
+        samples: Sample rows, by `SAMPLES`.
     """
 
     source: str
@@ -55,13 +56,13 @@ class Comparison:
     samples: Mapping[str, Sample]
 
 
-def tables_of_environments(
+def views_to_compare(
     handles: Handles, environments: str, model: str
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return the views of a model in two environments, and its grain as the first one has it.
+    """Return the views of a model in two environments, and its grain in the first.
 
     Raises:
-        UsageError: There is no such environment or model, or it has no view.
+        UsageError: The environment or model does not exist, or the model has no view.
     """
     first, _, second = environments.partition(":")
     name = ModelName.parse(model, handles.settings.default_namespace)
@@ -72,7 +73,7 @@ def tables_of_environments(
         found = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
         if not found.kind.is_shown:
             raise UsageError(
-                f"{name} is {found.kind.name}: environments have no view of it",
+                f"{name} is of kind {found.kind.name} and has no view in environments",
                 hint="compare the models that read it",
             )
         shown.append((known.views.quoted(name, handles.settings.catalog), found))
@@ -80,10 +81,10 @@ def tables_of_environments(
     return shown[0][0], shown[1][0], grains[0] if grains else ()
 
 
-def grain_of_models(handles: Handles, first: str, second: str) -> tuple[str, ...]:
+def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
     """Return the grain of two models that are named as tables, or of the one that is a model.
 
-    A grain that both declare comes before all others. It is empty where neither declares one.
+    A grain that both declare takes precedence. Empty if neither declares one.
     """
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
@@ -106,7 +107,7 @@ def table_in_spark(handles: Handles, text: str) -> str:
         parts = [handles.settings.catalog, *parts]
     if len(parts) != 3 or not all(parts):
         raise UsageError(
-            f"'{text}' is no table's name",
+            f"'{text}' is not a table name",
             hint="write schema.table, catalog.schema.table, or two environments as dev:prod MODEL",
         )
     return quote(*parts)
@@ -124,11 +125,11 @@ def compare_tables(
     """Compare two tables by a key.
 
     Args:
-        source: The one, quoted; `target` is the other.
-        where: Spark SQL that the rows of both have to meet.
+        source: One table, quoted; `target` is the other.
+        where: Spark SQL condition on the rows of both.
 
     Raises:
-        UsageError: A table is not there, or a key is no column of both.
+        UsageError: A table does not exist, or a key is not a column of both.
         ExecutionError: Spark failed.
     """
     types = [dict(engine.query(f"SELECT * FROM {one}", 1)[0]) for one in (source, target)]
@@ -174,7 +175,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """Differences between the columns of a source and a target, with types (of both if changed)."""
+    """Differences between the columns of a source and a target, with types (both if changed)."""
 
     added: Types
     removed: Types
@@ -201,10 +202,10 @@ class SchemaDiff:
 
 
 class TableDiff:
-    """Writes the queries of a comparison of two tables, quoted; of keys, NULL equals NULL.
+    """Builds the queries for comparing two quoted tables; in keys, NULL equals NULL.
 
     Raises:
-        UsageError: A key is no column of both.
+        UsageError: A key is not a column of both.
     """
 
     def __init__(
@@ -223,20 +224,20 @@ class TableDiff:
         for key in keys:
             if key.lower() not in both:
                 raise UsageError(
-                    f"'{key}' is no column of both tables",
+                    f"'{key}' is not a column of both tables",
                     hint=suggest(key, list(both.values()), "columns"),
                 )
         self.keys = tuple(dict.fromkeys(both[key.lower()] for key in keys))
         others = [name for name in both.values() if name not in self.keys]
         types = {name: source_types[name].lower() for name in others}
-        # Maps and variants have no equality in Spark.
+        # Maps and variants do not support equality in Spark.
         self.columns = tuple(
             name for name in others if "map<" not in types[name] and "variant" not in types[name]
         )
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Write the query that counts rows of both, that differ, of one only; then by column."""
+        """Build the query for numbers of rows: common, different, only in one; then by column."""
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"
@@ -251,7 +252,7 @@ class TableDiff:
         return f"SELECT {named} FROM {self._joined()}"
 
     def sizes(self, side: int) -> str:
-        """Write the query of the number of rows, and of keys, of the source (0) or target (1)."""
+        """Build the query for the number of rows and keys of the source (0) or target (1)."""
         keys = ", ".join(map(quote, self.keys))
         table = self._tables[side]
         return (
@@ -260,7 +261,9 @@ class TableDiff:
         )
 
     def differing(self, columns: Sequence[str]) -> str:
-        """Write the query of rows whose values differ: keys, then source and target by column."""
+        """Build the query for rows with differing values: keys, then source and target by
+        column.
+        """
         places = [self.columns.index(name) for name in columns]
         keys = [f"s.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         values = [
@@ -275,7 +278,7 @@ class TableDiff:
         )
 
     def only(self, side: int) -> str:
-        """Write the query of rows that only the source (0) or the target (1) has."""
+        """Build the query for rows only in the source (0) or the target (1)."""
         own, other = ("s", "t") if side == 0 else ("t", "s")
         shown = [f"{own}.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         shown += [f"{own}.c{i} AS {quote(name)}" for i, name in enumerate(self.columns)]

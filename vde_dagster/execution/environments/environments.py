@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of a freeze; `live` are external tables that its queries read as they are."""
+    """Result of a freeze; `live` are external tables that its queries read unpinned."""
 
     environment: Environment
     tables: int
@@ -54,10 +54,10 @@ class Environments:
     handles: Handles
 
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
-        """Return the versions of an environment with what each changed, newest first.
+        """Return the versions of an environment with their changes, newest first.
 
         Raises:
-            UsageError: There is no such environment.
+            UsageError: The environment does not exist.
         """
         name, store = environment_name(environment), self.handles.store
         changes = changes_until(store, self.handles.lakehouse, name, None, limit)
@@ -78,12 +78,12 @@ class Environments:
         """Publish an earlier version of an environment again, with its data, in one transaction.
 
         Args:
-            version: The version; by default the latest one that differs from the current.
-            who: For the environment's history; the system user by default.
+            version: The version; by default the latest version that differs from the current.
+            who: Name for the environment's history; the system user by default.
 
         Raises:
-            UsageError: There is no such environment or version, or its data are gone.
-            ConflictError: Somebody else is changing the environment or one of its tables.
+            UsageError: The environment or version does not exist, or its data is gone.
+            ConflictError: Another process is changing the environment or one of its tables.
         """
         from vde_dagster.execution.environments.rollback import Rollback, parts_again
 
@@ -115,28 +115,29 @@ class Environments:
     def freeze(
         self, source: str, name: str, keep: timedelta | None = None, *, who: str | None = None
     ) -> FreezeResult:
-        """Publish a version of an environment for ever under a name of its own, code and data.
+        """Publish a version of an environment permanently under another name, definitions and data.
 
-        No row is copied and no table moves: its views select what the version pinned, and from
-        then on nothing can be planned, run or rolled back there.
+        No row is copied and no table moves: the views select the version's pins, and the frozen
+        environment cannot be planned, run or rolled back.
 
         Args:
             source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` for the current one.
-            keep: For how long; without it until it is dropped.
-            who: For the environment's history; the system user by default.
+            keep: How long to keep it; by default until it is dropped.
+            who: Name for the environment's history; the system user by default.
 
         Raises:
-            UsageError: There is no such version, its data are not known or gone, or the name is
+            UsageError: The version does not exist, its data is unknown or gone, or the name is
                 taken.
-            ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
+            ConflictError: The version was deleted meanwhile, or another process creates the same
+                name.
         """
         from vde_dagster.execution.apply.publish import define_views
-        from vde_dagster.execution.pinned_reads import with_held
+        from vde_dagster.execution.pinned_reads import with_pinned_tables
 
         handles, store = self.handles, self.handles.store
         name, who = environment_name(name), who or current_user()
         store.project.require_own()
-        store.rights.require_change(name, f"make the environment '{name}'")
+        store.rights.require_change(name, f"create the environment '{name}'")
         shown = named_environment(handles, source)
         version = f"{shown.name}@{shown.version}"
         owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"
@@ -145,11 +146,11 @@ class Environments:
             _require_free(handles, name)
             if store.versions.is_before_end(shown.name, shown.version):
                 raise UsageError(
-                    f"{version} cannot be frozen: the environment was dropped since, and data "
-                    "of then go with the next clean-up",
+                    f"{version} cannot be frozen: the environment was dropped since, and the next "
+                    "cleanup deletes its data",
                     hint=f"freeze a later version: vde history {shown.name}",
                 )
-            entries = _held(shown, store.pins.at(shown.name, shown.version))
+            entries = _pinned_entries(shown, store.pins.at(shown.name, shown.version))
             now = store.database.clock.now()
             frozen = Environment(
                 name=name,
@@ -175,7 +176,7 @@ class Environments:
             production = store.environments.get(PRODUCTION)
             frozen.views.require_free(entries, production.entries if production else entries)
             try:
-                resolver = with_held(handles, state.resolver(frozen))
+                resolver = with_pinned_tables(handles, state.resolver(frozen))
             except UsageError as error:
                 message = f"{version} cannot be frozen: {error.message}"
                 raise UsageError(message, hint=error.hint) from None
@@ -200,27 +201,27 @@ class Environments:
         select: Sequence[str] = (),
         labels: Collection[str] | None = None,
     ) -> AuditReport:
-        """Run the audits of what an environment shows; nothing is filled or published.
+        """Run the audits of an environment's published tables; nothing is filled or published.
 
         Args:
             select: Patterns of models; all by default.
-            labels: Only these audits, by their labels; all by default.
+            labels: Labels of the audits to run; all by default.
 
         Raises:
-            UsageError: There is no such environment, or a pattern matches nothing.
+            UsageError: The environment does not exist, or a pattern matches nothing.
             ExecutionError: Spark failed, or the work was cancelled.
         """
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
-        name, what = environment_name(environment), "run audits, whose results are kept"
+        name, what = environment_name(environment), "run audits and store their results"
         self.handles.store.rights.require_change(name, what)
         return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
-        """Let an environment expire now; the janitor drops its views and what only it used.
+        """Let an environment expire now; the janitor drops its views and its unshared tables.
 
         Raises:
-            UsageError: There is no such environment, or it is production.
+            UsageError: The environment does not exist, or it is production.
         """
         name, store = environment_name(environment), self.handles.store
         if name == PRODUCTION:
@@ -236,23 +237,23 @@ def _require_free(handles: Handles, name: str) -> None:
     if name == PRODUCTION:
         raise UsageError(
             f"'{PRODUCTION}' cannot be frozen under its own name",
-            hint=f"give the frozen environment another: vde freeze {PRODUCTION} month_end",
+            hint=f"choose another name: vde freeze {PRODUCTION} month_end",
         )
     if handles.store.environments.exists(name):
         raise UsageError(
-            f"environment '{name}' exists already",
-            hint=f"give another name, or end that one: vde drop {name}, then vde janitor",
+            f"environment '{name}' already exists",
+            hint=f"choose another name, or delete it: vde drop {name}, then vde janitor",
         )
 
 
-def _held(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]:
-    """Return a version's entries, each table held at what the version pinned."""
+def _pinned_entries(shown: Environment, pins: Mapping[str, Pin]) -> dict[ModelName, Entry]:
+    """Return a version's entries, each pinned to the version's snapshot of its table."""
     unknown = [n for n, e in shown.entries.items() if e.table_id and e.table_id not in pins]
     if unknown:
         raise UsageError(
-            f"{shown.name}@{shown.version} cannot be frozen: it is not known what "
-            f"{listed(sorted(unknown), 5)} held, as it was published before versions pinned "
-            "their data",
+            f"{shown.name}@{shown.version} cannot be frozen: the data of "
+            f"{listed(sorted(unknown), 5)} is unknown, because it was published before versions "
+            "pinned their data",
             hint=f"freeze a later version: vde history {shown.name}",
         )
     return {

@@ -1,10 +1,10 @@
-"""The data of a rollback: tables set back to a version's pins, and columns restored.
+"""Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-Production owns what it shows: all that it showed goes back together, so that the ranges that
-counted as filled do so again. Another environment owns the tables that nobody else shows. What
-these read may be live tables that stay as they are, so of a table that goes back only those ranges
-count as filled again that nobody has computed anew, or given up, since: the others may be made of
-rows that are gone.
+Production owns its tables: all of them move back together, so that the ranges that counted as
+filled do so again. Another environment owns the tables that no other environment contains. Their
+inputs may be live tables that do not move, so in a table that moves back, only ranges that have not
+been recomputed or invalidated since count as filled again: the others may be computed from rows
+that no longer exist.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """The tables of an old version, by their ids: restored, held or gone.
+    """Tables of an old version, by id: moved back, pinned or gone.
 
     Args:
-        returns: Those that go back, or whose filled ranges do.
-        changed: Where rows that readers find are others then (UTC).
-        rows: How many rows the tables that move have then, when known.
-        models: The models that the tables serve.
-        held: What is shown of tables that are others' and stay where they are.
-        others: By environment first, what others hold on to of tables that move.
+        returns: Tables that move back, or whose filled ranges do.
+        changed: Ranges in which readers will find other rows (UTC).
+        rows: Number of rows in moved tables afterwards, if known.
+        models: Models that the tables serve.
+        held: Pinned states of other environments' tables, which do not move.
+        others: Pinned states of moved tables for other environments, by environment.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)
@@ -59,17 +59,17 @@ class GoingBack:
 
     @property
     def names(self) -> set[ModelName]:
-        """The models whose rows, or filled ranges, change."""
+        """Models whose rows, or filled ranges, change."""
         return {name for table_id in self.returns for name in self.models[table_id]}
 
     @property
     def moved(self) -> set[ModelName]:
-        """The models whose rows change."""
+        """Models whose rows change."""
         moving = (one.table_id for one in self.returns.values() if one.moves)
         return {name for table_id in moving for name in self.models[table_id]}
 
-    def rows_of_models(self) -> dict[ModelName, int | None]:
-        """Return the resulting numbers of rows of the models that change, when known."""
+    def model_rows(self) -> dict[ModelName, int | None]:
+        """Return the resulting numbers of rows of the changed models, if known."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -78,7 +78,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the ranges that others have made of the rows that go; None where no row does."""
+        """Return the ranges computed elsewhere from removed rows; None if no rows are removed."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -89,12 +89,12 @@ class GoingBack:
 
 
 def going_back(handles: Handles, current: Environment, old: Environment) -> GoingBack:
-    """Find out what becomes of the tables of an old version; changes nothing."""
+    """Determine what happens to the tables of an old version; changes nothing."""
     return _Looking(handles, current, old).all()
 
 
 class _Looking:
-    """One look at what the tables of an old version are now, and were."""
+    """State of an old version's tables, now and then."""
 
     def __init__(self, handles: Handles, current: Environment, old: Environment) -> None:
         self.handles, self.store, self.old = handles, handles.store, old
@@ -114,10 +114,10 @@ class _Looking:
         gone = self.pins.keys() - self.heads.keys()
         for table_id in gone:
             ref, _ = self.places[table_id]
-            if ref in pointers:  # its file is lost, which this says
+            if ref in pointers:  # its file is lost, which this reports
                 read_metadata(handles.lakehouse.files, pointers[ref].location, str(ref))
         if gone:
-            raise self._refused(gone, "the catalog has no tables for {models} any more")
+            raise self._refused(gone, "the catalog no longer has tables for {models}")
 
     def all(self) -> GoingBack:
         production = self.old.name == PRODUCTION
@@ -153,11 +153,13 @@ class _Looking:
 
     def _pins(self) -> dict[str, Pin]:
         if self.models and self.store.versions.is_before_end(self.old.name, self.old.version):
-            raise self._refused((), "the environment was dropped since, and data of then go")
+            raise self._refused(
+                (), "the environment was dropped since, and its data is being deleted"
+            )
         pins = self.store.pins.at(self.old.name, self.old.version)
         unknown = {one for one in self.models if one not in pins or pins[one].filled is None}
         if unknown:
-            raise self._refused(unknown, "what {models} held then was not written down")
+            raise self._refused(unknown, "the data of {models} at that time was not recorded")
         return {one: pins[one] for one in self.models}
 
     def _moves(self, table_id: str) -> bool:
@@ -187,7 +189,7 @@ class _Looking:
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables that move, with what of them is made of rows that are there."""
+        """Return the tables that move, with the parts whose inputs still exist."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)
@@ -204,7 +206,7 @@ class _Looking:
         head, (ref, _) = self.heads[table_id], self.places[table_id]
         files = self.handles.lakehouse.files
         metadata = read_metadata(files, head.location, str(ref), table_id)
-        # What it goes back to may have been damaged since anybody last read it.
+        # The earlier state may have been damaged since it was last read.
         check_snapshot(files, metadata, self.pins[table_id].snapshot_id, str(ref))
         return table_id, metadata
 
@@ -212,7 +214,7 @@ class _Looking:
         pin, head = self.pins[table_id], self.heads[table_id]
         kept = {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
         if pin.snapshot_id is not None and pin.snapshot_id not in kept:
-            raise self._refused([table_id], "what {models} held then was expired")
+            raise self._refused([table_id], "the snapshots of {models} at that time were expired")
         return _Lines.between(metadata, pin, head)
 
     def _refused(self, table_ids: Collection[str], why: str) -> UsageError:
@@ -220,18 +222,18 @@ class _Looking:
         why, old = why.format(models=listed(names, 5)), self.old
         return UsageError(
             f"the data of version {old.version} of '{old.name}' cannot be restored: {why}",
-            hint="show its definitions over today's data: "
+            hint="to restore only its definitions over current data, run: "
             f"vde rollback {old.name} --to {old.version} --definitions-only",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The commits between two snapshots of a table.
+    """Commits between two snapshots of a table.
 
     Args:
-        left: Where the commits wrote that readers find now, and will not (UTC).
-        found: Where the commits wrote that they will find, and do not now (UTC).
+        left: Ranges of commits that readers find now, but will not (UTC).
+        found: Ranges of commits that readers will find, but do not now (UTC).
     """
 
     left: IntervalSet
@@ -252,7 +254,7 @@ class _Lines:
         now = frozenset(int(one["snapshot-id"]) for one in after)
         both = then & now
         if not both and then and now:
-            # They have no commit in common that is kept: anything may be different.
+            # They have no kept commit in common: anything may differ.
             return cls(EVERYTHING, EVERYTHING, now, then)
         return cls(_written(after, both), _written(before, both), now - both, then - both)
 
@@ -273,7 +275,7 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
-    """Return the ranges of a table to be computed again when some of it are not true."""
+    """Return the ranges of a table to recompute if parts of it are invalid."""
     kind = snapshot.model.kind
     if kind.disable_restatement or meaning_of(kind).filled_once:
         return IntervalSet()
@@ -284,12 +286,12 @@ def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> Inter
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """A model that is shown again as it was, by a table that other definitions filled since.
+    """Model published again as it was, with a table that other definitions filled since.
 
     Args:
-        again: Columns that are shown again; NULL in the rows that were filled since.
-        gone: Columns that are no longer shown; the table keeps them.
-        filled: What was filled since, and stays as it is (UTC).
+        again: Columns that are visible again; NULL in the rows filled since.
+        gone: Columns that are no longer visible; the table keeps them.
+        filled: Ranges filled since, which stay (UTC).
     """
 
     name: ModelName
@@ -298,7 +300,7 @@ class Reverted:
     filled: IntervalSet
 
     def sentences(self) -> tuple[str, ...]:
-        """Say it for people."""
+        """Describe it in sentences."""
         out = []
         if self.gone:
             out.append(f"no longer shows {', '.join(self.gone)}")
@@ -327,11 +329,11 @@ def reverted(
     among: Iterable[ModelName],
     moved: Collection[ModelName] = (),
 ) -> tuple[Reverted, ...]:
-    """Say which models of an old version are shown by tables that changed in place since.
+    """Return the models of an old version whose tables changed in place since.
 
     Args:
-        state: The snapshots and tables of the old version.
-        moved: Those whose tables go back: what was filled since is gone.
+        state: Snapshots and tables of the old version.
+        moved: Models whose tables move back: ranges filled since are gone.
     """
     found = []
     for name in sorted(among):
@@ -354,7 +356,7 @@ def reverted(
 def _filled_since(
     store: StateStore, old: Environment, name: ModelName, table_id: str
 ) -> IntervalSet:
-    """Return the ranges of a table filled since a model was shown otherwise."""
+    """Return the ranges of a table filled since a model was published otherwise."""
     changed = store.versions.first_change(old.name, old.version, name)
     if changed is None:
         return IntervalSet()

@@ -1,4 +1,4 @@
-"""Publishing an earlier version of an environment again."""
+"""Publication of an earlier version of an environment."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """The result of a rollback, or of its dry run.
+    """Result of a rollback, or of its dry run.
 
     Args:
         environment: The environment's new version, equal to an old one.
-        restored: The old version's number.
-        missing: What is to be computed by `vde run`, of models that the rollback changed: what was
-            not filled then, or is made of rows that are gone.
-        failed_statements: Those on the published views.
-        reverted: Models whose tables changed in place since, with what they show now.
-        moved: Models whose tables go back to what they held, with the rows, when known.
-        held: Models of tables that are others', shown as they were until the next plan or run.
-        holding: By other environment, the models of which it goes on showing what it showed.
-        definitions_only: Whether the data stay as they are.
+        restored: Number of the old version.
+        missing: Ranges of changed models to compute with `vde run`: not filled then, or computed
+            from
+            rows that no longer exist.
+        failed_statements: Failed statements on the published views.
+        reverted: Models whose tables changed in place since, with their content now.
+        moved: Models whose tables move back, with the number of rows if known.
+        held: Models with tables of other environments, pinned until the next plan or run.
+        holding: Models that other environments keep at their current data, by environment.
+        definitions_only: Whether the data stays unchanged.
     """
 
     environment: Environment
@@ -72,7 +73,7 @@ class RollbackResult:
 
 
 def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Return the parts of units that tables have again, by table id, once they have gone back."""
+    """Return the partial units that tables have again after moving back, by table id."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)
@@ -83,7 +84,7 @@ def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """A rollback, as it was asked for."""
+    """Requested rollback."""
 
     handles: Handles
     name: str
@@ -92,17 +93,17 @@ class Rollback:
     definitions_only: bool
 
     def prepare(self) -> tuple[Publication, RollbackResult]:
-        """Find out what is to be published; changes nothing."""
+        """Determine what to publish; changes nothing."""
         handles, store = self.handles, self.handles.store
         current = store.environments.get(self.name)
         assert current is not None
         found = _find(handles, current, self.version, data=not self.definitions_only)
         back = GoingBack() if self.definitions_only else going_back(handles, current, found)
         moved = handles.lakehouse.moved_views(self.name)
-        # The history's views were where the setting of their time had them.
+        # Views of old versions are where the setting of their time placed them.
         suffix = handles.settings.environment_suffix_target
         mode = handles.settings.virtual_environment_mode
-        old = replace(found, suffix=suffix, mode=mode, entries=_held(found.entries, back.held))
+        old = replace(found, suffix=suffix, mode=mode, entries=_with_pins(found.entries, back.held))
         if not old.views.same_as(current.views):
             moved |= {current.views.ref(name) for name in current.entries}
             moved |= {old.views.ref(name) for name in old.entries}
@@ -117,7 +118,7 @@ class Rollback:
         )
         differing = _differing(current, part, definitions)
         in_place = reverted(store, current, part, state, differing, back.moved)
-        # The other views are as they were published, and as they have to be.
+        # The other views are already as they should be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
         if resolver.views.are_tables:
             changed |= back.moved
@@ -153,7 +154,7 @@ class Rollback:
             _missing(handles, part, definitions, state, differing | back.names, filled),
             (),
             in_place,
-            dict(sorted(back.rows_of_models().items())),
+            dict(sorted(back.model_rows().items())),
             tuple(sorted(name for one in back.held for name in back.models[one])),
             {
                 one.name: tuple(sorted(n for n, e in one.entries.items() if e.table_id in tables))
@@ -169,27 +170,27 @@ class Rollback:
         other = store.environments.get(name)
         if other is None:
             raise ConflictError(
-                f"the environment '{name}' was dropped meanwhile",
+                f"environment '{name}' was dropped meanwhile",
                 hint=f"roll back again: vde rollback {self.name}",
             )
         state = complete_state(store, other, None, ())
         made = replace(
             other,
             version=other.version + 1,
-            entries=_held(other.entries, back.others[name]),
+            entries=_with_pins(other.entries, back.others[name]),
             publication_id=uuid.uuid4().hex,
             plan_id=None,
             published_at=now,
             published_by=self.who,
-            note=f"holds what it showed: {self.name} was rolled back",
+            note=f"keeps its data: {self.name} was rolled back",
         )
         return Holding(made, other.version, define_views(state.resolver(made), handles))
 
 
-def _held(
+def _with_pins(
     entries: Mapping[ModelName, Entry], held: Mapping[str, HeldState]
 ) -> dict[ModelName, Entry]:
-    """Return a version's entries, some of which hold what they showed."""
+    """Return a version's entries with some tables pinned."""
     return {
         name: replace(entry, held=entry.held or held.get(entry.table_id or ""))
         for name, entry in entries.items()
@@ -204,8 +205,8 @@ def _find(
         old = store.versions.at(current.name, version)
         if version == current.version:
             raise UsageError(
-                f"environment '{current.name}' shows version {version} now",
-                hint=f"give an earlier one; they are listed by: vde history {current.name}",
+                f"environment '{current.name}' is already at version {version}",
+                hint=f"choose an earlier version from: vde history {current.name}",
             )
         if old is None or version > current.version:
             kept = [str(v.version) for v in store.versions.history(current.name)]
@@ -224,7 +225,7 @@ def _find(
             return old
     raise UsageError(
         f"environment '{current.name}' has no earlier version that differs",
-        hint=f"see: vde history {current.name}",
+        hint=f"to list versions, run: vde history {current.name}",
     )
 
 
@@ -254,11 +255,11 @@ def _part(
     moved: set[TableRef],
     returning: Collection[ModelName],
 ) -> Environment:
-    """Return an old version without the models that are as they were and that nothing here reads.
+    """Return an old version without models that are unchanged and not needed here.
 
-    What is needed are the models that differ, those without a table, as their queries may read
-    what differs, those whose views somebody moved or whose tables go back, and what these inherit
-    from their parents.
+    Needed are models that differ, models without a table, whose queries may read differing models,
+    models whose views were changed otherwise or whose tables move back, and parents of these that
+    they inherit from.
     """
     waiting = {
         name
@@ -288,7 +289,7 @@ def _part(
 def _differing(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Name the models whose views show something else now: a query's with what it reads."""
+    """Return the models whose views change: a query's together with its inputs."""
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         entry = old.entries[name]

@@ -1,1 +1,1 @@
-"""Linting a project's models by its rules and its own ones."""
+"""Linter for a project's models, with built-in rules and the project's own."""

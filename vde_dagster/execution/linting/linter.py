@@ -1,4 +1,4 @@
-"""The linter: rules that settings name or a project defines, and their remembered findings."""
+"""Linter: rules from the settings or the project, and their cached findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vde_dagster.execution.linting.rules import (
     Rule,
     RuleViolation,
     Violation,
-    violation_of,
+    convert_violation,
 )
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.planning.build_snapshots import definition_texts
@@ -33,15 +33,15 @@ from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Exposure, Model
 
 ALL = "all"
-"""Names every rule."""
+"""Name that stands for every rule."""
 
 Said = dict[str, tuple[Violation, ...]]
-"""What rules said of a model, by rule."""
+"""Results of rules for a model, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule, with its severity: a `certain` one is an error."""
+    """Violation of a rule, with its severity: a `certain` one is an error."""
 
     model: ModelName
     rule: str
@@ -50,14 +50,14 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The same as a plan says it."""
+        """The violation as a problem of a plan."""
         message, location, fixes = self.violation
         hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
         return Problem(f"{message} (rule {self.rule})", hint, location, self.certain, fixes)
 
 
 class Linter:
-    """Looks at models by the rules of the settings, or as warnings by those that are named."""
+    """Checks models with the rules in the settings, or with given rules as warnings."""
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models
@@ -66,14 +66,14 @@ class Linter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rule is looked at."""
+        """Whether no rule is enabled."""
         linter = self._settings.linter
         return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
 
     def findings(
         self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
     ) -> list[Finding]:
-        """Look at models, in the order of their places; what did not change is remembered.
+        """Check models, in the order of their places; results of unchanged models are cached.
 
         Raises:
             ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule
@@ -87,7 +87,7 @@ class Linter:
         found: list[Finding] = []
         for name, snapshot in snapshots.items():
             model = self._models.get(name)
-            # A selection shows definitions of other models that are none of these files'.
+            # With a selection, other models have definitions that are not in these files.
             if model is None or not _is_linted(model) or (among is not None and name not in among):
                 continue
             if snapshot.model.source != model.source:
@@ -110,7 +110,7 @@ class Linter:
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
     def count(self, among: Collection[ModelName] | None = None) -> int:
-        """Return the number of models looked at."""
+        """Return the number of checked models."""
         return sum(
             _is_linted(model) and (among is None or name in among)
             for name, model in self._models.items()
@@ -120,7 +120,7 @@ class Linter:
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """The files of the project's own rules, and the modules of the project that they import."""
+        """Files of the project's rules, and the project's modules that they import."""
         from vde_dagster.project.python.files import with_local_imports
 
         files: dict[str, str] = {}
@@ -131,12 +131,12 @@ class Linter:
         return files
 
     @cached_property
-    def _own_key(self) -> str:
+    def _project_rules_key(self) -> str:
         return digest("rules", *(part for item in sorted(self._texts.items()) for part in item))
 
     @cached_property
-    def _own(self) -> dict[str, tuple[type[Rule], str]]:
-        """The project's own rules by name, with their files; one may replace a built-in one."""
+    def _project_rules(self) -> dict[str, tuple[type[Rule], str]]:
+        """The project's rules by name, with their files; a rule may replace a built-in one."""
         from vde_dagster.project.python.files import run_file
 
         found: dict[str, tuple[type[Rule], str]] = {}
@@ -149,7 +149,7 @@ class Linter:
                 continue
             for value in vars(module).values():
                 rule = isinstance(value, type) and issubclass(value, Rule) and value is not Rule
-                # Others are imported from their files.
+                # Skip rules imported from other files.
                 if rule and value.__module__ == module.__name__:
                     found[value.name] = (value, path)
         if mistakes:
@@ -158,10 +158,10 @@ class Linter:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset((*RULES, *self._own))
+        return frozenset((*RULES, *self._project_rules))
 
     def _chosen(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the rules that are mistakes when broken, and those that are warnings."""
+        """Return the rules whose violation is an error, and those whose violation is a warning."""
         linter = self._settings.linter
         if self._only:
             return frozenset(), self._named(self._only, "--rule")
@@ -172,7 +172,7 @@ class Linter:
         if both:
             raise ProjectError(
                 f"rules of the linter are both in rules and in warn_rules: {', '.join(both)}",
-                hint="take them out of one of the two",
+                hint="remove them from one of the two",
                 location=self._settings_file,
             )
         return errors, warnings
@@ -183,7 +183,7 @@ class Linter:
             return self._names
         for name in sorted(lowered - self._names):
             raise ProjectError(
-                f"{where} names '{name}', which is no rule of the linter",
+                f"{where} names '{name}', which is not a rule of the linter",
                 hint=suggest(name, [*sorted(self._names), ALL], "rules"),
                 location=None if self._only else self._settings_file,
             )
@@ -202,14 +202,14 @@ class Linter:
         for name in model.ignored_rules:
             if name not in self._names:
                 raise ProjectError(
-                    f"property 'ignored_rules' of {model.name} names '{name}', which is no rule of "
-                    "the linter",
+                    f"property 'ignored_rules' of {model.name} names '{name}', which is not a rule "
+                    "of the linter",
                     hint=suggest(name, [*sorted(self._names), ALL], "rules"),
                     location=place_in_header(model, "ignored_rules"),
                 )
         return frozenset(model.ignored_rules)
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- checking --------------------------------------------------------------------------
 
     def _key(self, linted: ModelView) -> str:
         parents = [
@@ -219,16 +219,18 @@ class Linter:
         ]
         texts = (linted.snapshot.id, *definition_texts(linted.snapshot.model), str(linted.tested))
         undeclared = map(str, linted.undeclared)
-        return digest("lint", LINT_VERSION, self._own_key, *texts, "|", *undeclared, "|", *parents)
+        return digest(
+            "lint", LINT_VERSION, self._project_rules_key, *texts, "|", *undeclared, "|", *parents
+        )
 
     def _look(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether they hold for the same model again."""
-        if rule not in self._own:
+        """Return a rule's violations, and whether they can be cached for the same model."""
+        if rule not in self._project_rules:
             return tuple(RULES[rule](linted)), True
 
-        made, path = self._own[rule]
+        made, path = self._project_rules[rule]
         before, model = context.asked, linted.snapshot.model
         try:
             said = made(context).check_model(linted)
@@ -250,7 +252,9 @@ class Linter:
                     hint="return self.violation('…'), a list of them, or None",
                     location=SourceLocation(Path(path)),
                 )
-        found = (violation_of(one, f"{model.name}: {one.violation_msg}", model) for one in given)
+        found = (
+            convert_violation(one, f"{model.name}: {one.violation_msg}", model) for one in given
+        )
         return tuple(found), context.asked == before
 
 
@@ -259,10 +263,10 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return the unknown columns that metrics, syncs and exposures read, as findings.
+    """Return unknown columns in metrics, syncs and exposures, as findings.
 
     Args:
-        among: The models to look at; all by default.
+        among: Models to check; all by default.
     """
     found = []
     for reader, model, problem in unknown_columns_read(readers, snapshots):
@@ -275,7 +279,7 @@ def reader_findings(
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield the errors of broken rules, and add the warnings to those of a plan."""
+    """Yield violations that are errors, and add warnings to a plan's warnings."""
     for finding in linter.findings(snapshots):
         if finding.certain:
             yield finding.problem.error()
@@ -284,5 +288,5 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
-    """Say whether rules look at a model: tables of others and standalone audits are none."""
+    """Check whether rules apply to a model: not to external tables and standalone audits."""
     return model.kind.is_read and not model.kind.is_external

@@ -1,5 +1,5 @@
-"""Rules of the linter: the base class of a project's own, the built-in ones, and their views of
-models and project, in SQLMesh's words.
+"""Rules of the linter: base class for a project's rules, built-in rules, and the views of models
+and project for rules, with SQLMesh's names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """A violation of a rule in one sentence, as it is remembered and told."""
+    """Violation of a rule in one sentence, as it is cached and shown."""
 
     message: str
     location: SourceLocation
@@ -33,11 +33,12 @@ class Violation(NamedTuple):
 
 
 class RuleViolation:
-    """A violation of a rule, at a range of the model's file or its beginning, with its fixes.
+    """Violation of a rule, at a range of the model's file or its beginning, with fixes.
 
     Args:
-        violation_range: Has `start` and `end`, each with `line` and `character` from 0.
-        fixes: Each has a `title` and `edits`, with a `range`, the `new_text` and perhaps a `path`.
+        violation_range: Object with `start` and `end`, each with `line` and `character` from 0.
+        fixes: Objects with a `title` and `edits`, with a `range`, the `new_text` and optionally a
+            `path`.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class RuleViolation:
 
 
 class Rule(ABC):
-    """A rule that every model is looked at by; its class's name in lower case is its name.
+    """Rule that every model is checked with; its name is the class's name in lower case.
 
     >>> class NoMissingOwner(Rule):
     ...     'Models have owners.'
@@ -97,7 +98,7 @@ class Rule(ABC):
 
 
 class KindView:
-    """A kind, as rules ask it: `name`, `is_full`, `time_column` …"""
+    """View of a kind for rules: `name`, `is_full`, `time_column` …"""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._kind = snapshot.model.kind
@@ -115,10 +116,10 @@ class KindView:
 
 
 class ModelView(Model):
-    """A model as rules ask it: SQLMesh's names for what ours says, and all of ours.
+    """View of a model for rules, with SQLMesh's names in addition to ours.
 
     Args:
-        parents: The snapshots of the models that it reads, for built-in rules, as are the next two.
+        parents: Snapshots of its parents, for built-in rules, like the next two.
         tested: Whether it has a unit test.
     """
 
@@ -162,7 +163,7 @@ class ModelView(Model):
 
     @cached_property
     def tree(self) -> exp.Expr | None:
-        """Its query as SQLGlot's tree with the functions that its author wrote."""
+        """Its query as SQLGlot's tree with the original functions."""
         from vde_dagster.sql.reading import read_query
 
         query = self.snapshot.model.query
@@ -170,7 +171,7 @@ class ModelView(Model):
 
     @property
     def undeclared(self) -> tuple[ModelName, ...]:
-        """Tables that it reads, and that the project neither makes nor declares."""
+        """Tables that it reads, and that the project neither builds nor declares."""
         parents = self.parents.items()
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
@@ -181,7 +182,7 @@ class ModelView(Model):
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Return its query with all macros expanded, which it always is here."""
+        """Return its query with all macros expanded, as it always is here."""
         return self.query
 
     @cached_property
@@ -201,7 +202,9 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """The project around a model; notes that it was asked, as its answers change with others."""
+    """View of the project for rules; records its use, because results then depend on other
+    models.
+    """
 
     def __init__(
         self,
@@ -242,8 +245,8 @@ class ContextView(Context):
         return None
 
 
-def violation_of(said: RuleViolation, message: str, model: Any) -> Violation:
-    """Return what a rule of the project said, with those fixes that edit the model's own file."""
+def convert_violation(violation: RuleViolation, message: str, model: Any) -> Violation:
+    """Convert a project rule's violation, with fixes that edit the model's own file."""
     path, lines = model.location.path, SourceText(model.location.path, model.source)
 
     def place(position: Any) -> SourceLocation:
@@ -256,16 +259,16 @@ def violation_of(said: RuleViolation, message: str, model: Any) -> Violation:
 
     fixes = tuple(
         Fix(one.title, tuple(map(edit, one.edits)))
-        for one in said.fixes
+        for one in violation.fixes
         if not getattr(one, "create_files", ())
         and all(Path(own.path or path).as_posix().endswith(path.as_posix()) for own in one.edits)
     )
-    where = said.violation_range
+    where = violation.violation_range
     return Violation(message, place(where.start) if where else model.location, fixes)
 
 
 LINT_VERSION = "2"
-"""Raised whenever rules find more, or less: what is remembered of models is looked at again."""
+"""Increased whenever rules find more or less, to invalidate cached results."""
 
 
 def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
@@ -297,10 +300,10 @@ _UNCLEAR = re.compile(r"may belong to|tables are called")
 
 
 def ambiguousorinvalidcolumn(linted: ModelView) -> Iterator[Violation]:
-    """Find a column that may be one of several tables."""
+    """Find columns that may belong to several tables."""
     why = linted.snapshot.version.opaque or ""
     if _UNCLEAR.search(why):
-        yield linted.violation(f"has a column that may be ambiguous, or not there: {why}")
+        yield linted.violation(f"has a column that may be ambiguous or missing: {why}")
 
 
 def cronintervalalignment(linted: ModelView) -> Iterator[Violation]:
@@ -310,8 +313,8 @@ def cronintervalalignment(linted: ModelView) -> Iterator[Violation]:
         timed = parent.model.kind.by_intervals
         if timed and parent.cadence.unit.value > own.value:
             yield linted.violation(
-                f"has intervals of a {_words(own.name)}, and reads {name}, which has those of a "
-                f"{_words(parent.cadence.unit.name)}",
+                f"has intervals of a {_words(own.name)}, but reads {name}, which has intervals of "
+                f"a {_words(parent.cadence.unit.name)}",
                 "cron",
             )
 
@@ -324,14 +327,14 @@ _NOT_KNOWN = re.compile(r"the columns of (.+) are not known")
 
 
 def invalidselectstarexpansion(linted: ModelView) -> Iterator[Violation]:
-    """Find a star over a table whose columns are not known."""
+    """Find a star over a table with unknown columns."""
     found = _NOT_KNOWN.search(linted.snapshot.version.opaque or "")
     if found:
-        yield linted.violation(f"selects * of {found[1]}, whose columns are not known")
+        yield linted.violation(f"selects * from {found[1]}, whose columns are unknown")
 
 
 def noambiguousprojections(linted: ModelView) -> Iterator[Violation]:
-    """Find columns without a name, or with that of another."""
+    """Find columns without a name, or with a duplicate name."""
     columns = [column for column in first_side(linted.tree) if not column.is_star]
     names = [column.output_name.lower() for column in columns]
     for place, name in enumerate(names, start=1):
@@ -339,45 +342,45 @@ def noambiguousprojections(linted: ModelView) -> Iterator[Violation]:
             yield linted.violation(f"has a column without a name, at position {place}")
     for name, count in Counter(filter(None, names)).items():
         if count > 1:
-            yield linted.violation(f"selects {count} columns of the name '{name}'")
+            yield linted.violation(f"selects {count} columns named '{name}'")
 
 
 def nomissingaudits(linted: ModelView) -> Iterator[Violation]:
-    """Find a model without audits; what is only a part of other queries can have none."""
+    """Find models without audits; embedded models cannot have any."""
     if linted.snapshot.model.kind.is_shown and not linted.snapshot.model.audits:
         yield linted.violation("has no audits")
 
 
 def nomissingdescription(linted: ModelView) -> Iterator[Violation]:
-    """Find a model of which nothing is said to people."""
+    """Find models without a description."""
     if not linted.snapshot.model.description:
         yield linted.violation("has no description")
 
 
 def nomissingexternalmodels(linted: ModelView) -> Iterator[Violation]:
-    """Find tables that a model reads and nobody declares."""
+    """Find undeclared tables that a model reads."""
     if linted.undeclared:
         names = ", ".join(map(str, linted.undeclared))
         yield linted.violation(
-            f"reads what external_models.yaml does not declare: {names} "
-            "(vde create-external-models writes it)"
+            f"reads tables that external_models.yaml does not declare: {names} "
+            "(run: vde create-external-models)"
         )
 
 
 def nomissinggrain(linted: ModelView) -> Iterator[Violation]:
-    """Find a model without a grain."""
+    """Find models without a grain."""
     if linted.snapshot.model.kind.owns_table and not linted.snapshot.model.grains:
         yield linted.violation("has no grain")
 
 
 def nomissingowner(linted: ModelView) -> Iterator[Violation]:
-    """Find a model that nobody owns."""
+    """Find models without an owner."""
     if not linted.snapshot.model.owner:
         yield linted.violation("has no owner")
 
 
 def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
-    """Find a model that no unit test is of; a seed has nothing to test."""
+    """Find models without a unit test; a seed has nothing to test."""
     model = linted.snapshot.model
     if not linted.tested and (model.query is not None or model.python is not None):
         yield linted.violation("has no unit test")
@@ -387,11 +390,11 @@ def noselectstar(linted: ModelView) -> Iterator[Violation]:
     """Find a star among the outermost columns of a query."""
     if any(column.is_star for column in outermost(linted.tree)):
         found = linted.violation("selects * instead of naming its columns")
-        yield found._replace(fixes=tuple(_named(linted)))
+        yield found._replace(fixes=tuple(_column_fix(linted)))
 
 
-def _named(linted: ModelView) -> Iterator[Fix]:
-    """Yield the columns in place of a star that is all that a query selects."""
+def _column_fix(linted: ModelView) -> Iterator[Fix]:
+    """Yield a fix that replaces a star by the columns, if the query selects only a star."""
     model = linted.snapshot.model
     tokens = tokens_of(model.query or "")
     stars = [at for at, token in enumerate(tokens) if token.text == "*"]
@@ -428,4 +431,4 @@ RULES: Mapping[str, Callable[[ModelView], Iterator[Violation]]] = {
         noselectstar,
     )
 }
-"""The rules that there are without any of the project's own, by their names."""
+"""Built-in rules, by name."""

@@ -1,1 +1,1 @@
-"""Plans of a project or of an environment as it was published, gathered from its state store."""
+"""Plans of a project, or of an environment as published, based on the state store."""

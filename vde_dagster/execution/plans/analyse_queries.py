@@ -1,7 +1,7 @@
-"""Analysis of a plan's queries by an engine before anybody approves it; writes nothing.
+"""Analysis of a plan's queries by an engine before an approval; writes nothing.
 
-Queries are rendered as the apply renders them, over the tables that exist. A query without rows
-stands in for a table that is not made yet, so models are looked at in the order of the DAG.
+Queries are rendered as in an apply, over existing tables. A query without rows represents a table
+that does not exist yet, so models are analyzed in topological order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vde_dagster.base.failures import QueryPlace
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.apply.failure_report import failure_location
-from vde_dagster.execution.apply.worker_pool import audits_of, run_graph, work_graph
+from vde_dagster.execution.apply.worker_pool import plan_audit_order, run_graph, work_graph
 from vde_dagster.planning.environments.resolver import Resolver, column_map
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
@@ -45,12 +45,12 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The engine's findings on a plan's queries.
+    """Results of an engine's analysis of a plan's queries.
 
     Args:
-        analysed: The models whose queries and audits were analysed.
-        left_out: Why others were not.
-        mistakes: What cannot be run, with model, file and line.
+        analysed: Models whose queries and audits were analyzed.
+        left_out: Reasons why other models were not analyzed.
+        mistakes: Errors, with model, file and line.
     """
 
     analysed: tuple[ModelName, ...] = ()
@@ -66,12 +66,12 @@ class Analysis:
 
 
 def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
-    """Let the engine analyse every query that a plan changes, and the audits of these models.
+    """Let the engine analyze every query that a plan changes, and the audits of these models.
 
-    It is started only when there is something to analyse; the plan need not be stored.
+    The engine starts only if there is something to analyze; the plan need not be stored.
 
     Raises:
-        StoreError: Spark cannot be had.
+        StoreError: Spark is not available.
     """
     tables = plan.tables
     tables |= handles.store.tables.load(tables)
@@ -85,7 +85,7 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
         )
         and not plan.snapshot_of(model).model.kind.is_external
     }
-    order = audits_of(plan)
+    order = plan_audit_order(plan)
     work = _Analyser(handles, plan, tables, {name: [] for name in wanted}, order)
     asked = [name for name, model in wanted.items() if work.has_queries(model)]
     if not asked:
@@ -108,7 +108,7 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
 
 @dataclass
 class _Analyser:
-    """Analyses the queries of one plan; `look_at` is called from several threads."""
+    """Analyzes the queries of one plan; `look_at` is called from several threads."""
 
     handles: Handles
     plan: Plan
@@ -125,7 +125,7 @@ class _Analyser:
         return bool(model.query is not None or model.audits)
 
     def look_at(self, planned: PlannedModel) -> None:
-        """Analyse one model's query and audits, and note what its table will look like."""
+        """Analyze one model's query and audits, and record the columns of its table."""
         snapshot = self.plan.snapshot_of(planned)
         why = self._unknown(snapshot.parents)
         if why is not None:
@@ -137,11 +137,11 @@ class _Analyser:
             self._stand_in(snapshot, table, known)
         columns: Columns | None = None
         if not all(map(only_of_session, snapshot.model.pre_statements)):
-            self.left_out[snapshot.name] = "the statements before its query are not run"
+            self.left_out[snapshot.name] = "statements before its query are not executed"
         elif snapshot.model.query is not None:
             columns = self._query(snapshot)
         elif snapshot.model.python is not None:
-            self.left_out[snapshot.name] = "its Python code is not run"
+            self.left_out[snapshot.name] = "its Python code is not executed"
         if self.mistakes[snapshot.name]:
             return
         types = _types(snapshot, columns)
@@ -151,31 +151,31 @@ class _Analyser:
         self._audits(snapshot, planned.table, types, late=False)
 
     def look_at_late_audits(self, planned: PlannedModel) -> None:
-        """Analyse the audits that need what waits for the model itself."""
+        """Analyze the audits whose inputs wait for the model itself."""
         snapshot = self.plan.snapshot_of(planned)
         if snapshot.name in self._made:
             self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
 
     def _unknown(self, names: Iterable[ModelName]) -> str | None:
-        """Say why nothing can be said of who reads models: these are not known."""
+        """Return the reason why readers cannot be analyzed, if one of their parents was not."""
         for parent in names:
             if self.mistakes.get(parent):
-                return f"it reads {parent}, which has a mistake"
+                return f"it reads {parent}, which has an error"
             entry = self.plan.entries.get(parent)
             if entry is None:
                 continue
             if entry.table_id is None:
                 if parent in self.left_out:
-                    return f"it reads {parent}, which was left out"
+                    return f"it reads {parent}, which was not analyzed"
                 why = self._unknown(self.plan.snapshots[entry.snapshot_id].parents)
                 if why is not None:
                     return why
             elif not self.tables[entry.table_id].created and entry.table_id not in self._stand_ins:
-                return f"it reads {parent}, whose columns' types are not known"
+                return f"it reads {parent}, whose column types are unknown"
         return None
 
     def _query(self, snapshot: Snapshot) -> Columns | None:
-        """Analyse a model's query and what the fill makes of it."""
+        """Analyze a model's query, and the casts of its fill."""
         engine = self.handles.engine()
         sql, before = self._rendered(snapshot)
         try:
@@ -241,13 +241,13 @@ class _Analyser:
                 sql = render_audit(audit, snapshot, rows, resolver, catalog, slot, time_type)
                 self.handles.engine().analyze(sql)
             except SqlglotError:
-                continue  # It has types that no grammar of SQLGlot's knows.
+                continue  # It has types that SQLGlot does not support.
             except ExecutionError as error:
-                error.place = None  # It lies in the audit's text, which is not the model's.
+                error.place = None  # The place is in the audit's text, not the model's.
                 self._add(snapshot, error, audit)
 
     def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Let a query without rows stand for a table; several models may know columns of it."""
+        """Substitute a query without rows for a table; several models may add columns to it."""
         known = self._types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
         made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())
@@ -257,7 +257,7 @@ class _Analyser:
         return self.tables[table.id].created
 
     def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
-        """Render a query, and the statements before it, which change only the session."""
+        """Render a query, and the statements before it, which affect only the session."""
         resolver, catalog = self._resolver(), self.handles.settings.catalog
         now = self.plan.created_at
         slot = snapshot.cadence.latest_slot(now)
@@ -304,7 +304,7 @@ def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | N
         if column.name.lower() not in names:
             return ExecutionError(
                 f"its query has no column '{column.name}'",
-                hint=f"Spark sees {', '.join(name for name, _ in found)}",
+                hint=f"Spark finds the columns {', '.join(name for name, _ in found)}",
             )
     declared = {c.name.lower() for c in snapshot.model.columns if c.type}
     for name, type_ in found:
@@ -319,7 +319,7 @@ def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | N
 
 
 def _types(snapshot: Snapshot, found: Columns | None) -> Columns | None:
-    """Return the columns with types that a model's readers will see, if all are known."""
+    """Return the column types that a model's readers will see, if all are known."""
     known = {name.lower(): type_ for name, type_ in found or ()}
     added = {column.name: column.type for column in snapshot.model.kind.added_columns}
     out = []

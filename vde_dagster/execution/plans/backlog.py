@@ -1,4 +1,4 @@
-"""Backlogs of models that go by changes, foreseen in a plan without a JVM."""
+"""Backlogs of models that consume changes, computed for a plan without a JVM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Note in a plan what the models that go by changes have not read yet, filled now or not."""
+    """Add the unread changes of models that consume changes to a plan, filled by it or not."""
     read_by_changes = {
         model.name: model.table
         for model in plan.models
@@ -53,7 +53,7 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
         try:
             found = _backlog(tasks, filler, table, last[table.id], filled)
         except (VdeError, OSError):
-            return model  # What cannot be read is told by who needs it: `vde fsck`, or the fill.
+            return model  # `vde fsck` or the fill reports unreadable tables.
         if model.restate and found is not None:
             found = replace(found, why_all="it is computed again")
         return replace(model, backlog=found)
@@ -69,8 +69,8 @@ def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
 def _backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
-    """Return a model's backlog; None where nothing that it reads moved or is about to."""
-    reads, seen = tasks.tables_read(filler), Skipping(tasks).seen(table)
+    """Return a model's backlog; None if none of its inputs has changed or will."""
+    reads, seen = tasks.tables_read(filler), Skipping(tasks).last_inputs(table)
     now = input_states(tasks.handles.lakehouse, reads, seen)
     why_all, earlier = "", dict[str, Earlier]()
     try:
@@ -78,13 +78,13 @@ def _backlog(
     except ComputesAllError as why:
         why_all = str(why)
     moved = [
-        _of_table(tasks, read, earlier.get(read.key), now.get(read.key), read.key in filled)
+        _table_backlog(tasks, read, earlier.get(read.key), now.get(read.key), read.key in filled)
         for read in reads
         if read.key in filled or _moved(earlier.get(read.key), now.get(read.key))
     ]
     if not moved:
         return None
-    # What the plan fills before is not to be seen yet: the fill itself decides.
+    # Rows that the plan fills before are not visible yet: the fill decides.
     if not why_all and not any(read.key in filled for read in reads):
         try:
             keys_changed(tasks, filler, reads, seen, now)
@@ -97,7 +97,7 @@ def _moved(was: Earlier | None, now: InputState | None) -> bool:
     return was is None or now is None or was.other is not None or not was.state.still_is(now)
 
 
-def _of_table(
+def _table_backlog(
     tasks: PlanTasks,
     read: TableRead,
     was: Earlier | None,

@@ -1,4 +1,4 @@
-"""Building plans, without storing them: of files, of what an environment shows, of ranges again."""
+"""Creation of plans without storing them: of files, of published models, and of restatements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.early_fills import without_early
 from vde_dagster.execution.plans.due_work import (
-    shown_tables,
+    environment_tables,
     with_auto_restatement,
     with_outdated,
 )
@@ -25,9 +25,9 @@ from vde_dagster.execution.plans.finish_plan import (
     readable_id,
     with_statements,
 )
-from vde_dagster.execution.plans.gather_state import gather_state, stored_builder, what_decides
+from vde_dagster.execution.plans.gather_state import gather_state, related_models, stored_builder
 from vde_dagster.execution.plans.keepers import with_kept
-from vde_dagster.execution.plans.signals import SignalContext, signals_of
+from vde_dagster.execution.plans.signals import SignalContext, signal_caller
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
@@ -69,16 +69,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanBuilder:
-    """Builds plans of a project and of what it has published; stores none."""
+    """Builds plans of a project and of its environments, without storing them."""
 
     handles: Handles
 
-    def of_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Plan some models with all that they are made of, only to look; no others are read."""
+    def make_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
+        """Plan some models with their ancestors, without storing; no other models are read."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
-        return self.of_files(environment, options, models, save=False, part=True)
+        return self.plan_files(environment, options, models, save=False, part=True)
 
-    def of_files(
+    def plan_files(
         self,
         environment: str,
         options: PlanOptions,
@@ -94,7 +94,7 @@ class PlanBuilder:
         if not part:
             store.project.require_own()
             store.environments.require_changeable(environment)
-        # A selection may leave out the model of a test, or show another definition of it.
+        # A selection may exclude a test's model, or use another definition of it.
         tests = () if part or options.select else handles.project.tests
         readers = () if part or options.select else handles.project.exposures
         if options.select:
@@ -141,7 +141,7 @@ class PlanBuilder:
         resolved = ForwardOnly(state, options, real_types)
         require_known(options, snapshots)
         if is_concerned(snapshots, state, options):
-            # Readers of what goes on with a table of production's are hashed over what that shows.
+            # Hashes of readers depend on the real types of production's reused tables.
             snapshots = handles.snapshots_of(models, None, [], revise=resolved.revise)
             if resolved.mistakes:
                 raise ProjectError.combine(resolved.mistakes)
@@ -151,11 +151,11 @@ class PlanBuilder:
 
         def with_settings(plan: Plan) -> Plan:
             plan = with_statements(handles, plan)
-            # A part of the models is none of what else the files have.
+            # A plan of some models does not include other parts of the files.
             whole = not part and not options.select
             return with_kept(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
 
-        return self._made(
+        return self._make(
             environment,
             snapshots,
             state,
@@ -166,7 +166,7 @@ class PlanBuilder:
             save=save,
         )
 
-    def of_published(
+    def plan_published(
         self,
         environment: str,
         options: PlanOptions,
@@ -175,19 +175,18 @@ class PlanBuilder:
         ticks: bool = False,
         of: Sequence[str] = (),
     ) -> Plan:
-        """Plan what is due in an environment.
+        """Plan the due intervals of an environment.
 
         Args:
-            ticks: Whether it is a run by the clock, and fills again what models ask for.
-            of: Patterns of models; where names alone decide, no others are read but what these are
-                made of.
+            ticks: Whether it is a scheduled run, which includes automatic restatements.
+            of: Patterns of models; if names suffice, only these and their ancestors are read.
         """
         handles, store = self.handles, self.handles.store
         current = named_environment(handles, environment)
         store.project.require_own()
         require_changeable(environment, current.frozen)
         named = select_by_name(current.entries, of)
-        among = None if named is None else what_decides(store, current, named)
+        among = None if named is None else related_models(store, current, named)
         build = stored_builder(handles)
         state = gather_state(store, environment, None, build, among, current)
         snapshots = in_order(
@@ -203,20 +202,20 @@ class PlanBuilder:
             plan = replace(plan, statements=said, kept=current.kept)
             return with_auto_restatement(handles, plan, save=save) if ticks else plan
 
-        return self._made(environment, snapshots, state, options, with_published, save=save)
+        return self._make(environment, snapshots, state, options, with_published, save=save)
 
-    def again(self, environment: str, options: PlanOptions) -> Plan:
-        """Plan to compute models of an environment again, as it was published."""
+    def restate(self, environment: str, options: PlanOptions) -> Plan:
+        """Plan a restatement of an environment's published models."""
         handles = self.handles
-        run = self.of_published(environment, replace(options, full=True), save=False)
-        require_what_is_shown(run, shown_tables(handles, environment))
+        run = self.plan_published(environment, replace(options, full=True), save=False)
+        require_what_is_shown(run, environment_tables(handles, environment))
         production = handles.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)
         plan = restate_published(run, options, protected, handles.changed_files)
         plan = with_batches(handles, with_outdated(handles, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 
-    def _made(
+    def _make(
         self,
         environment: str,
         snapshots: dict[ModelName, Snapshot],
@@ -228,7 +227,7 @@ class PlanBuilder:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
-        """Make a plan of snapshots: of files where it is said what goes on in place, or a run."""
+        """Create a plan of snapshots: of files if `resolved` is given, otherwise of a run."""
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else handles.store.database.clock.now()
@@ -242,7 +241,9 @@ class PlanBuilder:
             window=window_of(options, now, settings.start_time),
             kind=kind,
             options=options,
-            ready=signals_of(environment, now, partial(SignalContext, handles, environment, now)),
+            ready=signal_caller(
+                environment, now, partial(SignalContext, handles, environment, now)
+            ),
             backfill=models_to_fill(snapshots, options.backfill, handles.changed_files),
             time_to_live=settings.time_to_live(environment),
             catalog=settings.catalog,
@@ -285,10 +286,10 @@ def select_models(
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
 ) -> dict[ModelName, Model]:
-    """Return the project in which only selected models changed.
+    """Return the project with only the selected models changed.
 
-    A model that is not selected keeps the definition that the environment (or, for a new one,
-    production) has; one that exists in neither is left out unless a selected model reads it.
+    A model that is not selected keeps the environment's definition (or, for a new environment,
+    production's); a model in neither is left out unless a selected model reads it.
 
     Raises:
         UsageError: A pattern selects nothing.

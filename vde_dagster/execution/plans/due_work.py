@@ -1,4 +1,4 @@
-"""Work that is due: what an environment misses, and what plans compute again."""
+"""Due work: missing intervals of an environment, and ranges that plans recompute."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Missing:
     """Missing ranges, by the environment whose run computes them.
 
     Args:
-        by_environment: Ranges (UTC) by model; production's tables are production's to fill.
-        units: How many intervals each model misses.
-        backlogs: What models that go by changes have not read yet, due or not.
+        by_environment: Ranges (UTC) by model; production fills its own tables.
+        units: Number of missing intervals by model.
+        backlogs: Unread changes of models that consume changes, due or not.
     """
 
     by_environment: Mapping[str, Mapping[ModelName, IntervalSet]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Return the missing work and its command."""
+        """Describe the missing work, with its command."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
@@ -67,17 +67,17 @@ class Missing:
                 f"{count(len(models), 'model')} with {count(intervals, 'interval')}, "
                 f"computed by: vde run {environment}"
             )
-        said = ["missing or due: " + "; ".join(parts)] if parts else []
+        parts_of_text = ["missing or due: " + "; ".join(parts)] if parts else []
         for name, backlog in self.backlogs.items():
-            said.append(f"not read yet by {name}: {'; '.join(backlog.sentences())}")
-        return "; ".join(said)
+            parts_of_text.append(f"not read yet by {name}: {'; '.join(backlog.sentences())}")
+        return "; ".join(parts_of_text)
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
     """Return the work that a plan without changes leaves undone.
 
     Args:
-        ignore_cron: Whether whole intervals are due before the cron has ticked.
+        ignore_cron: Whether complete intervals are due before the cron has ticked.
     """
     window = Window(
         plan.created_at, default_start=handles.settings.start_time, ignore_cron=ignore_cron
@@ -99,8 +99,8 @@ def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> 
     return Missing(found, units, backlogs)
 
 
-def shown_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
-    """Return the tables that an environment shows, by model."""
+def environment_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
+    """Return the tables of an environment, by model."""
     current = handles.store.environments.get(environment)
     if current is None:
         return {}
@@ -113,39 +113,39 @@ def shown_tables(handles: Handles, environment: str) -> dict[ModelName, Physical
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Say in a plan what its restatement makes outdated elsewhere."""
+    """Add to a plan the tables elsewhere that its restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)
     return replace(plan, outdates=found)
 
 
-def showing(handles: Handles, snapshot_id: str) -> Environment:
-    """Return the environment that shows a snapshot and may change, production first.
+def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
+    """Return the environment that contains a snapshot and may change, production first.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such environment.
     """
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
-        # What is dropped in between shows nothing any more.
+        # An environment dropped meanwhile is empty.
         environment = handles.store.environments.get(name)
         if environment is not None and environment.frozen is None:
             return environment
     raise UsageError(
-        "no environment that may change shows this version of the model",
+        "no environment that can be changed contains this version of the model",
         hint="apply the plan that introduces it",
     )
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add to a run of production what its models ask to be filled again.
+    """Add the automatic restatements of its models to a run of production.
 
-    What a tick asks for is remembered until it is computed: a run that fails leaves it to the
-    next one, whatever ticks meanwhile.
+    The restatement of a tick is recorded until it is computed: a failed run leaves it to the next
+    run, even if the cron ticks again meanwhile.
 
     Args:
-        save: Whether to remember it; a plan that only looks changes nothing.
+        save: Whether to record it; a plan that is not saved changes nothing.
     """
     if plan.environment != PRODUCTION:
         return plan

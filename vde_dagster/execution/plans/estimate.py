@@ -1,10 +1,9 @@
-"""What a plan will cost: seconds of work, rows and bytes, by the fills that there were.
+"""Estimated cost of a plan: seconds of work, rows and bytes, based on earlier fills.
 
-A fill of a table that is made whole costs what such fills cost before. One by intervals costs a
-part that is the same for each and a part that grows with the range: a line through earlier fills
-(least squares, neither part below zero) tells both. New fills weigh more than old ones. How far
-they lay from that is the estimate's range, wider for few of them, and their number is what it
-stands on.
+The fill of a table that is replaced as a whole costs as much as earlier fills. A fill by intervals
+has a fixed part and a part proportional to the range: a line through earlier fills (least squares,
+neither part below zero) determines both. Recent fills have more weight. The deviations of the fills
+give the range of the estimate, wider for few fills, and their number its basis.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
     from vde_dagster.state.fills.fills import FillRecord
 
 MOST = 20
-"""Fills of a table that are looked at, the newest."""
+"""Maximum number of a table's fills that count, newest first."""
 HALF_LIFE = 3
-"""So many fills later one counts half: what a table costs changes with its data and its engine."""
+"""Number of fills after which a fill's weight is halved, because data and engine change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A quantity that is estimated: the least, what is expected, and the most."""
+    """Estimated quantity: minimum, expected value, and maximum."""
 
     low: float
     expected: float
@@ -45,7 +44,7 @@ class Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
-        """Write it for people: the range is there where both ends are not the same."""
+        """Format it; the range is included if both ends differ."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -63,14 +62,14 @@ NOTHING = Spread(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """What computing a model will take; None where no fill tells it.
+    """Estimated cost of computing a model; None if no fill provides it.
 
     Args:
-        seconds: Of work, by the clock; models are computed beside each other.
-        bytes: Of the files that are written.
-        fills: How many earlier ones it stands on.
-        task_seconds: How long Spark's tasks run, added up.
-        bytes_read: Of the files that are scanned.
+        seconds: Wall-clock seconds; models are computed in parallel.
+        bytes: Bytes of the written files.
+        fills: Number of earlier fills that it is based on.
+        task_seconds: Total time of Spark's tasks.
+        bytes_read: Bytes of the scanned files.
     """
 
     seconds: Spread | None
@@ -81,7 +80,7 @@ class ModelEstimate:
     bytes_read: Spread | None = None
 
     def price(self, prices: CostSettings) -> Spread:
-        """Return what it costs."""
+        """Return its price."""
 
         def at(end: Literal["low", "expected", "high"]) -> float:
             parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)
@@ -96,7 +95,7 @@ class ModelEstimate:
 
 
 QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
-"""What is estimated of a fill, by the names that its record has, too."""
+"""Names of the estimated quantities, which are fields of a fill's record."""
 
 
 def _json(spread: Spread | None) -> dict[str, float] | None:
@@ -105,12 +104,12 @@ def _json(spread: Spread | None) -> dict[str, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a plan will cost, as far as earlier fills tell.
+    """Estimated cost of a plan, based on earlier fills.
 
     Args:
-        models: Of the models that it computes, those of which something is known.
-        prices: What work costs here.
-        unknown: The others: nobody ever filled them where the environment, or production, shows it.
+        models: Estimates of its computed models, if known.
+        prices: Prices of work.
+        unknown: Models without any fill in the environment's or production's table.
     """
 
     models: Mapping[ModelName, ModelEstimate]
@@ -119,32 +118,32 @@ class Estimate:
 
     @property
     def seconds(self) -> Spread:
-        """Of all models together."""
+        """Total of all models."""
         return _sum(one.seconds for one in self.models.values()) or NOTHING
 
     @property
     def rows(self) -> Spread:
-        """Of all models together."""
+        """Total of all models."""
         return _sum(one.rows for one in self.models.values()) or NOTHING
 
     @property
     def bytes(self) -> Spread:
-        """Of all models together."""
+        """Total of all models."""
         return _sum(one.bytes for one in self.models.values()) or NOTHING
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Of all models together, as far as it is known of some."""
+        """Total of all models for which it is known."""
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
-        """Of all models together, as far as it is known of some."""
+        """Total of all models for which it is known."""
         return _sum(one.bytes_read for one in self.models.values())
 
     @property
     def money(self) -> Spread | None:
-        """Of all models together; None where there is no price."""
+        """Total price of all models; None without prices."""
         if not self.prices.known:
             return None
         return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING
@@ -161,7 +160,7 @@ class Estimate:
         }
 
     def sentence(self) -> str:
-        """Say it for people."""
+        """Describe the estimate in a sentence."""
         known = self.models.values()
         parts = [self.seconds.text(_whole, " s") + " of work"]
         if tasks := self.task_seconds:
@@ -175,10 +174,10 @@ class Estimate:
         if money := self.money:
             parts.append(money.text(self.prices.text))
         fills = sum(one.fills for one in known)
-        said = f"about {', '.join(parts)}, by {count(fills, 'earlier fill')}"
+        text = f"about {', '.join(parts)}, based on {count(fills, 'earlier fill')}"
         if not self.unknown:
-            return said
-        return f"{said}; not known of {listed(self.unknown)}, never computed before"
+            return text
+        return f"{text}; unknown for {listed(self.unknown)}, never computed before"
 
 
 def _whole(value: float) -> str:
@@ -190,12 +189,11 @@ def _size(value: float) -> str:
 
 
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
-    """Estimate what a plan computes.
+    """Estimate the work of a plan.
 
-    The fills are those of the table that is filled; of a new table those of the one that the
-    environment, or production, showed of the model when it was planned. What the plan itself filled
-    does not count: its page may be written after it was applied. A plan is estimated once, however
-    many ask: its gates, its page and whoever made it.
+    Based on the fills of each table; for a new table, on those of the environment's, or
+    production's, earlier table of the model. Fills of the plan itself do not count, because its
+    page may be written after the apply. A plan is estimated once and cached for all callers.
     """
     last, key = _LAST.get(handles), (plan.id, plan.base_version, handles.settings.cost)
     if last is None or last[:2] != (key, plan.models):
@@ -228,7 +226,7 @@ def _estimated(handles: Handles, plan: Plan) -> Estimate:
     unknown = []
     for model in computed:
         found = next((log[one] for one in tables[model.name] if one and log.get(one)), [])
-        estimate = _of_model(plan, model, found)
+        estimate = _estimate_model(plan, model, found)
         if estimate is None:
             unknown.append(model.name)
         else:
@@ -236,11 +234,13 @@ def _estimated(handles: Handles, plan: Plan) -> Estimate:
     return Estimate(models, handles.settings.cost, tuple(unknown))
 
 
-def _of_model(plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]) -> ModelEstimate | None:
+def _estimate_model(
+    plan: Plan, model: PlannedModel, fills: Sequence[FillRecord]
+) -> ModelEstimate | None:
     by_range = plan.snapshots[model.snapshot_id or ""].is_incremental
     parts = [estimate_fill(fills, one, by_range=by_range) for one in model.intervals]
     if not by_range:
-        parts = parts[-1:]  # A table that is made whole is made once.
+        parts = parts[-1:]  # A table that is replaced as a whole is filled once.
     known = [one for one in parts if one is not None]
     if not known:
         return None
@@ -258,13 +258,12 @@ def _sum(parts: Iterable[Spread | None]) -> Spread | None:
 def estimate_fill(
     fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
 ) -> ModelEstimate | None:
-    """Estimate one fill by earlier ones; None where nothing was computed yet.
+    """Estimate one fill by earlier fills; None if nothing was computed yet.
 
     Args:
-        fills: Of the table, or of the one that it comes after, newest first; those that were
-            skipped say nothing.
+        fills: Fills of the table, or of its predecessor, newest first; skipped fills are ignored.
         wanted: The range to fill (UTC).
-        by_range: Whether what a fill costs grows with its range.
+        by_range: Whether the cost of a fill grows with its range.
     """
     computed = [one for one in fills if one.facts.skipped is None and one.seconds is not None]
     if not computed:
@@ -283,7 +282,7 @@ def estimate_fill(
 
 
 def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
-    """Return the value for a length, by those of other lengths, the newest first."""
+    """Estimate the value for a length from values for other lengths, newest first."""
     weights = [0.5 ** (age / HALF_LIFE) for age in range(len(known))]
     line = _line(known, weights)
     expected = line(length)
@@ -293,9 +292,9 @@ def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
         if line(one) > 0
     ] or [(1.0, 1.0)]
     low, *_, high = [*sorted(share for share, _ in shares)] * 2
-    # What was seen is not all that can be: the next one is outside of few fills more often.
+    # With few fills, the next value is more often outside of their range.
     wider = 1 + 1 / len(known)
-    # The middle one, as a single fill that waited for others is no sign of the next.
+    # The median, because a single fill that waited for others says little.
     return Spread(expected * low / wider, expected * _middle(shares), expected * high * wider)
 
 
@@ -334,10 +333,10 @@ def _length(interval: Interval) -> float:
     return (interval.end - interval.start).total_seconds()
 
 
-def looked_back(
+def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield the fills of a table with what those before each would have told of it.
+    """Yield the fills of a table with the estimate that earlier fills gave for each.
 
     Args:
         fills: Newest first.

@@ -1,4 +1,6 @@
-"""The finish of a plan: warnings, statements around it, a readable id, and the engine it needs."""
+"""Completion of a plan: warnings, surrounding statements, a readable id, and the engine it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +37,23 @@ def doubts(handles: Handles) -> tuple[str, ...]:
 
 
 def _other_name(handles: Handles) -> Iterator[str]:
-    """Doubt a state elsewhere that was written from a folder of another name."""
+    """Warn about a shared state that was written from a folder with another name."""
     owner, own = handles.store.project.require_own(), handles.settings.identity
     if owner is None or handles.settings.state_url is None or not own.may_be_other(owner):
         return
     yield (
-        f"the state store was written by a project in a folder '{owner.name}', and this is "
-        f"{own}; if they are two, give this one a state of its own (state_url); if they are one, "
-        "let the settings say so in every checkout: an id (or a name) below [tool.vde]"
+        f"the state store was written by a project in a folder '{owner.name}', but this is "
+        f"{own}; for two projects, set another state_url in this one; for one project, set the "
+        "same id (or name) under [tool.vde] in every checkout"
     )
 
 
 def _new_beside_old(handles: Handles) -> Iterator[str]:
-    """Doubt a state in which nothing is, where the warehouse has tables."""
+    """Warn about an empty state if the warehouse has tables."""
     if not handles.store.project.is_new():
         return
     found: list[str] = []
-    with suppress(OSError):  # What cannot be listed says nothing; who writes there says why.
+    with suppress(OSError):  # Writers report an unreadable warehouse.
         found = handles.lakehouse.left_by_others()
     if found:
         from vde_dagster.state.db.database import without_password
@@ -61,19 +63,19 @@ def _new_beside_old(handles: Handles) -> Iterator[str]:
             f"the state store {without_password(settings.resolved_state_url)} is new, but the "
             f"warehouse {settings.resolved_warehouse} has tables and views already (in "
             f"{', '.join(found[:3])}{', …' if found[3:] else ''}): if they are this project's, "
-            "the state is the wrong one, and all would be computed again: look at state_url and "
+            "the state is the wrong one, and everything would be recomputed: check state_url and "
             "VDE_STATE_URL, or import the state (vde state import)"
         )
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Make sure that an engine can be had, where applying a plan needs one.
+    """Check that an engine is available, if applying a plan needs one.
 
     Args:
-        tests: The unit tests that run first, or None for none.
+        tests: Unit tests that run first, if any.
 
     Raises:
-        NoSparkError: Java or the Spark master is not there.
+        NoSparkError: Java or the Spark master is not available.
     """
     if (
         any(map(_works, plan.models))
@@ -85,12 +87,12 @@ def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) ->
 
 
 def require_pointers(handles: Handles, plan: Plan) -> None:
-    """Make sure that a plan moves no pointer of a table that production shows without the right to.
+    """Check the right to move pointers of production's tables, if the plan moves any.
 
     A preview of a change in place is a branch of that table: each write to it moves the pointer.
 
     Raises:
-        NotAllowedError: It does, and the login may not publish; nothing was changed.
+        NotAllowedError: The login must not publish; nothing was changed.
     """
     previews = {
         model.table.preview.of: model
@@ -103,19 +105,19 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
         shown = handles.store.shown.tables_in(conn, PRODUCTION, previews)
     if shown:
         name = previews[min(shown)].name
-        what = f"preview a change in place of {name}, as that writes a branch of production's table"
+        what = f"preview a change in place of {name}, which writes a branch of production's table"
         handles.store.rights.require("publish", what)
 
 
 def _works(model: PlannedModel) -> bool:
-    """Say whether an engine works on a model; what a run skips it leaves alone."""
+    """Check whether an engine processes a model; runs do not process skipped models."""
     computes = model.builds and not model.records_only and model.skips is None
     new = model.table is not None and not model.table.created and model.snapshot_id is not None
     return computes or new or model.audits or model.layout or model.deploys
 
 
 def _unknown_views(plan: Plan, handles: Handles) -> bool:
-    """Say whether a query is shown whose types nobody has asked an engine for."""
+    """Check whether the plan publishes a query whose types were never analyzed."""
     shown = {
         entry.snapshot_id
         for entry in plan.entries.values()
@@ -130,18 +132,17 @@ def damages(state: WarehouseState, environment: str) -> Iterator[str]:
     """Return the warnings on damaged definitions and their repair."""
     for name in state.mended:
         yield (
-            f"the stored definition of {name} was damaged; it is written again from the "
-            "project's files, which still have it"
+            f"the stored definition of {name} was damaged; it is restored from the project's files"
         )
     for name in state.left_out:
         yield (
-            f"the definition of {name} that '{environment}' shows, or would take over, cannot be "
-            "read in the state store; the plan counts the model as changed"
+            f"the definition of {name} in '{environment}', or in production, cannot be read "
+            "from the state store; the plan treats the model as changed"
         )
 
 
 def with_statements(handles: Handles, plan: Plan) -> Plan:
-    """Add the statements `before_all` and `after_all` of the settings, and those of sources."""
+    """Add the statements `before_all` and `after_all` of the settings and the sources."""
     settings = handles.settings
     before = handles.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
@@ -176,13 +177,13 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
 
 
 MAX_ID = 64
-"""Characters of a plan's id that the state keeps."""
+"""Maximum length of a plan's id in the state."""
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Name a plan by its environment, when it was made (UTC), what changes, and chance.
+    """Name a plan by its environment, creation time (UTC), change, and a random part.
 
-    It is also the name of branches and files, so it has letters, digits, `-` and `_` only.
+    It is also used in names of branches and files, so it has only letters, digits, `-` and `_`.
     """
     head, tail = plan.environment, uuid.uuid4().hex[:10]
     when = f"{plan.created_at:%d%b-%H%M}"
@@ -192,7 +193,9 @@ def readable_id(plan: Plan, change: str) -> str:
 
 
 def change_in_a_word(plan: Plan, state: WarehouseState) -> str:
-    """Return a plan's subject in words: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
+    """Return a plan's subject as an identifier: `orders_with_total`, `orders_and_3_more`, `new`,
+    `run`.
+    """
     if plan.kind is not PlanKind.PLAN:
         return str(plan.kind.value)
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]

@@ -1,8 +1,7 @@
-"""Gates: what has to hold of a plan before anybody applies it, as plug-ins and their rules say.
+"""Gates: conditions of plug-ins that a plan must meet before it is applied.
 
-A gate counts in the projects that give its table of settings. It is asked when a plan is made,
-which keeps what it says for people to read, and again before anything is applied, which is what
-counts.
+A gate is active in projects with its table of settings. It is evaluated when a plan is created,
+which stores the result for display, and again before anything is applied, which is decisive.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
 
 Gate = Callable[["Handles", "Plan", datetime], Iterable[Objection]]
-"""Takes the instant (UTC) at which it is asked; raises VdeError where it cannot say."""
+"""Receives the time (UTC) of evaluation; raises VdeError if it cannot decide."""
 GATES: Seam[Gate] = Seam("gates")
 
 
 def objections(handles: Handles, plan: Plan) -> list[Objection]:
-    """Ask the project's gates about a plan that does something.
+    """Evaluate the project's gates for a plan that is not empty.
 
     Raises:
-        VdeError: A gate cannot say.
+        VdeError: A gate cannot decide.
     """
     if plan.is_empty:
         return []
@@ -42,17 +41,16 @@ def objections(handles: Handles, plan: Plan) -> list[Objection]:
     return found
 
 
-def objections_to_stored(
-    handles: Handles, plan: Plan, *, approved: bool = False
-) -> list[Objection]:
-    """Ask the project's gates about a plan that somebody else may have written.
+def current_objections(handles: Handles, plan: Plan, *, approved: bool = False) -> list[Objection]:
+    """Evaluate the project's gates for a plan that another user may have written.
 
     Args:
-        approved: Whether somebody has read the plan, so that its texts have to be true as well.
+        approved: Whether a person has read the plan, so that its texts must also be correct.
 
     Raises:
-        VdeError: The plan's content does not make what it says, the environment moved since, or a
-            gate cannot say.
+        VdeError: The plan contradicts its content, the environment has changed since, or a gate
+            cannot
+            decide.
     """
     if approved or any(GATES.find(name) is not None for name in handles.settings.plugins):
         return objections(handles, proven(handles, plan))
@@ -60,48 +58,48 @@ def objections_to_stored(
     return []
 
 
-def known_objections(handles: Handles, plan: Plan) -> Sequence[Objection]:
-    """Return what gates had against a plan when it was made, or ask them where nobody did.
+def stored_objections(handles: Handles, plan: Plan) -> Sequence[Objection]:
+    """Return the gates' objections stored with a plan, or evaluate the gates.
 
     Raises:
-        VdeError: A gate cannot say.
+        VdeError: A gate cannot decide.
     """
     return objections(handles, plan) if plan.objections is None else plan.objections
 
 
 def require_open(handles: Handles, plan: Plan, approved_by: str | None) -> bool:
-    """Make sure that a plan may be applied; the outbox has a record of one that may not.
+    """Check that a plan may be applied; refusals are recorded in the outbox.
 
-    Gates are asked about what is derived from the plan's content, never about its stored fields.
+    Gates evaluate values that are derived from the plan's content, never its stored fields.
 
     Args:
-        approved_by: Who has read this very plan and wants it; None without an approval.
+        approved_by: Person who has approved exactly this plan; None without an approval.
 
     Returns:
-        Whether the plan was proved; one that was applied before is not, and must stay so.
+        Whether the plan was proved; a plan that was applied before is not.
 
     Raises:
-        UsageError: A gate refuses the plan, it lacks an approval that a gate asks for, or its
-            content does not make what it says.
-        ConflictError: The environment moved since the plan was made.
+        UsageError: A gate refuses the plan, it lacks a required approval, or it contradicts its
+            content.
+        ConflictError: The environment has changed since the plan was created.
     """
     if is_applied(handles, plan):
         return False
-    found = objections_to_stored(handles, plan, approved=approved_by is not None)
+    found = current_objections(handles, plan, approved=approved_by is not None)
     refused = [one for one in found if one.level == "refuse"]
     asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
     if (refused or asked) and handles.store.plans.record(plan.id) is not None:
         said = [one.to_json() for one in refused or asked]
         handles.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
     if refused:
-        raise _closed(plan, refused, "change what they are about, and plan again")
+        raise _closed(plan, refused, "change the project to meet the rules, and plan again")
     if asked:
         to = ", ".join(dict.fromkeys(name for one in asked for name in one.approvers)) or "whoever"
         raise _closed(
             plan,
             asked,
-            f"{to} may approve it: read it, then vde apply {plan.environment} --plan {plan.id}, or "
-            "approve it in Dagster",
+            f"{to} can approve it: review it, then run vde apply {plan.environment} --plan "
+            f"{plan.id}, or approve it in Dagster",
         )
     return True
 
@@ -112,5 +110,5 @@ def _approves(who: str | None, objection: Objection) -> bool:
 
 
 def _closed(plan: Plan, found: Sequence[Objection], hint: str) -> UsageError:
-    told = "; ".join(f"{one.rule}: {one.message}" for one in found)
-    return UsageError(f"plan {plan.id} was not applied, rules are against it: {told}", hint=hint)
+    reasons = "; ".join(f"{one.rule}: {one.message}" for one in found)
+    return UsageError(f"plan {plan.id} was not applied because of rules: {reasons}", hint=hint)

@@ -1,4 +1,4 @@
-"""Gathering the state of the warehouse for the planner, of all models or only some."""
+"""Loading of the warehouse's state for the planner, for all models or a selection."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ def gather_state(
 ) -> WarehouseState:
     """Read an environment, production, and every table that may serve the target.
 
-    What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
+    Hashes of an earlier canonicalizer are recomputed, and the tables' new hashes are stored.
 
     Args:
         snapshots: The target's snapshots; the environment's own by default.
-        build: Makes snapshots of definitions with today's canonicaliser.
-        among: Read only what is said of these models, with all that they are made of; where
-            something is to be hashed again, which takes all, everything is read.
-        current: The environment, where it was read already: whoever publishes meanwhile makes
-            another version.
+        build: Builds snapshots of definitions with the current canonicalizer.
+        among: Restricts reading to these models and their ancestors; if hashes must be recomputed,
+            everything is read.
+        current: The environment, if already read: a concurrent publication creates another version.
     """
     target = current or store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
@@ -51,14 +50,14 @@ def gather_state(
     def read(target: Environment | None, production: Environment | None) -> WarehouseState:
         if snapshots is None:
             return complete_state(store, target, production, ())
-        return _with_what_can_be_read(store, target, production, snapshots)
+        return _readable_state(store, target, production, snapshots)
 
     part = _part(read, target, production, among) if among is not None else None
     state = part or read(target, production)
     state, changed = rehash(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
-        # Another table has these very hashes: the stored ones stay, and that one serves.
+        # Another table already has these hashes and serves: keep the stored hashes.
         stored = store.tables.load(kept)
         state = replace(state, tables={**state.tables, **stored})
     if snapshots is None:
@@ -72,7 +71,7 @@ def gather_state(
 
 
 def stored_builder(handles: Handles) -> Build:
-    """Return the function that hashes stored definitions again."""
+    """Return the function that recomputes hashes of stored definitions."""
     return lambda models, revise: handles.snapshots_of(models, revise=revise)
 
 
@@ -82,9 +81,9 @@ def _part(
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
-    """Read the state of some models; None when that takes all of them.
+    """Read the state of some models; None if that requires all of them.
 
-    Production's other tables stay guarded: one of them may serve one of these models, too.
+    Production's other tables are included, because one of them may serve one of these models.
     """
 
     def part(environment: Environment | None) -> Environment | None:
@@ -103,7 +102,7 @@ def _part(
 def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add the tables of physical versions that production does not show, where models name them."""
+    """Add the tables of physical versions outside of production, if models name them."""
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}
@@ -132,7 +131,7 @@ def find_previews(
         return {}
     shown = [(env, entry) for env, entry in store.shown.previews() if entry.name in changing]
     ids = sorted({entry.snapshot_id for _, entry in shown})
-    # A damaged definition decides nothing for others.
+    # A damaged definition does not affect others.
     known = store.snapshots.load(ids, unreadable=set())
     found: dict[ModelName, tuple[Previewed, ...]] = {}
     for environment, entry in shown:
@@ -145,16 +144,16 @@ def find_previews(
     return found
 
 
-def _with_what_can_be_read(
+def _readable_state(
     store: StateStore,
     target: Environment | None,
     production: Environment | None,
     snapshots: Mapping[ModelName, Snapshot],
 ) -> WarehouseState:
-    """Read an environment and production, and mend what is damaged of the target's definitions.
+    """Read an environment and production, and repair damaged definitions of the target.
 
-    A damaged definition that the project still has is written again: its id says that it is the
-    same. Of another one nothing is known, and its model is planned as changed.
+    A damaged definition that the project still has is written again: its id proves that it is
+    equal. A model whose damaged definition is unavailable is planned as changed.
     """
     shown = WarehouseState(target, production).shown_ids
     mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
@@ -170,7 +169,7 @@ def _view_types(
 ) -> ViewTypes:
     """Read the columns that Spark found for views before and after their change."""
     entries = state.base.entries if state.base else {}
-    # By the stored id; the snapshot under it may have been hashed again, and has another one.
+    # By the stored id; a rehashed snapshot has another id.
     wanted: dict[str, str] = {}
     for name, entry in entries.items():
         old, new = state.snapshots[entry.snapshot_id], snapshots.get(name)
@@ -189,16 +188,17 @@ def complete_state(
     snapshots: Iterable[Snapshot],
     unreadable: set[str] | None = None,
 ) -> WarehouseState:
-    """Add to environments the snapshots and tables that they and a target name.
+    """Add the snapshots and tables that environments and a target refer to.
 
-    What the target has is not read from the store: a snapshot's id covers all that plans compare.
+    The target's snapshots are not read from the store: a snapshot's id covers everything that plans
+    compare.
 
     Args:
         snapshots: The target's snapshots.
-        unreadable: Gets the ids of stored snapshots that cannot be read, which is no error then.
+        unreadable: Receives the ids of unreadable stored snapshots, which then do not raise.
 
     Raises:
-        StoreError: What one of the environments shows cannot be read.
+        StoreError: A snapshot of one of the environments cannot be read.
     """
     known = {snapshot.id: snapshot for snapshot in snapshots}
     entries = [
@@ -208,7 +208,7 @@ def complete_state(
         for entry in environment.entries.values()
     ]
     fills = {snapshot.fill_version for snapshot in known.values() if snapshot.has_table}
-    # Branches of tables that show the same change in place.
+    # Branches of tables with the same change in place.
     fills |= {version for snapshot in known.values() if (version := preview_version(snapshot))}
     tables: dict[str, PhysicalTable] = {
         t.id: t for t in store.tables.with_fill_versions(sorted(fills))
@@ -219,7 +219,7 @@ def complete_state(
     ids = shown | {table.snapshot_id for table in tables.values()}
     lost: set[str] = set()
     read = {**known, **store.snapshots.load(sorted(ids - known.keys()), None, lost)}
-    # Who filled a table first need not be known any more; what an environment shows has to be.
+    # The first definition of a table may be deleted; an environment's definitions must exist.
     if unreadable is None:
         store.snapshots.load(sorted(lost & shown))
     else:
@@ -229,14 +229,14 @@ def complete_state(
     return WarehouseState(target, production, read, tables)
 
 
-def beside_production(
+def resolve_against_production(
     handles: Handles,
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place go on with what production shows of them.
+    """Let models that change in place reuse production's tables.
 
-    What a plan would refuse or warn of is left to the plan.
+    Refusals and warnings are left to the plan.
     """
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
@@ -265,10 +265,10 @@ def beside_production(
     return handles.snapshots_of(models, None, [], revise=resolved.revise)
 
 
-def what_decides(
+def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return models with all that they are made of, and those that share a table with one of them.
+    """Return models with their ancestors, and models that share a table with one of them.
 
     Definitions are read generation by generation.
     """

@@ -1,4 +1,4 @@
-"""What environments keep of the project's files beside the models, and who reads models by that."""
+"""Files that environments store in addition to models, and the readers of models in them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What an environment keeps of the project's files beside the models.
+    """Additional project files that an environment stores.
 
     Args:
-        text: Returns it: empty for nothing, None to leave what the environment has. Equal files
-            give equal texts.
-        readers: Returns who reads models by what an environment keeps; None where it keeps none.
-        what: The kind of those readers, in place of which they are for that environment.
+        text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
+            files give equal texts.
+        readers: Returns the readers of models in the stored text; None without a text.
+        what: Kind of those readers, which replace readers of this kind from the files.
     """
 
     text: Callable[[Handles], str | None]
@@ -34,13 +34,13 @@ class Keeper:
 KEEPERS: Seam[Keeper] = Seam("keepers")
 
 
-def readers_of(
+def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return who reads what an environment shows, by what it keeps and by the files for the rest.
+    """Return the readers of an environment's models, from its stored texts or from the files.
 
     Raises:
-        ProjectError: What is kept cannot be read any more.
+        ProjectError: A stored text can no longer be read.
     """
     readers = tuple(of_files)
     for name in KEEPERS.names():
@@ -52,17 +52,17 @@ def readers_of(
 
 
 def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add what plug-ins keep of the project's files with the environment.
+    """Add the project files that plug-ins store with the environment to a plan.
 
     Args:
-        kept: What the environment has so far, by the plug-ins' names.
+        kept: Current texts of the environment, by plug-in.
 
     Raises:
-        ProjectError: A plug-in cannot read what it keeps.
+        ProjectError: A plug-in cannot read its files.
     """
     said = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
     found = {name: kept.get(name, "") if text is None else text for name, text in said.items()}
-    # What an absent plug-in keeps stays.
+    # Texts of absent plug-ins stay.
     made = {name: text for name, text in {**kept, **found}.items() if text}
     names = sorted({*made, *kept})
     other = tuple(name for name in names if made.get(name) != kept.get(name))

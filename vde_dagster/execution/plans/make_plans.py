@@ -1,4 +1,4 @@
-"""Making plans: of a project for an environment, and of pending intervals in one."""
+"""Creation of plans: of a project for an environment, and of due intervals in one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.plans.build_plans import PlanBuilder
 from vde_dagster.execution.plans.due_work import (
-    showing,
+    find_changeable_environment,
     with_outdated,
 )
 from vde_dagster.execution.plans.finish_plan import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Plans of a project and of what it has published: made, looked at, and rejected."""
+    """Plans of a project and of its environments: created, tested, and rejected."""
 
     handles: Handles
 
@@ -59,23 +59,26 @@ class Plans:
         at_once: bool = False,
         **said: Any,
     ) -> Plan:
-        """Plan the project's state for an environment.
+        """Plan the project's files for an environment.
 
         Args:
             environment: The environment's name; it need not exist.
-            save: Whether to store the plan, so that it can be applied by its id; by who may.
-            author: Who proposes it, for somebody to approve; None for a plan that is only looked
-                at, or applied at once.
-            at_once: Whether it is applied here and now: where Spark is needed and cannot be had,
-                nothing is stored.
-            said: Single fields of `PlanOptions`, instead of those in `options`.
+            save: Whether to store the plan, if permitted, so that it can be applied by its id.
+            author: Author of a proposal for approval; None for a plan that is only viewed, or
+                applied
+                immediately.
+            at_once: Whether it is applied immediately: if Spark is needed but unavailable, nothing
+                is
+                stored.
+            said: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:
-            ProjectError: A mistake in the project.
-            UsageError: A wrong name or range; the folder has no models; the state belongs to
-                another project; many models would go and nobody said that it is meant; or there
-                is nothing to restate.
-            NoSparkError: It is to be applied at once, and cannot be.
+            ProjectError: The project has an error.
+            UsageError: A name or range is invalid; the folder has no models; the state belongs to
+                another
+                project; many models would be removed without confirmation; or there is nothing to
+                restate.
+            NoSparkError: It is to be applied immediately, but Spark is unavailable.
         """
         named, environment = environment, environment_name(environment)
         options = replace(options, **said)
@@ -84,30 +87,33 @@ class Plans:
             self.handles.store.rights.require("plan", "propose a plan")
         branch = "" if options.restate else self._branch(named, environment)
         if options.restate:
-            plan = PlanBuilder(self.handles).again(environment, options)
+            plan = PlanBuilder(self.handles).restate(environment, options)
         else:
             models = self.handles.project.models
-            plan = PlanBuilder(self.handles).of_files(environment, options, models, save=save)
+            plan = PlanBuilder(self.handles).plan_files(environment, options, models, save=save)
         if branch:
             plan = replace(plan, branch=branch)
         if author is not None:
             proposal = Proposal(self.handles.project.files_hash, author)
             plan = replace(plan, proposal=proposal)
-        return self._kept(plan, save=save, at_once=at_once)
+        return self._store(plan, save=save, at_once=at_once)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return the branch that an environment is named by; UsageError if it is another one's."""
+        """Return the branch that an environment is named after; UsageError if it has another
+        branch.
+        """
         branch = branch_name(named)
         known = (
             None if environment == PRODUCTION else self.handles.store.plans.git_branch(environment)
         )
         if known is None or known == branch:
             return branch
-        of = f"was made for the branch '{known}'" if known else "was made by that name"
+        of = f"belongs to branch '{known}'" if known else "was created with that name"
         meant = known or environment
         raise UsageError(
-            f"environment '{environment}' {of}, and '{named.strip()}' would be the same one",
-            hint=f"if it is meant: vde plan {meant}; else take another name, or vde drop "
+            f"environment '{environment}' {of}, and '{named.strip()}' would be the same "
+            "environment",
+            hint=f"to use it, run vde plan {meant}; otherwise choose another name, or run vde drop "
             f"{environment} first",
         )
 
@@ -121,11 +127,11 @@ class Plans:
         of: Sequence[str] = (),
         **said: Any,
     ) -> Plan:
-        """Plan a run: what is due in an environment as it was published, whatever the files say.
+        """Plan a run: the due intervals of an environment with its published definitions.
 
         Args:
-            options: By whose clock, and what of it; `save`, `at_once` and `said` are as in `make`.
-            of: Patterns of the models that are looked at, and of no others; nothing is stored then.
+            options: Time and selection; `save`, `at_once` and `said` are as in `make`.
+            of: Patterns of models to restrict the plan to; then nothing is stored.
 
         Raises:
             UsageError: The environment does not exist.
@@ -134,28 +140,28 @@ class Plans:
         options = replace(options, **said)
         save = self._may(environment, save=save, at_once=at_once)
         builder = PlanBuilder(self.handles)
-        plan = builder.of_published(environment, options, save=save, ticks=True, of=of)
-        return self._kept(plan, save=save, at_once=at_once)
+        plan = builder.plan_published(environment, options, save=save, ticks=True, of=of)
+        return self._store(plan, save=save, at_once=at_once)
 
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
-        """Plan to fill ranges of the table that serves a stored snapshot, and store the plan.
+        """Plan to fill ranges of the table of a stored snapshot, and store the plan.
 
-        It is made against the environment that shows the snapshot, production first. Restating a
-        range restates it in every descendant, but for the tables that production shows when
-        another environment's are restated. A model that may not be restated is filled where it
-        lacks something.
+        The plan is for the environment that contains the snapshot, production first. Restating a
+        range restates it in every descendant, except in production's tables when another
+        environment is restated. A model with restatement disabled is filled only where ranges are
+        missing.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.
-            restate: Whether to fill again what is filled already.
+            restate: Whether to refill filled ranges.
 
         Raises:
-            UsageError: No environment shows the snapshot.
+            UsageError: No environment contains the snapshot.
         """
         handles = self.handles
-        environment = showing(handles, snapshot_id)
+        environment = find_changeable_environment(handles, snapshot_id)
         builder = PlanBuilder(handles)
-        plan = builder.of_published(environment.name, PlanOptions(full=True), save=False)
+        plan = builder.plan_published(environment.name, PlanOptions(full=True), save=False)
         name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
         if restate:
             production = handles.store.environments.get(PRODUCTION)
@@ -168,20 +174,20 @@ class Plans:
             plan = fill_chosen(plan, name, intervals)
         plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
         plan = with_batches(handles, plan)
-        return self._kept(plan, save=True)
+        return self._store(plan, save=True)
 
     def reject(
         self, plan_id: str, why: str = "", *, who: str | None = None, verified: bool = True
     ) -> PlanRecord:
-        """Reject a stored plan, so that nobody can apply it.
+        """Reject a stored plan, so that it cannot be applied.
 
         Args:
-            who: Who rejects it; the system user by default.
-            verified: Whether that name is more than a text that was typed.
+            who: Name of the person; the system user by default.
+            verified: Whether the name is verified, not just typed.
 
         Raises:
-            UsageError: There is no such plan.
-            ConflictError: It is being applied, was applied, or nobody can apply it any more.
+            UsageError: The plan does not exist.
+            ConflictError: It is being applied, was applied, or can no longer be applied.
         """
         store = self.handles.store
         store.project.require_own()
@@ -194,37 +200,37 @@ class Plans:
         return store.plans.reject(plan_id, name if verified else unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
-        """Run the unit tests that an apply of a plan begins with, which need not run them again.
+        """Run the unit tests of a plan; its apply then skips tests that passed.
 
         Raises:
-            StoreError: There is a test to run, and Spark cannot be had.
+            StoreError: There is a test to run, but Spark is unavailable.
         """
         ended: list[UnitTestFinished] = []
-        tests = PlanTests.of(self.handles, plan)
+        tests = PlanTests.load(self.handles, plan)
         if tests is not None:
             with suppress(UnitTestFailedError):
                 tests.run(plan, self.handles.engine, ended.append, threading.Event())
         return ended
 
     def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
-        """Return a plan's breaks of an environment whose readers are to be asked first."""
+        """Return a plan's breaking changes that require confirmation."""
         name = plan.environment
         asks = name == PRODUCTION or self.handles.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
     def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
-        """Say whether a plan can be stored; who may only read sees it all the same.
+        """Check whether a plan can be stored; without the right to plan it can still be viewed.
 
         Raises:
-            NotAllowedError: It is to be applied here and now, by somebody who may not.
+            NotAllowedError: It is to be applied immediately, without the right to apply.
         """
         rights = self.handles.store.rights
         if at_once:
             rights.require_change(environment, f"apply a plan to '{environment}'")
         return save and rights.has("plan")
 
-    def _kept(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
-        """Store a plan that does something, if that is wanted and it can be applied."""
+    def _store(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
+        """Store a non-empty plan, if requested and if it can be applied."""
         if save or at_once:
             plan = replace(plan, objections=tuple(objections(self.handles, plan)))
         if at_once and not plan.is_empty:

@@ -1,9 +1,9 @@
-"""Plans as files: what one clone made, whole, for another to apply to the same state.
+"""Plans as files: created completely in one clone, to be applied to the same state in another.
 
-A file has the plan and every definition as the state stores them (`state.db.codec`), next to the
-texts that people read, and the state that the plan was made for. A reader makes all texts again
-from the stored values and compares them, so a text that differs from what would be applied is
-refused like any other change. Plug-ins attach values of their own, such as signatures.
+A file has the plan and every definition as the state stores them (`state.db.codec`), next to
+readable texts, and the state that the plan was created for. A reader regenerates all texts from the
+stored values and compares them, so a text that differs from the stored values is refused like any
+other change. Plug-ins attach their own values, such as signatures.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 _VERSION = version("vde-dagster")
 FORM = "vde-plan-1"
 ATTACHED = "attached"
-"""The part of a file that plug-ins write, each under its name; the plan's hash is not over it."""
+"""Part of a file for plug-ins, by their names, which the plan's hash does not cover."""
 MOST_DIFFERENCES = 5
 MAX_BYTES = 500_000_000
 
 
 class Attachment(Protocol):
-    """What a plug-in attaches to plans, in their files and beside them in the state."""
+    """Value that a plug-in attaches to plans, in their files and in the state."""
 
     def take(self, handles: Handles, document: Mapping[str, Any], value: Any) -> None:
-        """Keep what a file brings, once the file is known to be whole and of this state.
+        """Store an attachment from a file, after the file was verified against this state.
 
         Raises:
-            UsageError: It is not what it says; nothing is kept.
+            UsageError: The attachment is invalid; nothing is stored.
         """
 
-    def told(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return what the history of environments says of some plans, by id."""
+    def descriptions(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return descriptions of plans' attachments for the environments' history, by id."""
 
 
 ATTACHMENTS: Seam[Attachment] = Seam("attachments")
@@ -68,11 +68,11 @@ ATTACHMENTS: Seam[Attachment] = Seam("attachments")
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan as it was read from a file.
+    """Plan that was read from a file.
 
     Args:
-        document: All of the file but what is attached; equal to `plan_document` of the plan.
-        attached: What plug-ins wrote, by their names.
+        document: The file without attachments; equal to `plan_document` of the plan.
+        attached: Attachments of plug-ins, by their names.
     """
 
     plan: Plan
@@ -81,11 +81,10 @@ class PlanFile:
 
 
 def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plan as JSON's values, without what is attached to it.
+    """Return a plan as JSON values, without attachments.
 
     Args:
-        plan: As the state has it: one that was made and not read again may have definitions that
-            were hashed again.
+        plan: The plan as read from the state: before that, definitions may have been rehashed.
         project: The project's `id` and `name`.
     """
     stored = to_bytes(StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)))
@@ -93,7 +92,7 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
         key: _definition(snapshot, content_bytes(snapshot))
         for key, snapshot in plan.snapshots.items()
     }
-    shown = {str(model): key for model, key in _shown(plan).items()}
+    shown = {str(model): key for model, key in _current_definitions(plan).items()}
     tables = {
         model.table.id: {
             "model": str(model.name),
@@ -116,14 +115,14 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
     return {**plain, "hash": hashlib.sha256(canonical(plain)).hexdigest()}
 
 
-def project_of(handles: Handles) -> dict[str, str]:
-    """Return what a file says of its project: the id, or the name where there is none."""
+def project_identity(handles: Handles) -> dict[str, str]:
+    """Return the project's identity for a file: the id, or the name without an id."""
     own = handles.settings.identity
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 
 
 def is_file_name(text: str) -> bool:
-    """Say whether a text names a file rather than a stored plan: ids have no dots and slashes."""
+    """Check whether a text is a file name rather than a plan id: ids have no dots and slashes."""
     return "." in text or "/" in text or os.sep in text
 
 
@@ -131,19 +130,19 @@ def save_plan(handles: Handles, plan_id: str, path: Path) -> None:
     """Write a stored plan to a file.
 
     Raises:
-        UsageError: No plan has this id, it is a run, or the file cannot be written.
+        UsageError: The plan does not exist, it is a run, or the file cannot be written.
     """
     plan = handles.store.plans.load(plan_id)
     if plan.kind is PlanKind.RUN:
         raise UsageError(
-            f"plan {plan_id} is a run, which no file has",
-            hint=f"compute what is due there: vde run {plan.environment}",
+            f"plan {plan_id} is a run, which cannot be saved to a file",
+            hint=f"to compute due intervals, run: vde run {plan.environment}",
         )
-    write_plan(path, {**plan_document(plan, project_of(handles)), ATTACHED: {}})
+    write_plan(path, {**plan_document(plan, project_identity(handles)), ATTACHED: {}})
 
 
 def write_plan(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a plan's file whole or not at all, with the same bytes for the same plan."""
+    """Write a plan's file atomically, with the same bytes for the same plan."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(file_bytes(content))
@@ -154,25 +153,26 @@ def write_plan(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read a plan's file, and make sure that it is whole and in its one spelling.
+    """Read a plan's file, and check that it is complete and in canonical form.
 
     Raises:
-        UsageError: The file cannot be read, is not a plan, is spelled otherwise than `write_plan`
-            does, or has a text that differs from what would be applied.
+        UsageError: The file cannot be read, is not a plan, is not in the form of `write_plan`, or
+            has a
+            text that contradicts its values.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} is not a plan: it has more than {MAX_BYTES:,} bytes")
         data = path.read_bytes()
     except OSError as error:
-        hint = "`vde plan ENV --save FILE` writes one"
+        hint = "to write a plan file, run: vde plan ENV --save FILE"
         raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
     try:
         content = parse_json(data)
     except (ValueError, RecursionError) as error:
         raise _not_a_plan(path, f"it is not valid JSON ({error})") from error
     if not isinstance(content, dict) or content.get("form") != FORM:
-        raise _not_a_plan(path, f"its form is not {FORM}")
+        raise _not_a_plan(path, f"its format is not {FORM}")
     require_spelling(path, data, content)
     attached = content.pop(ATTACHED, None)
     if not isinstance(attached, dict):
@@ -180,25 +180,26 @@ def read_plan(path: Path) -> PlanFile:
     if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
         raise _not_a_plan(path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'")
     try:
-        plan = _plan_of(content)
+        plan = _decode_plan(content)
         made = plan_document(plan, content["project"])
-    except Exception as error:  # Any changed byte may fail anywhere in the decoding.
-        raise _changed(path, content, [f"what is stored in it cannot be read ({error})"]) from error
+    except Exception as error:  # A changed byte can cause any error while decoding.
+        raise _changed(path, content, [f"its stored values cannot be read ({error})"]) from error
     if plan.kind is PlanKind.RUN:
-        raise _not_a_plan(path, "it is a run, which no file has: production computes its own")
-    # As bytes: to Python 1, 1.0 and true are equal.
+        raise _not_a_plan(path, "it is a run, which cannot be in a file")
+    # Compare bytes, because 1, 1.0 and true are equal in Python.
     if canonical(made) != canonical(content):
         raise _changed(path, content, list(_differences(content, made)))
     return PlanFile(plan, made, attached)
 
 
 def open_plan(handles: Handles, path: Path) -> Plan:
-    """Read a plan's file to apply it here, and keep what is attached to it.
+    """Read a plan's file to apply it here, and store its attachments.
 
     Raises:
-        UsageError: As `read_plan`; or the file was made for another project or state; or the state
-            has another plan of its id, or other definitions; or the plan does not do what it says;
-            or an attached value is wrong.
+        UsageError: As `read_plan`; or the file is for another project or state; or the state has
+            another plan with its id, or other definitions; or the plan contradicts its content; or
+            an
+            attachment is invalid.
     """
     found = read_plan(path)
     require_state(handles, found)
@@ -212,87 +213,88 @@ def open_plan(handles: Handles, path: Path) -> Plan:
 
 
 def attached_to(handles: Handles, plan_ids: Sequence[str]) -> dict[str, str]:
-    """Return what is attached to plans, in words, by their ids."""
-    told: dict[str, str] = {}
+    """Return descriptions of plans' attachments, by plan id."""
+    descriptions: dict[str, str] = {}
     for name in handles.settings.plugins:
         part = ATTACHMENTS.find(name)
-        for plan_id, text in (part.told(handles, plan_ids) if part else {}).items():
-            told[plan_id] = ", ".join(filter(None, (told.get(plan_id), text)))
-    return told
+        for plan_id, text in (part.descriptions(handles, plan_ids) if part else {}).items():
+            descriptions[plan_id] = ", ".join(filter(None, (descriptions.get(plan_id), text)))
+    return descriptions
 
 
 def require_state(handles: Handles, found: PlanFile) -> None:
-    """Make sure that a file's plan was made for the state that is here.
+    """Check that a file's plan was created for this state.
 
     Raises:
-        UsageError: It was not; says what differs.
+        UsageError: It was not; lists the differences.
     """
     plan = found.plan
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
-        raise UsageError(f"the plan {plan.id} was {record.message}", hint="plan again")
-    differences = [] if found.document["project"] == project_of(handles) else [_OTHER_PROJECT]
+        raise UsageError(f"plan {plan.id} was {record.message}", hint="plan again")
+    differences = [] if found.document["project"] == project_identity(handles) else [_OTHER_PROJECT]
     if record is not None:
-        stored = plan_document(handles.store.plans.load(plan.id), project_of(handles))
+        stored = plan_document(handles.store.plans.load(plan.id), project_identity(handles))
         differences += [f"the stored plan {one}" for one in _differences(found.document, stored)]
     else:
-        handles.store.snapshots.load(plan.snapshots)  # An id proves what the state has.
+        handles.store.snapshots.load(plan.snapshots)  # The ids prove the state's content.
     if record is None or record.status != "applied":
-        differences += [*_of_state(handles, plan), *_of_seeds(handles, plan)]
+        differences += [*_state_differences(handles, plan), *_seed_differences(handles, plan)]
     if differences:
-        told = "; ".join(differences[:MOST_DIFFERENCES])
+        descriptions = "; ".join(differences[:MOST_DIFFERENCES])
         more = and_more(len(differences), MOST_DIFFERENCES)
         raise UsageError(
-            f"plan {plan.id} was made for another state, and was not applied: {told}{more}",
-            hint=f"plan again, here: vde plan {plan.environment} --save FILE",
+            f"plan {plan.id} was not applied, because it was created for another state: "
+            f"{descriptions}{more}",
+            hint=f"plan again here: vde plan {plan.environment} --save FILE",
         )
 
 
-_OTHER_PROJECT = "it is of another project (by the setting id, or name)"
+_OTHER_PROJECT = "it belongs to another project (by the setting id, or name)"
 
 
-def _of_state(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield how the state differs from that which a plan was made for.
+def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
+    """Yield the differences between this state and the plan's.
 
-    Runs since then are no difference: they publish the same definitions, with more rows.
+    Later runs do not count: they publish the same definitions, with more rows.
     """
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:
-        at = f"at version {current.version}, by {current.published_by}" if current else "no more"
+        at = f"at version {current.version}, by {current.published_by}" if current else "dropped"
         yield f"'{name}' was at version {plan.base_version or 'none'} and is {at}"
     entries = current.entries if current else {}
     shows = {model: entry.snapshot_id for model, entry in entries.items()}
-    meant = _shown(plan)
+    meant = _current_definitions(plan)
     for model in sorted(shows.keys() | meant.keys()):
         before, now = meant.get(model), shows.get(model)
         if before != now:
             was, is_ = (key[:12] if key else "nothing" for key in (before, now))
-            yield f"'{name}' showed {was} as {model}, and shows {is_}"
+            yield f"'{name}' contained {was} as {model}, and now contains {is_}"
     tables = {m.table.id: (m.name, m.table) for m in plan.models if m.table and m.table.created}
     known = store.tables.load(tables)
     for key, (model, table) in tables.items():
         there = known.get(key)
         if there is None or there.ref != table.ref or there.fill_version != table.fill_version:
-            yield f"there is no table {table.ref} of {model}"
+            yield f"the table {table.ref} of {model} does not exist"
         elif lost := table.intervals - there.intervals:
             ranges = ", ".join(f"{iso(one.start)} … {iso(one.end)}" for one in lost)
-            yield f"the table of {model} is not filled any more for {ranges}"
+            yield f"the table of {model} is no longer filled for {ranges}"
 
 
-def _of_seeds(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield the seeds to be filled whose rows, which no plan has, are others in this clone."""
+def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
+    """Yield the seeds to fill whose rows, which plans do not contain, differ in this clone."""
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):
             path = file_of_project(handles.root, kind.path)
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != kind.content_hash:
-                yield f"{kind.path} of {model.name} is another file here (check out its commit)"
+                yield f"{kind.path} of {model.name} differs here (check out its commit)"
 
 
-def _shown(plan: Plan) -> dict[ModelName, str]:
-    """Return the definitions that a plan's environment shows so far, by model.
+def _current_definitions(plan: Plan) -> dict[ModelName, str]:
+    """Return the current definitions of a plan's environment, by model.
 
     The plan of a new environment is compared with production instead.
     """
@@ -313,14 +315,14 @@ def _definition(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
 
 
 def _runs(snapshot: Snapshot) -> list[str]:
-    """Return the texts that are run of a definition, of which its file's text need not tell."""
+    """Return the executed texts of a definition, which its file's text may not contain."""
     model = snapshot.model
     code = [] if model.python is None else [text for _, text in sorted(model.python.files.items())]
     query = [] if model.query is None else [model.query]
     return [*model.pre_statements, *query, *code, *model.post_statements, *model.on_virtual_update]
 
 
-def _plan_of(content: Mapping[str, Any]) -> Plan:
+def _decode_plan(content: Mapping[str, Any]) -> Plan:
     stored = from_bytes(StoredPlan, b64decode(content["stored"], validate=True))
     definitions = content["definitions"]
     snapshots = {}
@@ -333,7 +335,7 @@ def _plan_of(content: Mapping[str, Any]) -> Plan:
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield the places where two values of JSON differ, definitions by their models' names."""
+    """Yield the places where two JSON values differ, definitions by their models' names."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
             if key == "hash" and not path:
@@ -356,15 +358,18 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
 
 
 def _not_a_plan(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} is not a plan: {why}", hint="`vde plan ENV --save FILE` writes one")
+    return UsageError(
+        f"{path} is not a plan: {why}", hint="to write a plan file, run: vde plan ENV --save FILE"
+    )
 
 
 def _changed(path: Path, content: Mapping[str, Any], differences: Sequence[str]) -> UsageError:
-    told = "; ".join(differences[:MOST_DIFFERENCES]) or "differs in hash"
+    descriptions = "; ".join(differences[:MOST_DIFFERENCES]) or "differs in hash"
     more = and_more(len(differences), MOST_DIFFERENCES)
     by = content.get("made_by")
-    other = f" it was made by version {by}, and this is {_VERSION};" if by != _VERSION else ""
+    other = f" it was created by version {by}, but this is {_VERSION};" if by != _VERSION else ""
     return UsageError(
-        f"{path} is not as it was written, and was not applied:{other} {told}{more}",
-        hint="take the file as `vde plan ENV --save FILE` wrote it, or plan again",
+        f"{path} was not applied, because it was changed after it was written:{other} "
+        f"{descriptions}{more}",
+        hint="use the file as `vde plan ENV --save FILE` wrote it, or plan again",
     )

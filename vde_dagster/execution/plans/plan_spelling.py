@@ -1,8 +1,8 @@
-"""The one spelling of a plan's file: other bytes for the same values are refused.
+"""Canonical form of a plan's file: other bytes for the same values are refused.
 
-A text has many spellings in JSON: blanks, the order of keys, escapes, a key that stands twice, NaN,
-numbers that a parser rounds. Parsers differ in what they make of them, so a reviewer's tool could
-show other values than those that are applied.
+JSON allows many spellings of a value: whitespace, the order of keys, escapes, duplicate keys, NaN,
+numbers that a parser rounds. Parsers treat them differently, so a reviewer's tool could show other
+values than those that are applied.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from typing import Any
 from vde_dagster.errors import UsageError
 
 _MOST_DIGITS = 19
-"""Digits of the largest number that a plan has, a signed one of 64 bits."""
+"""Number of digits of the largest number in a plan, a signed 64-bit integer."""
 
 
 def canonical(value: Any) -> bytes:
-    """Write JSON's values so that equal ones have equal bytes: sorted keys, no blanks, UTF-8."""
+    """Write JSON values so that equal values have equal bytes: sorted keys, no whitespace,
+    UTF-8.
+    """
     said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return said.encode("utf-8", "surrogatepass")
 
 
 def file_bytes(content: Mapping[str, Any]) -> bytes:
-    """Write a plan file's content in its one spelling, see docs/signed_plans.md."""
+    """Write a plan file's content in canonical form, see docs/signed_plans.md."""
     text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "surrogatepass")
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON strictly: a key stands once in its object, numbers are finite and of 64 bits.
+    """Parse JSON strictly: no duplicate keys; numbers are finite and fit 64 bits.
 
     Raises:
         ValueError: The bytes are not such JSON in UTF-8.
@@ -49,7 +51,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
-    """Make sure that a file's bytes are those that `write_plan` writes of its content.
+    """Check that a file's bytes are those that `write_plan` writes for its content.
 
     Raises:
         UsageError: They are not; names the first line that differs.
@@ -60,9 +62,9 @@ def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> Non
     pairs = zip(data.split(b"\n"), spelled.split(b"\n"), strict=False)
     line = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     raise UsageError(
-        f"{path} is not spelled as it was written, from line {line} on: blanks, the order of keys, "
-        "escapes and line ends of a plan are fixed, and nothing was applied",
-        hint="take the file as `vde plan ENV --save FILE` wrote it; formatters and Git's autocrlf "
+        f"nothing was applied, because {path} is not in canonical form from line {line} on: "
+        "whitespace, the order of keys, escapes and line ends of a plan must not change",
+        hint="use the file as `vde plan ENV --save FILE` wrote it; formatters and Git's autocrlf "
         "change it",
     )
 
@@ -72,7 +74,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key '{twice}' stands twice in one object")
+        raise ValueError(f"the key '{twice}' is duplicated in one object")
     return found
 
 

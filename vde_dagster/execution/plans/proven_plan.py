@@ -1,9 +1,9 @@
-"""Proof of a plan: every field that gates and people trust is derived again from its content.
+"""Proof of a plan: every field that gates and approvers rely on is derived again from its content.
 
-A plan comes from a file or from a row of the state, and its writer need not be the one who applies
+A plan comes from a file or from a row of the state, and its writer may not be the user who applies
 it. The content of a plan is its definitions, the tables that serve them, and the ranges to fill.
 Everything else follows from that content and from the state, and is compared with the derived
-value: the kind, changes and categories, breaks, views, the tables' places, and what is kept with
+value: the kind, changes and categories, breaks, views, the tables' places, and what is stored with
 the environment. See docs/signed_plans.md for the list.
 """
 
@@ -18,7 +18,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import and_more
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.gather_state import gather_state, stored_builder
-from vde_dagster.execution.plans.keepers import readers_of
+from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,
@@ -51,24 +51,24 @@ _WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class ProvenPlan(Plan):
-    """A plan whose fields were derived again from its content.
+    """Plan whose fields were derived again from its content.
 
     Args:
-        written: The plan as its writer wrote it, which signatures are of.
+        written: The original plan, which signatures refer to.
     """
 
     written: Plan | None = None
 
 
 def require_proven(handles: Handles, plan: Plan) -> None:
-    """Make sure that a plan's kind, tables and work are what its content makes of them.
+    """Check that a plan's kind, tables and work follow from its content.
 
-    This costs a few reads of the state, and precedes every apply.
+    This takes a few reads of the state, and precedes every apply.
 
     Raises:
-        UsageError: One of them is not; says which, and nothing was changed.
-        ConflictError: The environment shows something else than when the plan was made, or the
-            plan was rejected.
+        UsageError: One of them does not, as listed; nothing was changed.
+        ConflictError: The environment has changed since the plan was created, or the plan was
+            rejected.
     """
     handles.store.project.require_own()
     handles.store.plans.require_open(plan.id)
@@ -80,11 +80,11 @@ def require_proven(handles: Handles, plan: Plan) -> None:
     found = [*_inconsistent(plan, current), *_tables(handles, plan, current)]
     kind = derive_kind(handles, plan, current)
     if kind is not plan.kind:
-        found.append(f"it is called a {plan.kind.value}, and is a {kind.value}")
+        found.append(f"it is declared as a {plan.kind.value}, but is a {kind.value}")
     if plan.environment == PRODUCTION and plan.expires_at is not None:
         found.append(f"it would let '{PRODUCTION}' expire")
     found += (
-        f"it would mark readers of {name} as outdated, which it does not compute"
+        f"it would mark readers of {name} as outdated, but does not compute {name}"
         for name in plan.restates
         if not _restated(plan, name)
     )
@@ -92,11 +92,11 @@ def require_proven(handles: Handles, plan: Plan) -> None:
 
 
 def proven(handles: Handles, plan: Plan) -> Plan:
-    """Return a plan with everything that follows from its content derived again, for gates.
+    """Return a plan with all fields derived again from its content, for gates.
 
     Raises:
         UsageError: The plan hides a change or a break, or its definitions have other versions.
-        ConflictError: The environment shows something else than when the plan was made.
+        ConflictError: The environment has changed since the plan was created.
     """
     require_proven(handles, plan)
     if plan.is_empty:
@@ -109,7 +109,7 @@ def proven(handles: Handles, plan: Plan) -> Plan:
         exposures = tuple(handles.readable_project.exposures)
     else:
         files = handles.readable_project.exposures
-        exposures = readers_of(handles, state.base, files)
+        exposures = find_readers(handles, state.base, files)
     settings = handles.settings
     request = PlanRequest(
         environment=plan.environment,
@@ -124,7 +124,7 @@ def proven(handles: Handles, plan: Plan) -> Plan:
     derived = compare_models(request, snapshots, tables, state)
     given = {model.name: model for model in plan.models}
     if plan.base_version:
-        # Types of views that Spark found since then may break what nobody could tell.
+        # Types of views found by Spark since then may add breaks.
         certain = compare_models(request, snapshots, tables, replace(state, view_types={}))
         _require(plan, list(_hidden(given, derived, certain)))
     models = [_merged(given.get(name), one, plan.kind) for name, one in derived.items()]
@@ -150,8 +150,8 @@ def proven(handles: Handles, plan: Plan) -> Plan:
 def derive_kind(handles: Handles, plan: Plan, current: Environment | None) -> PlanKind:
     """Derive a plan's kind from its content.
 
-    A run shows the definitions that the environment shows, with its statements and what is kept
-    with it, and fills what is due. A restatement differs from a run in that it fills again.
+    A run has the environment's definitions, statements and stored files, and fills due intervals. A
+    restatement additionally refills filled intervals.
     """
     if current is None or not _shows_the_same(handles, plan, current):
         return PlanKind.PLAN
@@ -172,27 +172,27 @@ def _shows_the_same(handles: Handles, plan: Plan, current: Environment) -> bool:
         return True
     if plan.kind is PlanKind.PLAN or planned.keys() != shown.keys():
         return False
-    # An upgrade may have hashed what is shown again: then its new ids are compared.
+    # An upgrade may have rehashed the definitions: then compare new ids.
     build = stored_builder(handles)
     state = gather_state(handles.store, plan.environment, None, build, None, current)
     return all(planned[name] in (key, state.snapshots[key].id) for name, key in shown.items())
 
 
 def _refills(handles: Handles, plan: Plan) -> bool:
-    """Say whether a plan that changes no definition fills filled ranges that are not due."""
+    """Check whether a plan without changed definitions refills ranges that are not due."""
     if plan.kind is not PlanKind.RUN:
         return bool(plan.restates) or any(model.restate for model in plan.models)
     again = _filled(handles, plan)
     if not again and not plan.restates and not any(model.restate for model in plan.models):
         return False
-    # A lookback, an automatic restatement, a unit that goes on or a clock that ran ahead: planned
-    # again, it is due, with or without a tick of the cron.
+    # Ranges of lookback, automatic restatements, unfinished units and early fills are due in a new
+    # plan, with or without a tick of the cron.
     from vde_dagster.execution.plans.build_plans import PlanBuilder
 
     builder, nothing = PlanBuilder(handles), IntervalSet()
     for ignore_cron in (False, True):
         options = PlanOptions(now=plan.created_at, full=True, ignore_cron=ignore_cron)
-        due = builder.of_published(plan.environment, options, save=False, ticks=True)
+        due = builder.plan_published(plan.environment, options, save=False, ticks=True)
         known = {model.name: model.intervals for model in due.models}
         if not any(ranges - known.get(name, nothing) for name, ranges in again.items()) and not any(
             ranges - due.restates.get(name, nothing) for name, ranges in plan.restates.items()
@@ -202,9 +202,9 @@ def _refills(handles: Handles, plan: Plan) -> bool:
 
 
 def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
-    """Return the ranges, by model, that a plan fills again although others have filled them.
+    """Return the ranges, by model, that a plan refills although they are filled.
 
-    A table that is made whole has one range, and is as old as its latest fill.
+    A table that is replaced as a whole has one range, as old as its latest fill.
     """
     store = handles.store
     works = {
@@ -228,15 +228,15 @@ def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
 
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""A plan's id names branches and files."""
+"""Pattern of plan ids, which are used in names of branches and files."""
 
 
 def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
-    """Yield where the parts of a plan contradict each other, or its names are not names."""
+    """Yield contradictions between parts of a plan, and invalid names."""
     if not _ID.fullmatch(plan.id):
-        yield f"its id '{plan.id[:64]}' is not one"
+        yield f"its id '{plan.id[:64]}' is invalid"
     if environment_name(plan.environment) != plan.environment:
-        yield f"'{plan.environment}' is not an environment's name"
+        yield f"'{plan.environment}' is not a valid environment name"
     shown = current.entries if current is not None else {}
     models = {model.name: model for model in plan.models}
     for key, snapshot in plan.snapshots.items():
@@ -246,22 +246,22 @@ def _inconsistent(plan: Plan, current: Environment | None) -> Iterator[str]:
         snapshot, model = plan.snapshots[entry.snapshot_id], models.get(name)
         before = shown.get(name)
         if entry.held is not None and (before is None or before.held != entry.held):
-            yield f"it would show an earlier state of {name}, as only a rollback does"
+            yield f"it would publish an earlier state of {name}, which only a rollback may do"
         if snapshot.name != name:
-            yield f"{name} would show the definition of {snapshot.name}"
+            yield f"{name} would get the definition of {snapshot.name}"
         if model is None or model.snapshot_id is None:
-            yield f"it has {name}, and does not name it among its models"
+            yield f"it contains {name}, but does not list it among its models"
         elif model.snapshot_id != entry.snapshot_id:
-            yield f"it names one definition of {name}, and shows another"
+            yield f"it lists one definition of {name}, but publishes another"
         elif (model.table.id if model.table else None) != entry.table_id:
-            yield f"it names one table of {name}, and shows another"
+            yield f"it lists one table of {name}, but publishes another"
     for model in plan.models:
         if model.snapshot_id is not None and model.name not in plan.entries:
-            yield f"it names {model.name}, and does not show it"
+            yield f"it lists {model.name}, but does not publish it"
 
 
 def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterator[str]:
-    """Yield the tables of a plan that are others in the state, or do not serve their models."""
+    """Yield the tables of a plan that differ from the state, or do not serve their models."""
     known = handles.store.tables.load(list(plan.tables))
     production = handles.store.environments.get(PRODUCTION)
     shown = {
@@ -279,11 +279,11 @@ def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterat
             (there.ref, there.preview, there.mixed) != (table.ref, table.preview, table.mixed)
             and not _is_deployed(there, table)
         ):
-            yield f"the table of {model.name} is another one in the state: {there.ref}"
+            yield f"the table of {model.name} differs from the state: {there.ref}"
         elif there is None and table.created:
             raise not_live(table.id)
         elif there is None and not _is_designed(table, snapshot, plan):
-            yield f"the new table of {model.name} is not the one that its definition has"
+            yield f"the new table of {model.name} does not match its definition"
         elif there is not None and (model.name, snapshot.id, table.id) not in shown:
             served = replace(table, fill_version=there.fill_version, mixed=there.mixed)
             forward = snapshot.forward
@@ -296,12 +296,12 @@ def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterat
 
 
 def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
-    """Say whether a table differs only in that a change in place was published meanwhile."""
+    """Check whether a table differs only by a change in place that was published meanwhile."""
     return (there.ref, there.preview) == (table.ref, table.preview) and there.mixed
 
 
 def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
-    """Say whether a table that is not there yet is what the planner designs for a definition."""
+    """Check whether a planned table is what the planner designs for a definition."""
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")
@@ -323,12 +323,12 @@ def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
 
 
 def _restated(plan: Plan, name: ModelName) -> bool:
-    """Say whether readers of a model see other rows, by the work of the plan."""
+    """Check whether readers of a model see other rows because of the plan's work."""
     entry = plan.entries.get(name)
     if entry is None:
         return False
     if entry.table_id is None:
-        return True  # A view, or an external table, passes on what is restated above it.
+        return True  # A view, or an external table, passes restated rows on.
     return any(m.builds for m in plan.models if m.table and m.table.id == entry.table_id)
 
 
@@ -336,7 +336,7 @@ def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
     """Build the snapshots of a plan's definitions again, and compare them.
 
     Raises:
-        UsageError: A definition has other versions, columns or lineage than the plan has of it.
+        UsageError: A definition has other versions, columns or lineage than the plan's.
     """
     target = plan.target
     extend = any(snapshot.forward is not None for snapshot in target.values())
@@ -350,7 +350,7 @@ def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
         _require(plan, [f"a definition is not valid: {error.message}"])
         raise
     differ = [
-        f"{name} has another {part} by its definition"
+        f"{name} has another {part} according to its definition"
         for name, snapshot in target.items()
         if snapshot.canonicaliser == CANONICALISER and (part := _differs(snapshot, built[name]))
     ]
@@ -365,7 +365,7 @@ _COMPARED = (
 
 
 def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
-    """Return the first part of a snapshot that its definition does not make."""
+    """Return the first part of a snapshot that does not follow from its definition."""
     differ = (name for name in _COMPARED if getattr(snapshot, name) != getattr(built, name))
     return next(differ, None)
 
@@ -375,28 +375,28 @@ def _hidden(
     derived: Mapping[ModelName, PlannedModel],
     certain: Mapping[ModelName, PlannedModel],
 ) -> Iterator[str]:
-    """Yield the changes and breaks that a plan does not tell.
+    """Yield the changes and breaks that a plan hides.
 
     Args:
-        certain: The same without the types of views, which may be newer than the plan.
+        certain: Derived models without the types of views, which may be newer than the plan.
     """
     for name, model in derived.items():
         told = given.get(name)
         if told is None:
-            yield f"{name} is {model.change.value}, which it does not tell"
+            yield f"{name} is {model.change.value}, which it does not list"
             continue
         if told.change is not model.change:
-            yield f"{name} is called {told.change.value}, and is {model.change.value}"
+            yield f"{name} is declared {told.change.value}, but is {model.change.value}"
         elif _weight(told.category) < _weight(model.category):
             what = (one.value if one else "none" for one in (told.category, model.category))
-            yield f"the change of {name} is called {next(what)}, and is {next(what)}"
+            yield f"the change of {name} is declared {next(what)}, but is {next(what)}"
         known = {(one.column, one.was, one.becomes) for one in told.breaks}
         sure = {(one.column, one.was, one.becomes) for one in certain[name].breaks}
         for one in model.breaks:
             if (one.column, one.was, one.becomes) in sure - known:
-                yield f"it does not tell that {one.describe()}"
+                yield f"it does not list that {one.describe()}"
     for name in given.keys() - derived.keys():
-        yield f"it names {name}, which nobody shows"
+        yield f"it lists {name}, which no environment contains"
 
 
 def _weight(category: Category | None) -> int:
@@ -404,7 +404,7 @@ def _weight(category: Category | None) -> int:
 
 
 def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
-    """Return a planned model with the work that a plan has and the facts that were derived."""
+    """Return a planned model with a plan's work and the derived facts."""
     if given is None:
         return derived
     return replace(
@@ -420,10 +420,10 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
 
 
 def _current(handles: Handles, plan: Plan) -> Environment | None:
-    """Return what a plan's environment shows.
+    """Return the environment of a plan.
 
     Raises:
-        ConflictError: It shows something else than when the plan was made.
+        ConflictError: It has changed since the plan was created.
     """
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
@@ -433,7 +433,7 @@ def _current(handles: Handles, plan: Plan) -> Environment | None:
 
 
 def is_applied(handles: Handles, plan: Plan) -> bool:
-    """Say whether a plan was applied before, so that nothing is left to prove or to do."""
+    """Check whether a plan was applied before, so that nothing is left to prove or to do."""
     record = handles.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 
@@ -442,7 +442,7 @@ def _require(plan: Plan, found: list[str]) -> None:
     if found:
         told = "; ".join(found[:_MOST])
         raise UsageError(
-            f"plan {plan.id} does not do what it says, and was not applied: {told}"
+            f"plan {plan.id} was not applied, because it contradicts its content: {told}"
             f"{and_more(len(found), _MOST)}",
-            hint=f"find out who wrote it (vde log), and plan again: vde plan {plan.environment}",
+            hint=f"check `vde log` for its origin, and plan again: vde plan {plan.environment}",
         )

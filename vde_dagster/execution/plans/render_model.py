@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The rows that a model's query returns for a range.
+    """Rows that a model's query returns for a range.
 
     Args:
         columns: (name, Spark SQL type) in order.
-        left_out: How many statements before the query were not run.
+        left_out: Number of statements before the query that were not executed.
     """
 
     model: ModelName
@@ -41,7 +41,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Models of the files, as Spark runs them over the tables that a plan would give them."""
+    """Models of the files, as Spark runs them over the tables that a plan would use."""
 
     handles: Handles
 
@@ -52,14 +52,14 @@ class Models:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> str:
-        """Return the SQL that Spark runs for a model, or for an audit of its own.
+        """Return the SQL that Spark runs for a model, or for a standalone audit.
 
         Args:
             start: First instant of the range (UTC); by default that of the latest slot.
             end: Its end.
 
         Raises:
-            UsageError: There is no such model, or it has no SQL.
+            UsageError: The model does not exist, or it has no SQL.
         """
         definition = self._find(model)
         is_audit = not definition.kind.is_read
@@ -91,11 +91,13 @@ class Models:
         Args:
             start: First instant of the range (UTC); by default that of the latest slot.
             end: Its end.
-            limit: The most rows.
-            query: A part of its query to run instead of it.
+            limit: Maximum number of rows.
+            query: A part of its query to run instead.
 
         Raises:
-            UsageError: There is no such model, it has neither, or a parent has no table yet.
+            UsageError: The model does not exist, it has neither query nor code, or a parent has no
+                table
+                yet.
             ExecutionError: Spark failed.
         """
         definition, engine = self._find(model), self.handles.engine
@@ -105,8 +107,8 @@ class Models:
         snapshot, resolver = self._planned(name, environment)
         for parent in _without_table(snapshot, resolver):
             raise UsageError(
-                f"{name} reads {parent}, which has no table yet as the files have it",
-                hint=f"compute it: vde apply {environment} --select {parent}",
+                f"{name} reads {parent}, whose current definition has no table yet",
+                hint=f"to compute it, run: vde apply {environment} --select {parent}",
             )
         (interval, now), catalog = (
             self._times(snapshot, start, end),
@@ -134,7 +136,7 @@ class Models:
         models = self.handles.project.models
         needed = needed_models(models, [name])
         part = {one: model for one, model in models.items() if one in needed}
-        plan = PlanBuilder(self.handles).of_part(part, environment_name(environment))
+        plan = PlanBuilder(self.handles).make_part(part, environment_name(environment))
         return plan.target[name], plan.resolver()
 
     def _times(
@@ -146,7 +148,7 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the uncomputed tables that a snapshot reads, itself or through views."""
+    """Yield the uncomputed tables that a snapshot reads, directly or through views."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

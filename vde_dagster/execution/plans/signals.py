@@ -1,4 +1,4 @@
-"""Signals of models: the intervals that they let pass, and the context in which they are called."""
+"""Signals of models: the intervals that they allow, and the context of their calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """The intervals of a range of whole units (UTC), made when looked at: there may be millions."""
+    """Intervals of a range of whole units (UTC), created on access: there may be millions."""
 
     unit: IntervalUnit
     interval: Interval
@@ -56,41 +56,41 @@ class Batch(Sequence[Pair]):
         return start, min(self.unit.shift(start, 1), self.interval.end)
 
 
-def signals_of(
+def signal_caller(
     environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
 ) -> Ready:
     """Return the caller of signals for a plan.
 
-    They are asked once, while planning. An apply fills what was ready then, for that is what was
-    approved: what has arrived stays, and what arrives since is for the next run.
+    Signals are called once, while planning. An apply fills the intervals that were ready then,
+    because these were approved: intervals that become ready later are left to the next run.
 
     Args:
-        context: Makes the argument `context` of a model's signals.
+        context: Creates the argument `context` of a model's signals.
     """
 
     def ready(snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        said = {
+        values = {
             "execution_time": now,
             "environment": environment,
             "model": str(snapshot.name),
             "context": context(snapshot.name),
         }
         for signal in snapshot.model.signals:
-            missing = _passing(signal, snapshot, missing, said)
+            missing = _passing(signal, snapshot, missing, values)
         return missing
 
     return ready
 
 
 def _passing(
-    signal: Signal, snapshot: Snapshot, missing: IntervalSet, said: dict[str, Any]
+    signal: Signal, snapshot: Snapshot, missing: IntervalSet, values: dict[str, Any]
 ) -> IntervalSet:
     from vde_dagster.project.python.files import run_source
 
     out = IntervalSet()
     try:
         function = run_source(signal.python)
-        arguments = {**_wanted(function, said), **dict(signal.arguments)}
+        arguments = {**_accepted_values(function, values), **dict(signal.arguments)}
         for interval in missing:
             batch = Batch(snapshot.cadence.unit, interval)
             answer = function(batch, **arguments)
@@ -105,26 +105,26 @@ def _passing(
         path, _, _ = signal.python.entrypoint.rpartition(":")
         raise ProjectError(
             f"{snapshot.name}: signal '{signal.name}' failed: {describe_exception(error)}",
-            hint="a signal returns true, false, or a list of the batch's intervals",
+            hint="a signal must return true, false, or a list of the batch's intervals",
             location=where_raised(error, Path(path)),
         ) from error
     return out
 
 
-def _wanted(function: Callable[..., Any], said: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the values that a function has parameters for."""
+def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values for which a function has parameters."""
     parameters = inspect.signature(function).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        return said
-    return {one.name: said[one.name] for one in list(parameters)[1:] if one.name in said}
+        return values
+    return {one.name: values[one.name] for one in list(parameters)[1:] if one.name in values}
 
 
 @dataclass(frozen=True, slots=True)
 class SignalContext:
-    """The argument `context` of signals; Spark starts when one asks for rows, not before.
+    """Argument `context` of signals; Spark starts only when a signal reads rows.
 
-    Models mean what the environment shows while the plan is made, or what production shows where
-    there is no such environment yet.
+    Models refer to the environment at the time of planning, or to production if the environment
+    does not exist yet.
     """
 
     handles: Handles
@@ -134,17 +134,17 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object, under the name by which signals of SQLMesh ask for `fetchdf`."""
+        """This object, under the name that SQLMesh's signals use for `fetchdf`."""
         return self
 
     @property
     def logger(self) -> logging.Logger:
-        """A logger named after the model."""
+        """Logger named after the model."""
         return logging.getLogger(f"vde.signal.{self.model}")
 
     @property
     def spark(self) -> SparkSession:
-        """A Spark session in which models see nothing of what a signal changes."""
+        """Spark session whose changes by a signal do not affect models."""
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:
@@ -153,19 +153,19 @@ class SignalContext:
         return known.get(name.lower(), default)
 
     def resolve_table(self, name: str) -> str:
-        """Return the quoted name of the view or table that shows a model, for SQL.
+        """Return the quoted name of a model's published view or table, for SQL.
 
         Raises:
-            UsageError: Nothing is published of it.
+            UsageError: The model is not published.
         """
         settings = self.handles.settings
         model = ModelName.parse(name, settings.default_namespace)
-        shown = self._shown()
+        shown = self._published_environment()
         current = self.handles.store.environments.get(shown) if shown else None
         if current is None or model not in current.entries:
             raise UsageError(
-                f"nothing is published of {model} that environment '{self.environment}' could read",
-                hint="a signal sees what is published when the plan is made, not what it will fill",
+                f"{model} is not published in environment '{self.environment}'",
+                hint="publish it first: a signal reads tables published before the plan is created",
             )
         return current.views.quoted(model, settings.catalog)
 
@@ -177,7 +177,7 @@ class SignalContext:
         """Run a query over models and tables; return its rows as a pandas DataFrame.
 
         Raises:
-            UsageError: Spark does not understand the query.
+            UsageError: Spark cannot parse or resolve the query.
             ExecutionError: The query failed while it ran.
         """
         import pandas as pd
@@ -193,16 +193,16 @@ class SignalContext:
         """Run a query over models and tables; return its first row, or None."""
         return next(iter(self._rows(query, 1)[1]), None)
 
-    def _shown(self) -> str | None:
+    def _published_environment(self) -> str | None:
         exists = self.handles.store.environments.exists
         return next((name for name in (self.environment, PRODUCTION) if exists(name)), None)
 
     def _rows(self, query: str, limit: int | None = None) -> tuple[list[str], list[Any]]:
-        shown = self._shown()
-        if shown is None:  # Nothing is published yet, so that all names are those of tables.
+        shown = self._published_environment()
+        if shown is None:  # Nothing is published yet, so all names refer to tables.
             columns, rows = self.handles.engine().query(query, limit)
         else:
-            # The project's own code may read what it likes.
+            # The project's code may read anything.
             from vde_dagster.execution.query.query import Queries
 
             found = Queries(self.handles).run(shown, query, limit, raw=True)

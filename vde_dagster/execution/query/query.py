@@ -1,8 +1,8 @@
-"""Queries of an environment or a version of one, and reads of a model without an engine.
+"""Queries of an environment or a version of it, and reads of a model without an engine.
 
-No view is read, as views are those of the current version. Model names stand for what they were:
-tables as of their pins, and queries of models without a table over those. External tables have no
-pins; that they are read as they are now is part of the answer.
+Queries of versions do not use views, which belong to the current version. Model names refer to
+tables at their pins, and to queries of models without a table over those. External tables are not
+pinned; the result lists those that were read in their current state.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The answer to a query.
+    """Result of a query.
 
     Args:
         columns: (name, Spark SQL type) in order.
-        publication_id: The publication that the whole answer was read from, which made `version`.
-        read_live: External tables that were read as they are now, though the version is past.
+        publication_id: Publication of `version`, which the whole result was read from.
+        read_live: External tables that were read in their current state, although the version is
+            past.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -56,10 +57,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What an engine answered to a query.
+    """An engine's result of a query.
 
     Args:
-        shown: The version of the environment that the whole answer was read from.
+        shown: Version of the environment that the whole result was read from.
         read_live: As in `QueryResult`.
     """
 
@@ -68,8 +69,8 @@ class Answer(Generic[T]):
     read_live: tuple[str, ...]
 
 
-def _externals_of(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
-    """Return the external tables that an environment's models read: they have no views."""
+def _external_tables(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
+    """Return the external tables that an environment's models read, which have no views."""
     ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
     models = (one.model for one in handles.store.snapshots.load(ids).values())
     return {model.name: external_table(model) for model in models if model.kind.is_external}
@@ -82,8 +83,8 @@ _OF_FILES = re.compile(
 )
 
 
-def is_of_files(error: BaseException) -> bool:
-    """Say whether an error may come of a file that is missing or damaged."""
+def is_file_error(error: BaseException) -> bool:
+    """Check whether a missing or damaged file may have caused an error."""
     cause: BaseException | None = error
     while cause is not None and not _OF_FILES.search(str(cause)):
         cause = cause.__cause__
@@ -108,19 +109,22 @@ class Queries:
         raw: bool = False,
         at: str | None = None,
     ) -> QueryResult:
-        """Run a query in which model names mean the environment's views, or what they once were.
+        """Run a query in which model names refer to the environment's views, or to an earlier
+        version.
 
         Args:
-            environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of
-                it, with the definitions and the data that it was published with.
-            limit: The most rows to return.
-            raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
-                for who may do on this machine whatever Spark may do.
-            at: A time (UTC): the version that was current then.
+            environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version
+                with
+                its definitions and data.
+            limit: Maximum number of rows.
+            raw: Whether to skip the checks of `query_rules`, which restrict a query to models; only
+                for
+                users who may do everything that Spark can do on this machine.
+            at: A time (UTC), for the version current at that time.
 
         Raises:
-            UsageError: There is no such environment, or the query cannot be read or does more
-                than to read models, or the data of the version are not known or gone.
+            UsageError: The environment does not exist, the query is invalid or does more than read
+                models, or the version's data is unknown or gone.
         """
         answer = self._ask(
             environment, sql, at, raw, lambda query: self.handles.engine().query(query, limit)
@@ -134,7 +138,7 @@ class Queries:
     def run_arrow(
         self, environment: str, sql: str, limit: int | None = None, at: str | None = None
     ) -> Answer[pa.Table]:
-        """Run a query as `run` does; the value is its rows as Arrow has them, instants in UTC.
+        """Run a query like `run`; the value is its rows as an Arrow table, instants in UTC.
 
         Raises:
             UsageError: As `run`.
@@ -157,8 +161,8 @@ class Queries:
     ) -> Answer[T]:
         version = published_version(self.handles.store, environment, at)
         if version is not None:
-            return self._of_version(version, sql, raw, ask)
-        return self._of_views(environment_name(environment), sql, raw, ask)
+            return self._query_version(version, sql, raw, ask)
+        return self._query_views(environment_name(environment), sql, raw, ask)
 
     def read(
         self,
@@ -173,8 +177,9 @@ class Queries:
         """Read a published model into memory, without an engine; see `read_rows`.
 
         Raises:
-            UsageError: There is no such environment, version, model or column, the condition does
-                not fit, the model has no table, or what the version showed is gone.
+            UsageError: The environment, version, model or column does not exist, the condition does
+                not
+                fit, the model has no table, or the version's data is gone.
         """
         from vde_dagster.execution.query.read_rows import read_rows
 
@@ -183,19 +188,19 @@ class Queries:
         )
         return read.rows
 
-    def _of_views(
+    def _query_views(
         self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]
     ) -> Answer[T]:
         """Run a query over an environment's views.
 
-        Spark loads a query's views one by one, so a query can straddle a publication. The
-        publication's id is compared before and after, and the query is run again when it moved.
+        Spark loads a query's views one by one, so a publication can happen in between. The
+        publication's id is compared before and after, and the query runs again if it has changed.
         """
         for _ in range(ATTEMPTS):
             version = named_environment(self.handles, environment)
             if not self.handles.lakehouse.catalog.form.keeps_pointers:
-                return self._of_version(version, sql, raw, ask)
-            answer = self._of_version(version, sql, raw, ask, views=True)
+                return self._query_version(version, sql, raw, ask)
+            answer = self._query_version(version, sql, raw, ask, views=True)
             after = self.handles.store.environments.get(environment)
             if after is not None and after.publication_id == version.publication_id:
                 return answer
@@ -204,7 +209,7 @@ class Queries:
             hint="query again",
         )
 
-    def _of_version(
+    def _query_version(
         self,
         version: Environment,
         sql: str,
@@ -220,21 +225,21 @@ class Queries:
         handles, store = self.handles, self.handles.store
         catalog = handles.settings.catalog
         sql, changes = expand_changes(handles, version, sql)
-        externals = _externals_of(handles, version)
+        externals = _external_tables(handles, version)
         catalogs = {one.catalog.lower(): one.catalog for one in externals.values() if one.catalog}
         names = TableNames(catalog, "default", catalogs)
         production = store.environments.get(PRODUCTION) if views else None
         elsewhere = production.entries.keys() - version.entries.keys() if production else set()
         if not raw:
-            # What production alone has is told apart below, with a message of its own.
+            # Models that only production has are handled below, with a separate message.
             check_query(sql, version.entries.keys() | elsewhere | changes.keys(), names)
         reader = PinnedVersion(handles, version)
 
-        def relation_of(name: ModelName) -> str | None:
+        def find_relation(name: ModelName) -> str | None:
             if name in elsewhere:
-                # Left as it is, the name would silently mean production's view.
+                # Otherwise the name would silently refer to production's view.
                 raise UsageError(
-                    f"environment '{version.name}' has no model {name}, only production has",
+                    f"only production has the model {name}, not environment '{version.name}'",
                     hint=f"query '{PRODUCTION}', or plan '{version.name}' with the model",
                 )
             if name in changes:
@@ -246,33 +251,33 @@ class Queries:
             return f"SELECT * FROM {own}"
 
         def may_have_failed(error: Exception) -> set[TableRef]:
-            if not is_of_files(error):
+            if not is_file_error(error):
                 return set()
             tables = store.tables.load(version.tables) if views else reader.tables
             shown = handles.lakehouse.published_views(version.name) if views else ()
             return {*(table.ref for table in tables.values()), *shown}
 
-        rendered = _rendered(sql, relation_of, names, raw)
+        rendered = _rendered(sql, find_relation, names, raw)
         with handles.lakehouse.naming_damage(may_have_failed):
             value = ask(rendered)
         return Answer(value, version, tuple(sorted(map(str, reader.live))))
 
 
 def _rendered(
-    sql: str, relation_of: Callable[[ModelName], str | None], names: TableNames, raw: bool
+    sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
-    """Return a query as Spark gets it; what SQLGlot cannot read is its author's mistake."""
+    """Return a query as Spark gets it; if SQLGlot cannot parse it, the query is invalid."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.execution.query.query_rules import refuse_substitution
 
     try:
-        rendered = replace_tables(sql, relation_of, names)
+        rendered = replace_tables(sql, find_relation, names)
     except SqlglotError as error:
         raise UsageError(
-            f"the query cannot be read: {str(error).splitlines()[0]}",
+            f"the query is invalid: {str(error).splitlines()[0]}",
             hint="write it in Spark SQL",
         ) from error
     if not raw:
-        refuse_substitution(rendered)  # What was escaped in a string is written out here.
+        refuse_substitution(rendered)  # Escapes in strings are resolved here.
     return rendered

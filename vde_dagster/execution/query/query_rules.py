@@ -1,8 +1,8 @@
-"""Rules for queries of an environment: they read its models, and nothing else.
+"""Rules that restrict queries of an environment to its models.
 
-Spark reads any file for ``text.`/etc/passwd` ``, and calls any method of Java for `reflect(…)`, and
-who may query an environment need not own the machine that Spark runs on. Functions are looked for
-among the query's tokens, so that no reading of the grammar can hide one; tables in its tree.
+Spark reads any file for ``text.`/etc/passwd` ``, and calls any Java method for `reflect(…)`, but a
+user who may query an environment may not own Spark's machine. Functions are searched in the query's
+tokens, so that no interpretation of the grammar can hide one; tables in its tree.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FORBIDDEN_FUNCTIONS = frozenset(
         "reflect",
         "try_reflect",
         "java_method",
-        # A name of a table or function that is made while the query runs.
+        # Names of tables or functions computed while the query runs.
         "identifier",
-        # They read a file that an argument names.
+        # Functions that read a file named by an argument.
         "from_protobuf",
         "to_protobuf",
         "read_files",
@@ -57,14 +57,14 @@ TABLE_FUNCTIONS = frozenset(
     }
 )
 
-_RAW = "or, if this machine is yours, take --raw"
+_RAW = "or, on your own machine, add --raw"
 
 
 def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
-    """Refuse a query that does anything but read an environment's models and external tables.
+    """Refuse a query that does more than read an environment's models and external tables.
 
     Raises:
-        UsageError: It is no query, or it reads or calls something else; says what.
+        UsageError: The text is not a query, or reads or calls something else.
     """
     from sqlglot.errors import SqlglotError
 
@@ -73,7 +73,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     refuse_substitution(sql)
     source = SourceText(Path("query"), sql)
     if find_jinja(source) is not None:
-        raise UsageError("Jinja is not read in a query", hint="write it in Spark SQL")
+        raise UsageError("Jinja is not supported in a query", hint="write it in Spark SQL")
     if too_deep(source) is not None:
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:
@@ -81,7 +81,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
         _check_tree(read_query(sql).tree, known, names)
     except SqlglotError as error:
         raise UsageError(
-            f"the query cannot be read: {str(error).splitlines()[0]}",
+            f"the query is invalid: {str(error).splitlines()[0]}",
             hint="write one query in Spark SQL",
         ) from error
     except RecursionError:
@@ -91,11 +91,11 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too."""
+    """Refuse `${env:HOME}`, which Spark replaces before it parses the SQL, also in strings."""
     if "${" in sql:
         raise UsageError(
-            "'${' is not allowed in a query: Spark puts settings and environment variables there",
-            hint=f"write concat('$', '{{…') where a text has it, {_RAW}",
+            "'${' is not allowed in a query, because Spark inserts environment variables there",
+            hint=f"in a text, write concat('$', '{{…'), {_RAW}",
         )
 
 
@@ -110,16 +110,16 @@ def _check_tokens(sql: str) -> None:
     if not tokens:
         raise UsageError("the query is empty", hint="write a SELECT")
     if tokens[0].text.upper() not in QUERY_WORDS:
-        raise _no_query(f"it begins with {tokens[0].text.upper()}")
+        raise _not_a_query(f"it begins with {tokens[0].text.upper()}")
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.token_type == TokenType.SEMICOLON:
-            raise _no_query("it is more than one statement")
+            raise _not_a_query("it is more than one statement")
         if token.token_type == TokenType.STRING or following is None:
             continue
         if following.text == "(" and token.text.lower() in FORBIDDEN_FUNCTIONS:
             raise UsageError(
                 f"the function {token.text.lower()} is not allowed in a query",
-                hint=f"do without it, {_RAW}",
+                hint=f"do not use it, {_RAW}",
             )
 
 
@@ -129,19 +129,17 @@ def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames)
     from vde_dagster.sql.tables import tables_read
 
     if not isinstance(tree, exp.Query | exp.Values):
-        raise _no_query(f"it is a statement, {type(tree).__name__.upper()}")
+        raise _not_a_query(f"it is a statement, {type(tree).__name__.upper()}")
     writes = tree.find(exp.Into, exp.DML, exp.DDL, exp.Command)
     if writes is not None and not isinstance(writes, exp.Query):
-        raise _no_query(f"it has {type(writes).__name__.upper()} in it")
+        raise _not_a_query(f"it has {type(writes).__name__.upper()} in it")
     if tree.find(exp.QueryTransform) is not None:
         raise UsageError(
             "TRANSFORM … USING, which runs a program, is not allowed in a query",
             hint=f"do without it, {_RAW}",
         )
     if tree.find(exp.Parameter, exp.SessionParameter, exp.Placeholder) is not None:
-        raise UsageError(
-            "a query has no variables and no parameters", hint="write the value itself"
-        )
+        raise UsageError("a query must not contain variables or parameters", hint="write the value")
     for node in tree.find_all(exp.Table, exp.Lateral, exp.TableFromRows):
         if not isinstance(node.this, exp.Identifier | exp.Query):
             _check_table_function(node)
@@ -158,8 +156,7 @@ def _check_table_function(node: exp.Expr) -> None:
         shown = f"from {name}(…)" if name else node.sql(dialect="spark")
         raise UsageError(
             f"a query cannot read {shown}",
-            hint=f"it reads models, external tables and {', '.join(sorted(TABLE_FUNCTIONS))}; "
-            f"{_RAW}",
+            hint=f"read models, external tables and {', '.join(sorted(TABLE_FUNCTIONS))}; {_RAW}",
         )
 
 
@@ -168,14 +165,14 @@ def _check_table(parts: list[str], known: Collection[ModelName], names: TableNam
     if names.model_name_or_none(parts) in known:
         return
     near = closest(written, [str(one) for one in known])
-    advice = f"did you mean '{near}'?" if near else "`vde info` lists the models"
+    advice = f"did you mean '{near}'?" if near else "to list models, run `vde info`"
     raise UsageError(
         f"'{written}' is neither a model of the environment nor an external table that one reads",
         hint=f"{advice}; {_RAW}",
     )
 
 
-def _no_query(why: str) -> UsageError:
+def _not_a_query(why: str) -> UsageError:
     return UsageError(
-        f"this is not one query: {why}", hint="write one SELECT; nothing else is run here"
+        f"this is not a single query: {why}", hint="write one SELECT; other statements do not run"
     )

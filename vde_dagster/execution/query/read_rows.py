@@ -1,4 +1,4 @@
-"""Rows of a published model, read by PyIceberg: without an engine, and so without a JVM."""
+"""Rows of a published model, read by PyIceberg without an engine and a JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.execution.pinned_reads import not_pinned
 from vde_dagster.execution.published_version import (
     named_environment,
     published_version,
-    shown_entry,
+    require_entry,
 )
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, head_of
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
@@ -38,9 +38,9 @@ class ShownRows:
     """Rows of a model in one state of its table.
 
     Args:
-        table: The state as a table of its own, with the model's columns.
-        once: By column, the one that has its values in the table.
-        types: By column of the table, its Spark SQL type.
+        table: The state as a separate table, with the model's columns.
+        once: For each column, the column with its values in the table.
+        types: Spark SQL types of the table's columns.
     """
 
     table: Table
@@ -48,7 +48,7 @@ class ShownRows:
     types: Mapping[str, str]
 
     def files(self) -> frozenset[FileState]:
-        """Return the files that the rows are in."""
+        """Return the files with the rows."""
         from vde_dagster.lakehouse.rows.scan import file_states
 
         return file_states(self.table)
@@ -56,25 +56,25 @@ class ShownRows:
     def batches(
         self, columns: Sequence[str] = (), without: Set[FileState] = frozenset()
     ) -> Iterator[pa.Table]:
-        """Read the rows in the order of the files, without holding them.
+        """Read the rows in the order of the files, in batches.
 
         Args:
-            columns: By their names in the model; all by default.
+            columns: Names in the model; all by default.
             without: Files to leave out.
         """
         from pyiceberg.expressions import AlwaysTrue
 
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
-        shown = list(columns or self.once)
-        wanted = list(dict.fromkeys(self.once[one] for one in shown))
+        selected = list(columns or self.once)
+        wanted = list(dict.fromkeys(self.once[one] for one in selected))
         schema = narrowed(self.table.schema().as_arrow(), wanted)
         for rows in scan_rows(self.table, schema, (), AlwaysTrue(), without):
-            yield rows.select([self.once[one] for one in shown]).rename_columns(shown)
+            yield rows.select([self.once[one] for one in selected]).rename_columns(selected)
 
 
 State = tuple[int | None, int | None]
-"""An Iceberg snapshot, None for no rows, and the schema that is read, None for the current one."""
+"""Iceberg snapshot, None for no rows, and schema to read, None for the current schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ModelRows:
 
     Args:
         columns: (name, Spark SQL type) in order.
-        version: The version of the environment that shows them.
+        version: The version of the environment with these rows.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -91,8 +91,8 @@ class ModelRows:
     version: int
 
 
-def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return rows as Python has them; a TIMESTAMP is a datetime in UTC, a map a dictionary."""
+def rows_as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Return rows as Python values; a TIMESTAMP is a datetime in UTC, a map a dictionary."""
     from vde_dagster.lakehouse.rows.row_values import python_values
 
     return list(zip(*map(python_values, table.columns), strict=True))
@@ -112,17 +112,18 @@ def read_rows(
     """Read rows of a model that has a table.
 
     Args:
-        environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of it.
+        environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version.
         columns: The columns, in order; all by default.
-        where: A condition as `parse_filter` has it.
-        order_by: Columns to sort by, each with a minus sign in front where the greatest comes
-            first; by default the order is that of the files.
-        limit: The most rows.
-        at: A time (UTC): the version that was current then.
+        where: A condition in the syntax of `parse_filter`.
+        order_by: Columns to sort by, with a minus sign for descending order; by default the order
+            of
+            the files.
+        limit: Maximum number of rows.
+        at: A time (UTC), for the version current at that time.
 
     Raises:
-        UsageError: There is no such environment, version, model or column, the condition does not
-            fit, the model has no table, or what the version showed is gone.
+        UsageError: The environment, version, model or column does not exist, the condition does not
+            fit, the model has no table, or the version's data is gone.
     """
     version = published_version(handles.store, environment, at)
     past = version is not None
@@ -134,26 +135,27 @@ def read_rows(
 
 @contextmanager
 def opened_rows(handles: Handles, version: Environment, name: ModelName) -> Iterator[ShownRows]:
-    """Open the rows that a version of an environment pins of a model, to be read in a block.
+    """Open a version's pinned rows of a model, for reading in the block.
 
     Raises:
-        UsageError: The version shows no such model, the model has no table, or what the version
-            showed is gone.
+        UsageError: The version does not contain the model, the model has no table, or the version's
+            data
+            is gone.
     """
     with _opened(handles, version, name, pinned=True) as read:
-        yield read.shown()
+        yield read.to_rows()
 
 
 @contextmanager
 def _opened(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
-    entry = shown_entry(version, name)
+    entry = require_entry(version, name)
     if entry.table_id is None:
         raise UsageError(
-            f"{name} has no table of its own, so it can only be read by an engine",
-            hint=f'`vde query {version.name} "SELECT * FROM {name}"` reads it with Spark; or give '
-            "its model another kind, such as FULL",
+            f"{name} has no table and can only be read by an engine",
+            hint=f'run `vde query {version.name} "SELECT * FROM {name}"` to read it with Spark; or '
+            "use another kind of model, such as FULL",
         )
     snapshot = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
     table = handles.store.tables.get(entry.table_id)
@@ -179,9 +181,9 @@ def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> Stat
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A state of a table, under the names that a model's columns have.
+    """State of a table, under the names of a model's columns.
 
-    Columns of the same values are one in the table, and are read once.
+    Columns with equal values share a column of the table, and are read once.
     """
 
     handles: Handles
@@ -199,22 +201,24 @@ class _Reading:
         order_by: Sequence[str],
         limit: int | None,
     ) -> ModelRows:
-        """Read what is asked of it."""
+        """Read the requested rows."""
         import pyarrow as pa
         from pyiceberg.expressions import AlwaysTrue
 
         from vde_dagster.lakehouse.rows.row_order import SortKey, first_rows, require_sortable
         from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 
-        opened = self.shown()
+        opened = self.to_rows()
         found, once = opened.table, opened.once
-        shown = [self._known(column, once) for column in columns] or list(once)
+        selected = [self._known(column, once) for column in columns] or list(once)
         tests = [self._test(where, found.schema(), once)] if where is not None else []
         keys = [
             SortKey(once[self._known(text.removeprefix("-"), once)], text.startswith("-"))
             for text in order_by
         ]
-        wanted = list(dict.fromkeys([*(once[one] for one in shown), *(key.column for key in keys)]))
+        wanted = list(
+            dict.fromkeys([*(once[one] for one in selected), *(key.column for key in keys)])
+        )
         schema = narrowed(found.schema().as_arrow(), wanted)
         require_sortable(keys, schema)
         scanned = scan_rows(found, schema, tests, AlwaysTrue())
@@ -222,15 +226,15 @@ class _Reading:
             rows = first_rows(scanned, schema, keys, limit, None)
         else:
             rows = pa.concat_tables([schema.empty_table(), *scanned])
-            if keys:  # Sorted once, and not batch by batch.
+            if keys:  # Sort once, not batch by batch.
                 rows = first_rows([rows], schema, keys, rows.num_rows, None)
         return ModelRows(
-            tuple((column, opened.types[once[column]]) for column in shown),
-            rows.select([once[column] for column in shown]).rename_columns(shown),
+            tuple((column, opened.types[once[column]]) for column in selected),
+            rows.select([once[column] for column in selected]).rename_columns(selected),
             version,
         )
 
-    def shown(self) -> ShownRows:
+    def to_rows(self) -> ShownRows:
         """Return the state under the model's names."""
         table = as_pinned(self.table, self.metadata, self.state[1])
         physical = dict(column_map(self.snapshot, table))
@@ -254,9 +258,8 @@ class _Reading:
         found = pinned_metadata(self.metadata, *self.state, columns, {}, uuid, {})
         if found is None:
             raise UsageError(
-                f"the data of {self.name} that are shown are gone: another program than vde "
-                "expired them",
-                hint="`vde fsck` says what is damaged; read another version, or restore a backup",
+                f"the data of {self.name} is gone: another program than vde expired it",
+                hint="run `vde fsck` to find the damage; read another version, or restore a backup",
             )
         return found
 

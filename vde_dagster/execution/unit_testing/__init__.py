@@ -1,1 +1,1 @@
-"""Running unit tests of models on Spark, alone or with a plan, without touching any table."""
+"""Unit tests of models on Spark, alone or with a plan, without touching any table."""

@@ -1,4 +1,4 @@
-"""Creating a unit test from the rows that an environment shows of a model's parents."""
+"""Creation of a unit test from an environment's rows of a model's parents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.unit_testing.run_test import ctes_of, rows_of, run_test
+from vde_dagster.execution.unit_testing.run_test import cte_names, result_rows, run_test
 from vde_dagster.project.files import file_of_project, replacing
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.macros.expansion import MacroScope
@@ -29,15 +29,15 @@ Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The unit test to be made.
+    """Unit test to create.
 
     Args:
-        queries: Queries for rows of parents, by their names; others give their first rows.
-        limit: The most rows of a parent.
-        variables: The test's variables, `start`, `end` and `execution_time` among them.
-        name: The test's name; `test_` and the model's by default.
-        path: Its file in the folder of tests; the test's name by default.
-        include_ctes: Whether rows of common table expressions are expected too.
+        queries: Queries for rows of parents, by their names; first rows of other parents.
+        limit: Maximum number of rows per parent.
+        variables: The test's variables, including `start`, `end` and `execution_time`.
+        name: The test's name; by default `test_` and the model's name.
+        path: Its file in the folder of tests; by default the test's name.
+        include_ctes: Whether to also expect rows of common table expressions.
     """
 
     model: str
@@ -53,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A test that was written, with the number of rows of each parent and of its output."""
+    """Test that was written, with the number of rows of each parent and of its output."""
 
     name: str
     path: str
@@ -65,21 +65,22 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
     """Write a test of a model that passes.
 
     Raises:
-        UsageError: There is no such model or environment, a file is there, values cannot be
-            written, or the test would not pass again. Nothing is written.
+        UsageError: The model or environment does not exist, the file exists, a value cannot be
+            written,
+            or the test would not pass again. Nothing is written.
         ExecutionError: Spark failed.
     """
     models, settings = handles.project.models, handles.settings
     model = find_model(models, wanted.model, settings.default_namespace)
     if models[model].query is None and models[model].python is None:
         raise UsageError(
-            f"{model} has neither a query nor code to be tested", hint="name another model"
+            f"{model} has neither a query nor code to test", hint="choose another model"
         )
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
     if file_of_project(handles.root, path).exists() and not wanted.overwrite:
         raise UsageError(
-            f"there is a file {path}", hint="name another with --path, or replace it: --overwrite"
+            f"the file {path} exists", hint="choose another with --path, or add --overwrite"
         )
     tables = _rows_of_parents(handles, model, wanted)
     body: dict[str, Any] = {"model": str(model)}
@@ -96,9 +97,9 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
     result = run_test(test, handles.snapshots(), handles.engine())
     if not result.passed:
         raise UsageError(
-            f"{test.model} does not return the same rows twice, so no test was written: "
+            f"no test was written, because {test.model} does not return the same rows twice: "
             f"{result.summary}",
-            hint="fix the time with --var execution_time=2024-01-01",
+            hint="if it depends on the time, add --var execution_time=2024-01-01",
         )
     with replacing(handles.root / path) as file:
         file.write(_text(name, body).encode())
@@ -139,14 +140,14 @@ def _rows(
 
 def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]:
     snapshots, engine = handles.snapshots(), handles.engine()
-    parts = ctes_of(test, snapshots) if wanted.include_ctes else ()
-    found = {part: _rows(*rows_of(test, snapshots, engine, part)) for part in parts}
-    query = _rows(*rows_of(test, snapshots, engine))
+    parts = cte_names(test, snapshots) if wanted.include_ctes else ()
+    found = {part: _rows(*result_rows(test, snapshots, engine, part)) for part in parts}
+    query = _rows(*result_rows(test, snapshots, engine))
     return {"ctes": found, "query": query} if found else {"query": query}
 
 
 def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
-    """Read a test as it will be read from its file, with the model as its variables make it."""
+    """Read a test as from its file, with the model according to its variables."""
 
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)
@@ -164,15 +165,15 @@ def _text(name: str, body: Mapping[str, Any]) -> str:
 
 
 def yaml_value(value: Any, column: str) -> Any:
-    """Return a value for a test's file: the column's type makes it what it was.
+    """Return a value for a test's file that the column's type converts back.
 
-    Decimals and bytes are texts, which are cast; NULL, NaN, lists and structs are what they are.
+    Decimals and bytes become texts, which are cast; NULL, NaN, lists and structs stay.
 
     >>> yaml_value({"price": Decimal("1.50"), "tags": ["a", None]}, "item")
     {'price': '1.50', 'tags': ['a', None]}
 
     Raises:
-        UsageError: A test cannot write it.
+        UsageError: The value cannot be written in a test.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -186,7 +187,7 @@ def yaml_value(value: Any, column: str) -> Any:
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
-            raise _cannot(column, "bytes that are no text") from None
+            raise _cannot(column, "bytes that are not text") from None
     if hasattr(value, "asDict"):
         value = value.asDict()
     if isinstance(value, dict):
@@ -199,5 +200,5 @@ def yaml_value(value: Any, column: str) -> Any:
 def _cannot(column: str, what: str) -> UsageError:
     return UsageError(
         f"the column '{column}' has {what}, which a test cannot write",
-        hint="leave it out of the rows with --query 'parent=SELECT …', or write the test by hand",
+        hint="exclude the column with --query 'parent=SELECT …', or write the test by hand",
     )

@@ -1,4 +1,4 @@
-"""Unit tests: chosen, checked without running them, and run: rows in, rows out, compared."""
+"""Unit tests: selected, checked without running them, run, and their rows compared."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def select_tests(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> list[UnitTest]:
-    """Return the tests that patterns name, in order; all where there are none.
+    """Return the tests that match patterns, in order; all without patterns.
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
 
     Raises:
-        UsageError: A pattern is no test's name and selects no model.
+        UsageError: A pattern is not a test's name and selects no model.
     """
     if not patterns:
         return list(tests)
@@ -55,11 +55,11 @@ LONGEST_SUMMARY = 300
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """The result of a unit test.
+    """Result of a unit test.
 
     Args:
-        differences: What differs, by the query (`query`) or common table expression.
-        error: Why the model could not be run at all, or None.
+        differences: Differences by query (`query`) or common table expression.
+        error: Error that prevented the model from running, or None.
     """
 
     __test__ = False
@@ -70,12 +70,12 @@ class TestResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the model returned what was expected."""
+        """Whether the model returned the expected rows."""
         return not self.differences and self.error is None
 
     @property
     def summary(self) -> str:
-        """The failure in a few words."""
+        """Short description of the failure."""
         if self.error is not None:
             return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
         missing = sum(len(found.missing) for _, found in self.differences)
@@ -94,23 +94,23 @@ def run_test(
         for part, expected in (*whole, *test.ctes):
             if part is not None and snapshot.model.python is not None:
                 continue
-            columns, rows = rows_of(test, snapshots, engine, part)
+            columns, rows = result_rows(test, snapshots, engine, part)
             differences.append((part or "query", _difference(expected, columns, rows, engine)))
     except ExecutionError as error:
         return TestResult(test, error=error.message)
     return TestResult(test, tuple((part, found) for part, found in differences if found))
 
 
-def rows_of(
+def result_rows(
     test: UnitTest,
     snapshots: Mapping[ModelName, Snapshot],
     engine: SparkEngine,
     part: str | None = None,
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    """Return the columns, with their types, and rows that a test's model makes of its inputs.
+    """Return the columns, with types, and rows that a test's model returns for its inputs.
 
     Args:
-        part: A common table expression of the query, or None for the whole.
+        part: A common table expression of the query, or None for the whole query.
 
     Raises:
         ProjectError: The query has no such expression.
@@ -130,7 +130,7 @@ def rows_of(
     return engine.query(_query(test, snapshot.model, sources, part))
 
 
-def ctes_of(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
+def cte_names(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
     """Return the names of the common table expressions of a test's model, in order."""
     model = test.tested or snapshots[test.model].model
     return _ctes(model.query) if model.query else ()
@@ -197,7 +197,7 @@ def _difference(
     rows: Sequence[tuple[Any, ...]],
     engine: SparkEngine,
 ) -> RowDifference:
-    """Compare rows after Spark has cast the expected ones to the types that the model has."""
+    """Compare rows after Spark has cast the expected rows to the model's types."""
     from vde_dagster.sql.casts import cast_by_name
 
     types = {name.lower(): type_ for name, type_ in columns}
@@ -239,14 +239,14 @@ def _check_columns(names: Sequence[str], types: Mapping[str, str]) -> None:
 
 
 SIGNIFICANT_DIGITS = 9
-"""Floats are equal when they agree in this many digits: sums depend on Spark's order of rows."""
+"""Number of equal digits of equal floats: sums depend on Spark's order of rows."""
 
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """The difference between two multisets of rows: expected and missing, or not expected."""
+    """Difference between two multisets of rows: missing and unexpected rows."""
 
     columns: tuple[str, ...]
     missing: tuple[Row, ...]
@@ -259,7 +259,7 @@ class RowDifference:
 def compare_rows(
     columns: Sequence[str], expected: Iterable[Row], actual: Iterable[Row]
 ) -> RowDifference:
-    """Compare rows without regard to their order, each as often as it occurs."""
+    """Compare rows in any order, including their number of occurrences."""
     wanted = [(_key(row), row) for row in expected]
     found = [(_key(row), row) for row in actual]
     return RowDifference(
@@ -280,7 +280,7 @@ def _left_over(rows: list[tuple[str, Row]], others: Counter[str]) -> tuple[Row, 
 
 
 def _key(value: Any) -> str:
-    """Write a value so that equal values have equal texts, whatever they hold."""
+    """Write a value so that equal values have equal texts, including nested values."""
     if isinstance(value, float):
         if math.isnan(value):
             return "nan"
@@ -300,7 +300,7 @@ _CALLED = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace what asks for the time by an instant, in UTC: CURRENT_DATE, `now()` …."""
+    """Replace functions for the current time by an instant, in UTC: CURRENT_DATE, `now()` …."""
     lowered = sql.lower()
     if not any(word in lowered for word in _CALLED):
         return sql
@@ -342,8 +342,9 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
     """Write a test's table as a Spark SQL query that returns its rows.
 
     Args:
-        types: Spark SQL type of every column that the query is to have; one that the test does
-            not mention is NULL. The test's own declarations win.
+        types: Spark SQL types of all columns of the query; columns that the test does not mention
+            are
+            NULL. Types declared in the test take precedence.
     """
     if table.query is not None:
         return table.query
@@ -366,10 +367,10 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a value that YAML read as Spark SQL; an instant without a zone is UTC.
+    """Write a value from YAML as Spark SQL; an instant without a zone is UTC.
 
     Args:
-        type_: The Spark SQL type to which it is cast, or None to leave it as it is.
+        type_: The Spark SQL type to cast it to, or None for no cast.
     """
     text = _untyped(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text

@@ -1,4 +1,4 @@
-"""The report of a unit test as texts of a bounded size, for the state's outbox and for pages."""
+"""Report of a unit test as texts of limited size, for the state's outbox and for pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.serialise import from_plain
 
 MAX_ROWS = 20
-"""Of the missing and of the unexpected rows: what goes beyond is counted and not told."""
+"""Maximum number of missing and of unexpected rows in a report; others are only counted."""
 _LONGEST_CELL = 200
 _LONGEST_ERROR = 4_000
 
@@ -23,12 +23,12 @@ Cells = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ToldDifference:
-    """The difference of a query's or CTE's rows from the expected ones.
+    """Difference between a query's or CTE's rows and the expected rows.
 
     Args:
         part: `query`, or the CTE.
-        missing: The first of those expected and not returned.
-        unexpected: The first of those returned and not expected.
+        missing: First expected rows that were not returned.
+        unexpected: First returned rows that were not expected.
     """
 
     part: str
@@ -53,14 +53,14 @@ class ToldDifference:
 
 @dataclass(frozen=True, slots=True)
 class ToldTest:
-    """The result of a unit test, and the plan it ran for.
+    """Result of a unit test, and the plan it ran for.
 
     Args:
         file: Its file, relative to the project.
-        summary: What went wrong, or None when it passed.
-        error: Why the model could not be run at all, or None.
-        remembered: Whether it was not run, as it had passed before on the same model.
-        environment: The environment of the plan, or None of a test that ran by itself.
+        summary: Description of the failure, or None if it passed.
+        error: Error that prevented the model from running, or None.
+        remembered: Whether it was skipped, because it had passed before on the same model.
+        environment: Environment of the plan, or None for a test that ran without a plan.
     """
 
     model: ModelName
@@ -103,23 +103,25 @@ class ToldTest:
 
     @property
     def passed(self) -> bool:
-        """Whether the model returned what was expected."""
+        """Whether the model returned the expected rows."""
         return self.summary is None
 
     @property
     def id(self) -> str:
-        """The same whoever tells it, and another one when the plan is tried with another end."""
+        """Identifier that does not depend on the reporting process, but differs for another
+        result.
+        """
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON that `from_json` reads."""
+        """Return JSON for `from_json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
-        """Read the JSON of `to_json`, also with lists in place of tuples."""
+        """Read the JSON of `to_json`, also with lists instead of tuples."""
         return from_plain(cls, data)
 
 

@@ -21,7 +21,7 @@ import dagster as dg
 
 from vde_dagster.base.names import current_user
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.gates import known_objections
+from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.events.plans import forget_past, plan_tags
@@ -207,7 +207,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
         plan = workspace.plan(name, author=author)
         same = None if plan.is_empty else store.plans.find_rejected(plan)
         if same is None:
-            found = known_objections(workspace, plan)
+            found = stored_objections(workspace, plan)
             unasked = not again and all(one.level == "warn" for one in found)
             made.append((plan, settings.auto_apply.get(name, "never") if unasked else "never"))
         else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
-from vde_dagster.execution.plans.gather_state import beside_production
+from vde_dagster.execution.plans.gather_state import resolve_against_production
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
@@ -406,7 +406,7 @@ def _build(
     while True:
         try:
             alone = workspace.snapshots_of(models, warnings=[])
-            return beside_production(workspace, models, alone)
+            return resolve_against_production(workspace, models, alone)
         except ProjectError as error:
             wrong = _by_model(error, models)
             if not wrong:

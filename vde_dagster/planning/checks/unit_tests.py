@@ -15,22 +15,22 @@ def mistakes_in_tests(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield the mistakes in tests of given models, as far as these and their inputs are known."""
+    """Yield the errors in tests of given models, if these and their inputs are known."""
     for test in tests:
         if test.model in models:
             yield from _mistakes(test, models[test.model], snapshots)
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Check what can be checked without running the test; return the tested model's snapshot.
+    """Check a test without running it; return the tested model's snapshot.
 
     Raises:
-        ProjectError: There is no such model, a parent has no rows, or a column is unknown.
+        ProjectError: The model does not exist, a parent has no rows, or a column is unknown.
     """
     snapshot = snapshots.get(test.model)
     if snapshot is None:
         raise ProjectError(
-            f"the test '{test.name}' is of the model '{test.model}', which does not exist",
+            f"the test '{test.name}' tests the model '{test.model}', which does not exist",
             hint="correct the model's name",
             location=test.location,
         )
@@ -45,7 +45,7 @@ def _mistakes(
 ) -> Iterator[ProjectError]:
     if model.query is None and model.python is None:
         yield ProjectError(
-            f"the test '{test.name}' is of {test.model}, which has neither a query nor code",
+            f"the test '{test.name}' tests {test.model}, which has neither a query nor code",
             hint="test a SQL or a Python model",
             location=test.location,
         )
@@ -54,12 +54,12 @@ def _mistakes(
     for parent in model.depends_on:
         if parent not in given:
             yield ProjectError(
-                f"the test '{test.name}' gives no rows for {parent}, which {test.model} reads",
-                hint=f"add '{parent}:' under inputs; 'rows: []' gives none",
+                f"the test '{test.name}' has no rows for {parent}, which {test.model} reads",
+                hint=f"add '{parent}:' under inputs, with 'rows: []' for no rows",
                 location=test.location,
             )
     for parent, table in test.inputs:
-        what = f"gives {parent} a column '{{}}' that it does not have"
+        what = f"has a column '{{}}' of {parent} that does not exist"
         yield from _unknown_columns(test, table, snapshots.get(parent), what, "has")
     if test.expected is not None:
         what = f"expects a column '{{}}' that {test.model} does not return"
@@ -69,7 +69,7 @@ def _mistakes(
 def _unknown_columns(
     test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
 ) -> Iterator[ProjectError]:
-    """Yield the columns that a model lacks; none where its own are not known."""
+    """Yield the columns that a model lacks; none if its columns are unknown."""
     known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
     for column in table.columns if known else ():
         if column.lower() not in known:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.plans.estimate import estimate_plan
-from vde_dagster.execution.plans.gates import known_objections
+from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
@@ -80,7 +80,7 @@ def check_pull_request(
         with base_branch(workspace, base_of_check(workspace, os.environ, base)) as rules:
             wanted = workspace.plan(PRODUCTION, save=False)
             estimate = estimate_plan(workspace, wanted)
-            against = rules.objections(workspace, wanted, known_objections(workspace, wanted))
+            against = rules.objections(workspace, wanted, stored_objections(workspace, wanted))
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
         # Something that can still be added, such as a signature, does not fail a pull request.

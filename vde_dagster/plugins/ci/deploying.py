@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.base.names import current_user
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ConflictError, StoreError, UsageError, VdeError
-from vde_dagster.execution.plans.gates import objections_to_stored
+from vde_dagster.execution.plans.gates import current_objections
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Change, Plan, Proposal
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
@@ -318,7 +318,7 @@ def _reasons(
         }
         reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
     with base_branch(workspace, base_of_deployment(workspace, commit)) as rules:
-        against = rules.objections(workspace, plan, objections_to_stored(workspace, plan))
+        against = rules.objections(workspace, plan, current_objections(workspace, plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 
 

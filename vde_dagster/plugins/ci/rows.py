@@ -12,7 +12,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.environments.compare_tables import (
     Comparison,
     compare_tables,
-    tables_of_environments,
+    views_to_compare,
 )
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
@@ -59,9 +59,7 @@ def compare_rows(
             continue
         text = str(model.name)
         try:
-            source, target, grain = tables_of_environments(
-                workspace, f"{environment}:{PRODUCTION}", text
-            )
+            source, target, grain = views_to_compare(workspace, f"{environment}:{PRODUCTION}", text)
             keys = grain or _unique_key(plan.snapshot_of(model).model)
             if not keys:
                 keyless.append(model.name)

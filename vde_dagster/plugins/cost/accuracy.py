@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, Spread, looked_back
+from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, Spread, past_estimates
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -89,7 +89,7 @@ def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str
         snapshot = snapshots.get(tables[table_id].snapshot_id)
         if snapshot is None:
             continue
-        for fill, estimate in looked_back(fills, by_range=snapshot.is_incremental):
+        for fill, estimate in past_estimates(fills, by_range=snapshot.is_incremental):
             for quantity, found in looked.items():
                 told, happened = getattr(estimate, quantity), getattr(fill, quantity)
                 if fill.recorded_at >= since and told is not None and happened is not None:

@@ -327,7 +327,7 @@ class Desk:
             return Outlook(self.environment, None, "nothing is published yet")
         workspace = self._workspace
         try:
-            workspace.look_at(reading.project, self._memo)
+            workspace.use_project(reading.project, self._memo)
             plan = workspace.plans.make(self.environment, save=False)
             work = estimate_plan(workspace, plan).models.items()
             known = {name: one.seconds.expected for name, one in work if one.seconds}

@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.fixing import edits_of
+from vde_dagster.execution.fixing import fix_edits
 from vde_dagster.plugins.editor.desk import Desk
 from vde_dagster.plugins.editor.navigation import (
     definitions,
@@ -254,7 +254,7 @@ def _fixes(
             continue
         place = lines.range(start, end, codec)
         for fix in said.fixes:
-            edits = edits_of(fix, said.location, reading.text)
+            edits = fix_edits(fix, said.location, reading.text)
             if edits is not None:
                 yield lsp.CodeAction(
                     fix.title,

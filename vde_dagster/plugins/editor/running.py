@@ -108,7 +108,7 @@ class Runner:
         if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
             raise UsageError("nothing to read is published yet", hint=f"vde apply {environment}")
         memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
-        self._workspace.look_at(reading.project, memo)
+        self._workspace.use_project(reading.project, memo)
         shown = require_environment(self._workspace.store, environment)
         found = self._workspace.models.evaluate(
             str(what.model.name), shown, limit=limit, query=what.query

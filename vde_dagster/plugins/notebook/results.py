@@ -14,7 +14,7 @@ from vde_dagster.cli.applying import previous_snapshots
 from vde_dagster.cli.report_view import report_text
 from vde_dagster.cli.shapes import show_rows, text_value
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.query.read_rows import rows_of
+from vde_dagster.execution.query.read_rows import rows_as_tuples
 from vde_dagster.plugins.notebook.report_html import report_html
 from vde_dagster.reports.plan import plan_report
 
@@ -77,7 +77,7 @@ class Rows:
         )
         body = "".join(
             "<tr>" + "".join(map(_cell, row)) + "</tr>"
-            for row in rows_of(self.arrow.slice(0, SHOWN_ROWS))
+            for row in rows_as_tuples(self.arrow.slice(0, SHOWN_ROWS))
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{table}<p>{escape(self._caption())}</p>"
@@ -87,7 +87,7 @@ class Rows:
         columns = [(field.name, str(field.type)) for field in self.arrow.schema]
         # In a kernel, Rich would show text written to any file.
         console = Console(file=printed, width=_WIDTH, color_system=None, force_jupyter=False)
-        show_rows(console, columns, rows_of(self.arrow.slice(0, SHOWN_ROWS)))
+        show_rows(console, columns, rows_as_tuples(self.arrow.slice(0, SHOWN_ROWS)))
         return f"{printed.getvalue().rstrip()}\n{self._caption()}"
 
     def _caption(self) -> str:

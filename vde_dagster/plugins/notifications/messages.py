@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import count, listed
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.gates import known_objections
+from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.planning.plan.plan import Change, Objection, Plan, PlanKind
 from vde_dagster.plugins.notifications.late import late_models, model_owners
 
@@ -332,7 +332,7 @@ class Messages:
     def _against(self, plan: Plan) -> Iterator[Line]:
         """Yield the objections of the project's rules to a plan, for possible approvers."""
         try:
-            found = known_objections(self.workspace, plan)
+            found = stored_objections(self.workspace, plan)
         except VdeError as error:
             yield Line(f"its rules cannot be evaluated: {error.message}")
             return

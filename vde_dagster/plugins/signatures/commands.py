@@ -54,7 +54,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         ATTACHED,
         is_file_name,
         plan_document,
-        project_of,
+        project_identity,
         read_plan,
         write_plan,
     )
@@ -71,7 +71,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         document, before = found.document, read_signatures(found.attached.get("signatures", []))
     else:
         stored = workspace.store.plans.load(plan)
-        document, before = plan_document(stored, project_of(workspace)), kept(workspace, plan)
+        document, before = plan_document(stored, project_identity(workspace)), kept(workspace, plan)
     made = sign(document, private, iso(workspace.store.database.clock.now()))
     if wrong(document, before):
         raise UsageError(

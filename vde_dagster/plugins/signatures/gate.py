@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count
-from vde_dagster.execution.plans.plan_file import plan_document, project_of
+from vde_dagster.execution.plans.plan_file import plan_document, project_identity
 from vde_dagster.execution.plans.proven_plan import ProvenPlan
 from vde_dagster.planning.plan.plan import Objection, PlanKind
 from vde_dagster.plugins.signatures.ledger import kept, read_settings
@@ -33,7 +33,7 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
     if found:
         # Signatures of the plan that is about to be applied, as it was written.
         written = plan.written if isinstance(plan, ProvenPlan) else None
-        document = plan_document(written or plan, project_of(workspace))
+        document = plan_document(written or plan, project_identity(workspace))
         names = signers(settings, document, found)
         if bad := wrong(document, found):
             who = ", ".join(settings.who(one.key) or "" for one in bad)

@@ -58,7 +58,7 @@ class Signatures:
             )
         keep(workspace, plan_id, found)
 
-    def told(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
+    def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
         """Return the signers of plans, by id, under their names at that time."""
         database = workspace.store.database
         if not database.has_table(rows.name):

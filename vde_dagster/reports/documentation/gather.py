@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.keepers import readers_of
+from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
@@ -70,7 +70,7 @@ def gather_document(
         environment = named_environment(workspace, of)
         snapshots = stored_snapshots(workspace, environment)
         of_files = () if is_past else _declared_exposures(workspace)
-        exposures = readers_of(workspace, environment, of_files)
+        exposures = find_readers(workspace, environment, of_files)
         named = f"{environment.name}@{environment.version}" if is_past else environment.name
         shown = [environment]
         if is_past:
