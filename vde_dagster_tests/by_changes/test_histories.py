@@ -147,7 +147,7 @@ def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World)
     assert found.why_all == ""
     named = world.backlog("named")
     assert named is not None
-    assert named.why_all == "rows of raw.orders do not tell which name they concern"
+    assert named.why_all == "rows of raw.orders do not determine the name that they affect"
     due = world.workspace.plans.due("prod", now=world.now + timedelta(days=1))
     spent = next(one.backlog for one in due.models if one.name.name == "spent")
     assert spent is not None
@@ -162,7 +162,7 @@ def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World)
     lost = world.backlog("totals")
     assert lost is not None
     assert [one.text for one in lost.tables] == ["raw.orders commits not known"]
-    assert lost.why_all == "the state of raw.orders that was read is kept no longer"
+    assert lost.why_all == "the state of raw.orders that was read is no longer kept"
     world.run()
     assert world.how("totals") == {Input.WHOLE}
     world.check()

@@ -94,12 +94,12 @@ def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all
     assert plan.is_empty
     assert pending_work(workspace, plan).sentence() == (
         "not read yet by m.sums: changes since 2024-01-02 01:00 UTC: m.base commits not known; "
-        "all rows are computed: the state of m.base that was read is kept no longer"
+        "all rows are computed: the state of m.base that was read is no longer kept"
     )
     with caplog.at_level(logging.WARNING):
         clock.advance(days=20)
         workspace.apply(workspace.plans.due("prod"))
-    assert "m.sums computes all rows: the state of m.base that was read is kept" in caplog.text
+    assert "m.sums computes all rows: the state of m.base that was read is no" in caplog.text
 
 
 def test_what_was_not_read_yet_is_missing_work_and_foreseen_by_the_run(
@@ -135,7 +135,7 @@ def test_of_a_parent_in_another_table_whose_earlier_one_is_gone_all_is_computed(
     for _ in range(3):
         _days(workspace, clock, 2)
         workspace.maintenance.janitor()
-    assert why_all() == "m.base is another table now, and the one that was read is gone"
+    assert why_all() == "m.base is another table now, and the one that was read no longer exists"
 
 
 def test_a_plan_is_made_though_a_readers_file_is_gone(

@@ -116,7 +116,7 @@ def test_a_change_is_tried_in_dev_compared_promoted_and_rolled_back(
     assert back["environment"]["version"] == 3
     assert back["missing"] == {}
     again = vde("rollback", "prod", "--to", "3", "--project", root)
-    assert (again.code, "environment 'prod' shows version 3 now" in again.err) == (2, True)
+    assert (again.code, "environment 'prod' is already at version 3" in again.err) == (2, True)
 
     listed = vde("environments", "--project", root, "--json").json["environments"]
     assert [environment["name"] for environment in listed] == ["dev", "prod"]

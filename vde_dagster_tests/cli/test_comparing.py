@@ -94,10 +94,10 @@ def test_queries_are_run_and_tables_are_compared(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["table-diff", "prod:dev", "shop.rows"], "there is no environment 'prod'"),
+        (["table-diff", "prod:dev", "shop.rows"], "environment 'prod' does not exist"),
         (["table-diff", "shop.more", "shop.others"], "compared without key columns"),
-        (["table-diff", "rows", "shop.others", "--on", "id"], "'rows' is no table's name"),
-        (["evaluate", "shop.rwos"], "there is no model 'shop.rwos'"),
+        (["table-diff", "rows", "shop.others", "--on", "id"], "'rows' is not a table name"),
+        (["evaluate", "shop.rwos"], "model 'shop.rwos' does not exist"),
     ],
 )
 def test_what_cannot_be_compared_is_one_message_without_spark(

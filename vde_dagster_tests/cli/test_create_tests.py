@@ -122,10 +122,10 @@ def test_a_model_in_python_has_a_test(folder: ProjectFolder, vde: Vde) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["db.nothing"], "there is no model 'db.nothing'"),
+        (["db.nothing"], "model 'db.nothing' does not exist"),
         (["db.copy", "--query", "db.days=SELECT 1", "-n", "x"], "db.copy does not read db.days"),
         (["db.copy", "--query", "db.all", "-n", "x"], "is not of the form NAME=VALUE"),
-        (["db.copy", "-e", "dev", "-n", "x"], "there is no environment 'dev'"),
+        (["db.copy", "-e", "dev", "-n", "x"], "environment 'dev' does not exist"),
         (["db.clock"], "does not return the same rows twice"),
     ],
 )

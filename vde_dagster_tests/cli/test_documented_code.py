@@ -76,8 +76,14 @@ def test_reading_starts_no_engine_and_takes_columns_in_any_case_and_order(
 @pytest.mark.parametrize(
     ("environment", "model", "columns", "message", "hint"),
     [
-        ("dev", "marts.daily_revenue", [], "no environment 'dev'", "vde plan dev"),
-        ("prod", "marts.daily_revenu", [], "no model 'marts.daily_revenu'", "marts.daily_revenue"),
+        ("dev", "marts.daily_revenue", [], "environment 'dev' does not exist", "vde plan dev"),
+        (
+            "prod",
+            "marts.daily_revenu",
+            [],
+            "model 'marts.daily_revenu' does not exist",
+            "marts.daily_revenue",
+        ),
         ("prod", "staging.orders", [], "staging.orders has no table", "with Spark"),
         ("prod", "raw.orders", ["amuont"], "has no column 'amuont'", "'amount'"),
     ],

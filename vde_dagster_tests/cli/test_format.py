@@ -85,7 +85,7 @@ def test_a_file_of_which_another_model_would_come_is_left_alone_and_named(
     assert left == {
         "file": "models/a.sql",
         "line": 1,
-        "reason": "laid out, it would be another x.a",
+        "reason": "formatting would change the version of x.a",
     }
     assert "1 as a" in (two.root / "models/a.sql").read_text()
 

@@ -176,13 +176,13 @@ def test_what_would_follow_from_a_column_is_told_of_models_and_those_who_read_th
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
-        (["lineage", "marts.dayly"], "there is no model 'marts.dayly'", "marts.daily"),
+        (["lineage", "marts.dayly"], "model 'marts.dayly' does not exist", "marts.daily"),
         (["lineage", "marts.daily.revenu"], "has no column 'revenu'", "revenue"),
         (["dag", "marts.nothing"], "no model matches 'marts.nothing'", ""),
         (["lint", "marts.nothing", "--rule", "all"], "no model matches", ""),
-        (["table-name", "marts.top"], "there is no environment 'prod'", "vde plan prod"),
-        (["check-intervals", "prod"], "there is no environment 'prod'", "vde plan prod"),
-        (["diff", "dev", "prod"], "there is no environment 'dev'", "vde plan dev"),
+        (["table-name", "marts.top"], "environment 'prod' does not exist", "vde plan prod"),
+        (["check-intervals", "prod"], "environment 'prod' does not exist", "vde plan prod"),
+        (["diff", "dev", "prod"], "environment 'dev' does not exist", "vde plan dev"),
     ],
 )
 def test_what_is_not_there_is_one_message_with_a_hint(

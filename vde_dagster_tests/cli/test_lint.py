@@ -199,7 +199,7 @@ def test_a_look_at_one_model_forgets_nothing_of_the_others(
 @pytest.mark.parametrize(
     ("own", "rules", "said", "file"),
     [
-        ("", ["noselctstar"], "'noselctstar', which is no rule of the linter", "pyproject.toml"),
+        ("", ["noselctstar"], "'noselctstar', which is not a rule of the linter", "pyproject.toml"),
         ("import nothing_such", ["all"], "ModuleNotFoundError", "linter/own.py"),
         (
             "from vde_dagster import Rule\nclass A(Rule):\n"

@@ -154,7 +154,7 @@ def test_an_environment_that_is_not_there_renders_nothing(shop: ProjectFolder, v
     assert vde(*call, "DEV").code == 0
     ended = vde(*call, "dew", "--json")
     assert ended.code == 2
-    assert ended.json["error"]["message"] == "there is no environment 'dew'"
+    assert ended.json["error"]["message"] == "environment 'dew' does not exist"
     assert "dev" in ended.json["error"]["hint"]
 
 

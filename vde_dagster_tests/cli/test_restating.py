@@ -113,7 +113,11 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
         (("prod", "--restate", "db.dayly"), "no model matches 'db.dayly'", "db.daily"),
         (("prod", "--restate", "db.words"), "db.words is not computed again", "edit the file"),
         (("dev", "--restate", "db.daily"), "production shows its table", "vde plan prod --restate"),
-        (("stage", "--restate", "db.daily"), "there is no environment 'stage'", "plan it first"),
+        (
+            ("stage", "--restate", "db.daily"),
+            "environment 'stage' does not exist",
+            "to create it, run",
+        ),
         (
             ("prod", "--restate", "db.daily", "--skip-backfill"),
             "--restate takes no --skip-backfill",

@@ -71,10 +71,10 @@ def test_types_are_sparks_and_people_read_a_table(shop: ProjectFolder, vde: Vde)
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["marts.sums"], "no table of its own", "vde query prod"),
-        (["raw.order"], "shows no model 'raw.order'", "raw.orders"),
+        (["marts.sums"], "has no table and can only be read by an engine", "vde query prod"),
+        (["raw.order"], "does not contain the model 'raw.order'", "raw.orders"),
         (["raw.orders", "-e", "prod@9"], "no version 9", "its versions are 1"),
-        (["raw.orders", "-e", "qa"], "no environment 'qa'", "vde plan qa"),
+        (["raw.orders", "-e", "qa"], "environment 'qa' does not exist", "vde plan qa"),
         (["raw.orders", "--columns", "nummer"], "no column 'nummer'", "number"),
         (["raw.orders", "--order-by", "-nummer"], "no column 'nummer'", "number"),
         (["raw.orders", "--where", "nummer = 1"], "the column 'nummer' does not exist", "number"),

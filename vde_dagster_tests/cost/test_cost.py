@@ -150,7 +150,7 @@ def test_a_plan_is_estimated_once_and_its_gates_are_asked_once(
         assert [one.to_json() for one in stored.objections or ()] == [objection]
         assert estimate_plan(workspace, stored) is estimate_plan(workspace, stored)
         # What an apply is held against is asked anew.
-        with pytest.raises(UsageError, match="rules are against it: budget of a plan"):
+        with pytest.raises(UsageError, match="was not applied because of rules: budget of a plan"):
             workspace.apply(stored)
 
 
@@ -224,7 +224,9 @@ def test_a_budget_stops_what_would_exceed_it(
         assert [message in one.message for one in found] == ([True] if message else [])
         if message and "warn" not in budgets:
             before = workspace.store.environments.get("prod")
-            with pytest.raises(UsageError, match="rules are against it: budget of") as raised:
+            with pytest.raises(
+                UsageError, match="was not applied because of rules: budget of"
+            ) as raised:
                 workspace.apply(plan)
             assert raised.value.exit_code == 2
             assert workspace.store.environments.get("prod") == before

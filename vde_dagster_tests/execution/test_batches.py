@@ -223,7 +223,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved_until_one_interval_and_what_i
                 workspace.apply(plan, on_event=events.append)
             (failure,) = raised.value.failures
             assert failure.message == told
-            cut = "give the model a batch_size, or " if name == "rows" else ""
+            cut = "set batch_size of the model, or " if name == "rows" else ""
             assert failure.hint == f"{cut}give Spark more memory"
             assert workspace.store.environments.get("prod") is None
             spark.fits, spark.heavy = 99, (0, 0)
@@ -240,7 +240,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved_until_one_interval_and_what_i
     assert bool(lacked) == (kind != "INCREMENTAL_UNMANAGED")
     for event in lacked:
         assert event.text.startswith("db.m (2024-01-0")
-        assert "done again alone, at most" in event.text
+        assert "retrying alone, at most" in event.text
 
 
 def test_what_was_done_beside_a_batch_that_ended_spark_is_done_again_alone_and_does_not_fail(

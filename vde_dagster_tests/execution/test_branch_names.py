@@ -93,7 +93,7 @@ def test_two_branches_of_one_name_are_told_apart(folder: ProjectFolder) -> None:
         assert plan.to_json()["branch"] == "feature/x"
         assert workspace.apply(plan).published
         for other in ("feature-x", "feature_x", "Feature/x"):
-            with pytest.raises(UsageError, match="was made for the branch 'feature/x'") as raised:
+            with pytest.raises(UsageError, match="belongs to branch 'feature/x'") as raised:
                 workspace.plan(other)
             assert "vde plan feature/x" in str(raised.value.hint)
         folder.edit("models/m.sql", "1 AS n", "2 AS n")
@@ -108,7 +108,7 @@ def test_two_branches_of_one_name_are_told_apart(folder: ProjectFolder) -> None:
 def test_an_environment_with_a_name_of_its_own_is_no_branchs(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("feature_x"))
-        with pytest.raises(UsageError, match="was made by that name, and 'feature/x'"):
+        with pytest.raises(UsageError, match="was created with that name, and 'feature/x'"):
             workspace.plan("feature/x")
         assert workspace.plan("feature_x").branch == ""
 

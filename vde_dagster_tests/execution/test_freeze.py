@@ -120,7 +120,7 @@ def test_a_version_that_only_it_shows_is_not_filled(shop: Shop) -> None:
     assert old is not None
     (past,) = [e.snapshot_id for e in old.entries.values() if str(e.name) == "staging.orders"]
     assert "alone" in shop.workspace.store.shown.environments_with_snapshot(past)
-    with pytest.raises(UsageError, match="no environment that may change shows"):
+    with pytest.raises(UsageError, match="no environment that can be changed contains"):
         shop.workspace.apply(shop.workspace.plans.backfill(past, days(1)))
 
 
@@ -157,9 +157,9 @@ def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
     ("source", "name", "said"),
     [
         ("prod@1", "prod", "'prod' cannot be frozen under its own name"),
-        ("prod@1", "taken", "environment 'taken' exists already"),
+        ("prod@1", "taken", "environment 'taken' already exists"),
         ("prod@9", "new", "has no version 9"),
-        ("nobody", "new", "there is no environment 'nobody'"),
+        ("nobody", "new", "environment 'nobody' does not exist"),
         ("prod@1", "no name", "is not an environment's name"),
     ],
 )

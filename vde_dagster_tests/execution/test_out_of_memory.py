@@ -88,11 +88,11 @@ def test_two_days_out_of_memory_are_done_a_day_at_a_time_and_one_table_fails_wit
     kind, message, hint = failed
     assert len(told) == 1
     assert told[0].startswith("db.halved (2024-01-01 … 2024-01-02): Spark ran out of memory")
-    assert told[0].endswith("; done again alone, at most 1 interval at a time")
+    assert told[0].endswith("; retrying alone, at most 1 interval at a time")
     assert kind == "ExecutionError"
     assert "1 model failed" in message
     assert "db.big, computed alone: Spark ran out of memory" in message
-    assert "skipped for them: db.after" in message
+    assert "skipped because of them: db.after" in message
     assert f"has {SMALL_SPARK['spark.driver.memory']}" in message
     assert "spark.driver.memory under [tool.vde.spark.config]" in hint
     assert "Traceback" not in ended.stderr

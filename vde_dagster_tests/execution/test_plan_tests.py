@@ -89,7 +89,7 @@ def test_every_failed_test_is_named(folder: ProjectFolder) -> None:
         workspace.apply(workspace.store.plans.load(plan_id))
     assert "test_doubles of db.double" in str(raised.value)
     assert "test_without_input of db.double: " in str(raised.value)
-    assert "gives no rows for db.raw" in str(raised.value)
+    assert "has no rows for db.raw" in str(raised.value)
 
 
 def test_what_passed_is_not_run_again_in_another_environment(

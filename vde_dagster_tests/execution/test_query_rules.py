@@ -56,8 +56,8 @@ REFUSED = {
     # Settings and environment variables, which Spark puts in before it parses.
     "SELECT '${env:HOME}'": "'${' is not allowed",
     "SELECT ${system:user.home}": "'${' is not allowed",
-    "SELECT @x": "no variables and no parameters",
-    "SELECT :x": "no variables and no parameters",
+    "SELECT @x": "must not contain variables or parameters",
+    "SELECT :x": "must not contain variables or parameters",
     # Other tables.
     "SELECT * FROM t": "'t' is neither a model",
     "SELECT * FROM s.tt": "'s.tt' is neither a model",

@@ -189,7 +189,7 @@ def test_another_environment_goes_on_showing_what_it_showed(
     dev = workspace.store.environments.get("dev")
     assert dev is not None
     assert dev.version == 2
-    assert dev.note == "holds what it showed: prod was rolled back"
+    assert dev.note == "keeps its data: prod was rolled back"
     assert dev.entries[DAILY].held is not None
     assert workspace.apply(workspace.plan("dev", now=at(4))).published
     assert shown(workspace, "dev")["daily"] == shown(workspace)["daily"]
@@ -246,7 +246,9 @@ def test_a_version_whose_data_are_gone_is_refused(workspace: Workspace) -> None:
     gone = [one["snapshot-id"] for one in table.metadata["snapshots"][:-1]]
     fewer = remove_snapshots(table.metadata, gone)
     change_table(workspace.lakehouse, table, ref, fewer, "test")
-    with pytest.raises(UsageError, match=r"what db\.daily held then was expired") as refused:
+    with pytest.raises(
+        UsageError, match=r"the snapshots of db\.daily at that time were expired"
+    ) as refused:
         workspace.environments.rollback("prod", 1)
     assert "vde rollback prod --to 1 --definitions-only" in (refused.value.hint or "")
     workspace.environments.rollback("prod", 1, definitions_only=True)
@@ -256,7 +258,7 @@ def test_a_version_of_before_there_were_pins_is_refused(workspace: Workspace) ->
     run(workspace, 6)
     with workspace.store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_pins SET filled = NULL WHERE valid_from = 1")
-    with pytest.raises(UsageError, match="was not written down"):
+    with pytest.raises(UsageError, match="was not recorded"):
         workspace.environments.rollback("prod", 1)
 
 

@@ -131,8 +131,8 @@ def test_a_version_is_named_by_its_number_or_a_time(shop: Shop, text: str, versi
         ("prod", "tomorrow", "lies in the future"),
         ("prod@soon", None, "is not a time"),
         ("prod@", None, "is not a time"),
-        ("prod@1", "2024-01-04", "names a version, and --at another"),
-        ("dev@1", None, "there is no environment 'dev'"),
+        ("prod@1", "2024-01-04", "names a version and cannot be combined with --at"),
+        ("dev@1", None, "environment 'dev' does not exist"),
         ("pr od@1", None, "is not an environment's name"),
     ],
 )

@@ -149,8 +149,8 @@ def test_a_project_that_only_its_folder_names_is_warned_of_a_shared_state(
     publish(project("shop", ""))
     with open_fake(project("copy", "").root) as workspace:
         (warning,) = workspace.plan("prod", save=False).warnings
-    assert "written by a project in a folder 'shop', and this is 'copy'" in warning
-    assert "an id (or a name) below [tool.vde]" in warning
+    assert "written by a project in a folder 'shop', but this is 'copy'" in warning
+    assert "same id (or name) under [tool.vde]" in warning
 
 
 def test_a_state_of_today_is_adopted_by_the_first_publication(

@@ -331,5 +331,5 @@ def drop_the_development_environment(shop: Shop) -> None:
     keep(page, "environments-left")
     with shop.workspace() as workspace:
         assert [environment.name for environment in workspace.store.environments.all()] == ["prod"]
-        with pytest.raises(UsageError, match="no environment 'dev'"):
+        with pytest.raises(UsageError, match="environment 'dev' does not exist"):
             workspace.query("dev", BASKETS)

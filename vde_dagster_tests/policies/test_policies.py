@@ -52,7 +52,7 @@ def _owned(folder: ProjectFolder) -> None:
 
 def _refused(workspace: Workspace, **how: Any) -> str:
     plan = workspace.plan("prod")
-    with pytest.raises(UsageError, match="rules are against it") as raised:
+    with pytest.raises(UsageError, match="was not applied because of rules") as raised:
         workspace.apply(plan, **how)
     assert raised.value.exit_code == 2
     assert workspace.store.environments.get("prod") is None
@@ -238,6 +238,6 @@ def test_who_makes_himself_the_owner_does_not_approve_his_change(shop: ProjectFo
     shop.edit("models/marts/daily.sql", "owner anna", "owner eve")
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        with pytest.raises(UsageError, match="rules are against it"):
+        with pytest.raises(UsageError, match="was not applied because of rules"):
             workspace.apply(plan, who="eve", approved=True)
         assert workspace.apply(plan, who="anna", approved=True).published

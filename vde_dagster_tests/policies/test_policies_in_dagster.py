@@ -89,4 +89,6 @@ def test_a_person_approves_in_dagster_what_a_rule_asks_about(
         assert (current.plan_id == plan.id) is published
     if not published:
         failed = [event for event in done.all_events if event.is_step_failure]
-        assert "rules are against it: read: read it" in str(failed[0].step_failure_data.error)
+        assert "was not applied because of rules: read: read it" in str(
+            failed[0].step_failure_data.error
+        )

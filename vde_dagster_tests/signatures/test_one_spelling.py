@@ -105,7 +105,7 @@ def test_values_that_differ_only_in_their_spelling_are_refused_by_their_line(
     data = signed.file.read_bytes()
     signed.file.write_bytes(data.replace(b'"made_by": ', b'"made_by":  ', 1))
     line = data[: data.index(b'"made_by"')].count(b"\n") + 1
-    assert f"is not spelled as it was written, from line {line} on" in refused(signed, vde)
+    assert f"is not in canonical form from line {line} on" in refused(signed, vde)
 
 
 def test_a_file_with_any_byte_changed_added_or_removed_is_refused(signed: Team) -> None:
@@ -174,7 +174,7 @@ def test_signing_a_respelled_file_is_refused(signed: Team, vde: Vde) -> None:
     key, root = signed.root / "ben.pem", signed.production.root
     ended = vde("plan", "sign", signed.file, "--key", key, "--project", root)
     assert ended.code == 2
-    assert "is not spelled as it was written" in ended.err
+    assert "is not in canonical form" in ended.err
 
 
 def test_a_written_file_is_read_as_it_was_written(signed: Team, tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def test_a_plan_that_the_state_lost_is_applied_from_its_file(saved: Team) -> Non
         ('"environment": "prod"', '"environment": "dev"', "differs in plan.environment"),
         ('"base_version": 1', '"base_version": 2', "differs in plan.base_version"),
         ('"builds": true', '"builds": 1', "differs in plan.models"),
-        ('"hash"', '"hush"', "is not as it was written"),
-        ('"vde-plan-1"', '"vde-plan-2"', "its form is not vde-plan-1"),
+        ('"hash"', '"hush"', "was changed after it was written"),
+        ('"vde-plan-1"', '"vde-plan-2"', "its format is not vde-plan-1"),
         ('"attached": {}', '"attached": []', "it has no 'attached'"),
         ("{", "[", "it is not valid JSON"),
     ],
@@ -128,7 +128,7 @@ def test_another_state_at_the_same_version_is_found_by_what_it_shows(
     text = (saved.production.root / "pyproject.toml").read_text()
     other = text.replace("/state.db", "/other.db").replace("/warehouse", "/elsewhere")
     saved.production.write("pyproject.toml", other)
-    assert "'prod' showed" in refused(saved, vde), "nothing is published there"
+    assert "'prod' contained" in refused(saved, vde), "nothing is published there"
     with saved.open() as workspace:
         workspace.apply(workspace.plan("prod"))
     assert saved.shown()[0] == 1
@@ -144,7 +144,7 @@ def test_rows_that_are_gone_are_another_state(saved: Team, vde: Vde) -> None:
     with saved.open() as workspace:
         database = workspace.store.database
         database.run_transaction(lambda conn: conn.execute(delete(schema.intervals)), name="test")
-    assert "the table of db.orders is not filled any more for 2024-01-01" in refused(saved, vde)
+    assert "the table of db.orders is no longer filled for 2024-01-01" in refused(saved, vde)
 
 
 def test_a_plan_of_another_project_is_refused(saved: Team, vde: Vde) -> None:
@@ -154,7 +154,7 @@ def test_a_plan_of_another_project_is_refused(saved: Team, vde: Vde) -> None:
 
     saved.file.write_bytes(file_bytes({**plan_document(plan, {"id": "f" * 16}), "attached": {}}))
     assert content["project"] == {"id": "0123456789abcdef"}
-    assert "it is of another project" in refused(saved, vde)
+    assert "it belongs to another project" in refused(saved, vde)
 
 
 def test_a_plan_that_was_made_anew_under_the_id_of_a_stored_one_is_refused(
@@ -188,7 +188,7 @@ def test_a_definition_of_the_state_cannot_be_replaced_by_that_of_a_file(
     plan = replace(found.plan, id="prod-forged", snapshots=snapshots)
     forged = plan_document(plan, found.document["project"])
     saved.file.write_bytes(file_bytes({**forged, "attached": {}}))
-    assert "what is stored in it cannot be read" in refused(saved, vde)
+    assert "its stored values cannot be read" in refused(saved, vde)
 
 
 def test_a_rejected_plan_is_refused(saved: Team, vde: Vde) -> None:
@@ -263,7 +263,7 @@ def test_a_seed_of_which_the_clone_has_other_rows_is_refused(tmp_path: Path) -> 
         save_plan(workspace, plan.id, path)
         planned = (folder.root / "seeds/orders.csv").read_text()
         folder.edit("seeds/orders.csv", "1,10,5.0", "1,10,6.0")
-        with pytest.raises(UsageError, match="is another file here"):
+        with pytest.raises(UsageError, match="differs here"):
             open_plan(workspace, path)
         (folder.root / "seeds/orders.csv").write_text(planned)
         assert workspace.apply(open_plan(workspace, path)).published
