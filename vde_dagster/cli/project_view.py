@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
-    """Collect the output of `vde info --json` from the files and the state store; writes
-    nothing.
-    """
+    """Collect the output of `vde info --json` from files and state store; writes nothing."""
     from importlib.metadata import version
 
     from vde_dagster.base.plugins import installed

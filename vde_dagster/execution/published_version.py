@@ -1,6 +1,4 @@
-"""Lookup of environments, their versions (`prod`, `prod@41`, `prod@2026-11-01`) and models by
-name.
-"""
+"""Environments, their versions (`prod`, `prod@41`, `prod@2026-11-01`) and models by name."""
 
 from __future__ import annotations
 

@@ -104,9 +104,7 @@ def vde_definitions(
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
-    """Return the resource without importing PySpark, which would slow every load by half a
-    second.
-    """
+    """Return the resource without importing PySpark, which takes half a second of every load."""
 
     @dg.resource(
         config_schema={},

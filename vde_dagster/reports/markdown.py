@@ -132,9 +132,7 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format at least one row as a table with the first row's columns; None is `NULL`, `|` is
-    escaped.
-    """
+    """Format rows, at least one, as a table with the first row's columns; None is `NULL`."""
     columns = list(rows[0])
     return plain_table(
         columns, [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]

@@ -1,6 +1,4 @@
-"""Commands that inspect: `vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff`,
-`dag`.
-"""
+"""Commands `vde info`, `render`, `query`, `evaluate`, `table-name`, `table-diff` and `dag`."""
 
 from __future__ import annotations
 

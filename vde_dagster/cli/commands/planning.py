@@ -1,6 +1,4 @@
-"""Commands of plans: `vde plan`, `plan reject`, `diff`, `check-intervals`, `apply`, `run`,
-`audit`.
-"""
+"""Commands `vde plan`, `plan reject`, `diff`, `check-intervals`, `apply`, `run` and `audit`."""
 
 from __future__ import annotations
 

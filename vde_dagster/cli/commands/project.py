@@ -1,6 +1,4 @@
-"""Commands of a project: `vde --version`, `init`, `schema`, `lint`, `format`,
-`create-external-models`.
-"""
+"""Commands `vde --version`, `init`, `schema`, `lint`, `format` and `create-external-models`."""
 
 from __future__ import annotations
 
@@ -374,9 +372,7 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
 
 
 def _dbt_settings() -> str:
-    """Return settings for dbt's executable: a dbt installed next to vde, else the one on the
-    path.
-    """
+    """Return settings for dbt's executable: one installed next to vde, else the one on the path."""
     import shutil
     import sys
 

@@ -146,7 +146,7 @@ class Target:
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Sort our plan's branches last, then branches with the last commit, then by
+            """Sort our plan's branches last, then by presence of the last commit, then by
             attempt.
             """
             head = next(history(metadata, head_of(metadata, name)))

@@ -261,9 +261,7 @@ class TableDiff:
         )
 
     def differing(self, columns: Sequence[str]) -> str:
-        """Build the query for rows with differing values: keys, then source and target by
-        column.
-        """
+        """Build the query for rows with differing values: keys, then both values by column."""
         places = [self.columns.index(name) for name in columns]
         keys = [f"s.k{i} AS {quote(name)}" for i, name in enumerate(self.keys)]
         values = [

@@ -202,9 +202,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; records its use, because results then depend on other
-    models.
-    """
+    """View of the project for rules; records its use, as results then depend on other models."""
 
     def __init__(
         self,

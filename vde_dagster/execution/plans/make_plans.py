@@ -99,7 +99,7 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return the branch that an environment is named after; UsageError if it has another
+        """Return the branch of an environment's name; UsageError if it belongs to another
         branch.
         """
         branch = branch_name(named)

@@ -21,9 +21,7 @@ _MOST_DIGITS = 19
 
 
 def canonical(value: Any) -> bytes:
-    """Write JSON values so that equal values have equal bytes: sorted keys, no whitespace,
-    UTF-8.
-    """
+    """Write JSON so that equal values have equal bytes: sorted keys, no whitespace, UTF-8."""
     said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return said.encode("utf-8", "surrogatepass")
 

@@ -108,7 +108,7 @@ class ToldTest:
 
     @property
     def id(self) -> str:
-        """Identifier that does not depend on the reporting process, but differs for another
+        """Identifier that is independent of the reporting process, but differs for another
         result.
         """
         rows = repr([asdict(found) for found in self.differences])

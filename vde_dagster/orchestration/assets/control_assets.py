@@ -65,9 +65,7 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset of stored plans, whose description lists errors in files of unknown
-    models.
-    """
+    """Return the asset of stored plans; its description lists errors in files of unknown models."""
     text = "\n\n".join(
         [
             waiting_plans(catalog),

@@ -1,6 +1,4 @@
-"""Assets of models, filled from the asset page, a backfill or the lineage; and checks without
-assets.
-"""
+"""Assets of models, filled from the asset page, a backfill or the lineage; and checks alone."""
 
 # Dagster evaluates the annotations of functions, so they are not postponed here.
 import warnings
@@ -129,9 +127,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return the name of an asset's op; a one-part key may be a reserved word of Dagster
-    (`type`).
-    """
+    """Return the name of an asset's op; a one-part key may be a keyword of Dagster (`type`)."""
     name = dagster_name(*key.path)
     return name if len(key.path) > 1 else f"__{name}"
 

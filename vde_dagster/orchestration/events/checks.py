@@ -94,9 +94,7 @@ class AuditEvents:
                 yield from self._version_events(audited)
 
     def outdated_checks(self, environment: Environment) -> Events:
-        """Yield the checks of an environment's models whose recorded status differs from the
-        state.
-        """
+        """Yield checks of an environment's models whose recorded status differs from the state."""
         for audited in filter(self._decides, self._shown(environment)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
@@ -110,9 +108,7 @@ class AuditEvents:
                 yield from self._version_events(audited, only_new=True)
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield the failing rows of audits in a failed plan, as observations: nothing was
-        published.
-        """
+        """Yield failing rows of audits in a failed plan as observations: nothing was published."""
         for audited in self._failed(plan):
             yield self._observation(audited)
 
@@ -127,9 +123,7 @@ class AuditEvents:
                 yield self.context.catalog.key(model.name), keys
 
     def _shown(self, environment: Environment, run_id: str | None = None) -> Iterator[Audited]:
-        """Yield an environment's audited models, with the results of its plan or of a run of
-        audits.
-        """
+        """Yield an environment's audited models, with results of its plan or of a run of audits."""
         found = self._by_model(run_id or environment.plan_id)
         for name, (snapshot, table) in self.context.combination(environment).served.items():
             if snapshot.model.audits:
@@ -338,9 +332,7 @@ def unit_test_checks(
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the check names of a model's unit tests by name and file; none equals an audit's
-    name.
-    """
+    """Return the check names of a model's unit tests by name and file; none is an audit's name."""
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:

@@ -185,9 +185,7 @@ def _touched(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed; the figures only if there is just
-    one.
-    """
+    """Return the partitions that a fill wrote or completed; a single one with its figures."""
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
         Filled(partition, covered, fill)
@@ -256,9 +254,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a fill's events of one model, except those that Dagster has or has a later event
-    for.
-    """
+    """Yield a fill's events of one model, except where Dagster has them or later events."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

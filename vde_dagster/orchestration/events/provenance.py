@@ -144,7 +144,5 @@ def provenance_tags(
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
-    """Return the data version of a filled interval: its version and the Iceberg commit of its
-    rows.
-    """
+    """Return the data version of a filled interval: version and Iceberg commit of its rows."""
     return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"

@@ -126,9 +126,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether this environment is the first that has a version, and so decides its
-    parents.
-    """
+    """Check whether this environment is the first with a version, and so decides its parents."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

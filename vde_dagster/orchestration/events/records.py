@@ -34,9 +34,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step, each inside the port: Dagster stores an event before it takes the
-    next.
-    """
+    """Yield events to a step inside the port: Dagster stores an event before it takes the next."""
     for event in events:
         with effects.at("dagster.event"):
             yield event
@@ -240,9 +238,7 @@ def _version(event: AssetEvent) -> int:
 
 
 def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return the origin that the state records for a run's work, or for `SENSOR`; see
-    `Database.origin`.
-    """
+    """Return the state's origin of work of a run, or of `SENSOR`; see `Database.origin`."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 

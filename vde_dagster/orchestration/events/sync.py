@@ -1,6 +1,4 @@
-"""Comparison of Dagster with the state, which writes missing events: `vde sync`, and a first
-tick.
-"""
+"""Comparison of Dagster with the state to write missing events: `vde sync`, and a first tick."""
 
 from __future__ import annotations
 

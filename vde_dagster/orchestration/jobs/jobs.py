@@ -1,6 +1,4 @@
-"""Jobs for the actions of the command line, with launchpad forms; schedules; hooks at a run's
-end.
-"""
+"""Jobs with launchpad forms for actions of the command line; schedules; hooks at a run's end."""
 
 # Dagster evaluates the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Callable, Iterable, Iterator

@@ -107,9 +107,7 @@ class VdeTranslator:
     def get_exposure_spec(
         self, exposure: Exposure, asset_key: Callable[[ModelName], dg.AssetKey]
     ) -> dg.AssetSpec:
-        """Return the spec of a dashboard or another reader of models, which is never
-        materialized.
-        """
+        """Return the spec of a dashboard or another reader, which is never materialized."""
         all_of = dg.AllPartitionMapping()
         models = dict.fromkeys(model for model, _, _ in exposure.reads)
         url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}

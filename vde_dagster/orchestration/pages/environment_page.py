@@ -109,9 +109,7 @@ def _short(since: datetime | None, published: datetime) -> str:
 
 
 def _table_origin(environment: Environment, name: ModelName, shared: Set[str]) -> str:
-    """Return the origin of a model's table: `own`, `shared` with production, or `held` at a
-    commit.
-    """
+    """Return a table's origin: `own`, `shared` with production, or `held` at a commit."""
     entry = environment.entries[name]
     if entry.table_id is None:
         return ""

@@ -249,9 +249,7 @@ def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any
 
 
 def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Run the unit tests of changed models; Spark starts only for tests without a pass on
-    record.
-    """
+    """Run the unit tests of changed models; Spark starts only for tests that have not passed."""
     ended = [one.result for one in workspace.plans.test(plan)]
     failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
     text = f"All {len(ended)} unit tests pass." if ended else "The changes have no unit tests."

@@ -210,9 +210,7 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the class for Pydantic's checks, cached because building it takes longer than using
-    it.
-    """
+    """Return the class for Pydantic's checks, cached because building it is slow."""
     from typing import get_type_hints
 
     from pydantic import Field, create_model

@@ -207,9 +207,7 @@ class Kind:
 
     @property
     def refills(self) -> bool:
-        """Whether a filled interval can be refilled alone; otherwise its rows would be added
-        twice.
-        """
+        """Whether a filled interval can be refilled alone; otherwise rows would be added twice."""
         return True
 
     @property

@@ -138,9 +138,7 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that creates records: this package's readers, and SQLGlot's
-    version.
-    """
+    """Return a hash of the code that creates records, including SQLGlot's version."""
     global _stamp
     if _stamp is None:
         import importlib.util

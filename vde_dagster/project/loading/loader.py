@@ -133,9 +133,7 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return the error of a name that is not valid for a folder; external tables may have any
-    name.
-    """
+    """Return the error of a name that is invalid for a folder; external tables have any name."""
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:

@@ -74,9 +74,7 @@ def _call_arguments(
 
 
 def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
-    """Write Spark SQL in the file's dialect, and insert the file's own texts at its
-    placeholders.
-    """
+    """Write Spark SQL in the file's dialect, and insert the file's texts at its placeholders."""
     dialect = expander.scope.dialect
     if dialect != "spark":
         from sqlglot import exp
@@ -199,9 +197,7 @@ def _deduplicate(expander: Expander, arguments: list[str]) -> str:
 
 
 def _date_spine(expander: Expander, arguments: list[str]) -> str:
-    """`@DATE_SPINE('day', from, to)`: a query with one row per day, week, month, quarter or
-    year.
-    """
+    """`@DATE_SPINE('day', from, to)`: one row per day, week, month, quarter or year."""
     given = _call_arguments(expander, "DATE_SPINE", arguments, "datepart, start_date, end_date")
     part = bare(expander.expand_text(given["datepart"])).lower()
     if part not in _PARTS:

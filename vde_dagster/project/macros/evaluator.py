@@ -51,9 +51,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: Expander, who: str) -> ProjectError:
-    """Return the error for code that tests for the stage in which files are read: macros run
-    then.
-    """
+    """Return the error for code that tests for the loading stage: macros run then."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "
@@ -97,9 +95,7 @@ class MacroEvaluator:
 
     @property
     def this_env(self) -> str:
-        """Name of the environment; like the next two available only in `before_all` and
-        `after_all`.
-        """
+        """Name of the environment; like the next two only in `before_all` and `after_all`."""
         return str(self._environment_value("this_env"))
 
     @property

@@ -370,7 +370,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or its placeholder if the value is only known at run
+        """Return a variable's SQL text, or its placeholder if its value is known only at run
         time.
         """
         key = name.lower()

@@ -1,6 +1,4 @@
-"""Properties of `MODEL (…)` headers and Python models' decorators, declared once: their JSON
-Schema with descriptions and defaults.
-"""
+"""Properties of `MODEL (…)` headers and Python models: their JSON Schema with defaults."""
 
 from __future__ import annotations
 

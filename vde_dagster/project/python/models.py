@@ -382,9 +382,7 @@ class _Variables:
 
 
 def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
-    """Return an argument's text: a literal, a constant of the module, or computed from
-    variables.
-    """
+    """Return an argument's text: a literal, a constant, or computed from variables."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if node is None or _changes_names(node, function):

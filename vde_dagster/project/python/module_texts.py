@@ -94,9 +94,7 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the project's module with a name, searched from the root and the importer's
-        folder.
-        """
+        """Return the project's module with a name, from the root or the importer's folder."""
         if not dotted:
             return None
         key = (dotted, where.path)
@@ -142,9 +140,7 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, including in ifs and tries or by
-    `global`.
-    """
+    """Return the names that a top-level statement binds, also in ifs and tries or by `global`."""
     names: set[str] = set()
     is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):

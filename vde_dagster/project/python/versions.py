@@ -188,7 +188,7 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a module's name, and for a module object the attributes
+        """Include the definition of a module's name, and of a module object the attributes
         `rest`.
         """
         for index in module.bindings.get(name, ()):

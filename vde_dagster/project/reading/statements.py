@@ -157,9 +157,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements, with statements on virtual update
-    separated.
-    """
+    """Create a block of a header and its statements, separating those on virtual update."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None

@@ -84,9 +84,7 @@ class Surrounds(Protocol):
     """Optional protocol of a source with statements around every apply."""
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before and after everything else, in addition to the
-        settings'.
-        """
+        """Return Spark SQL to run before and after everything else, next to the settings'."""
 
 
 SourceFactory = Callable[["Folder"], Source | None]

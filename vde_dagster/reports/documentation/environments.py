@@ -257,7 +257,7 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models with different rows; a table shown in its current state has the same
+        """Yield the models with different rows; tables in their current state have the same
         rows.
         """
         live = {id(one) for one in self.shown if not self.is_past}
