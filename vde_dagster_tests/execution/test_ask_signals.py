@@ -188,7 +188,7 @@ def test_names_of_tables_are_those_of_the_environment_and_a_mistake_is_the_signa
         tmp_path,
         "def ready(batch, context):\n    raise ValueError(context.resolve_table('a.parent'))",
     )
-    nothing = pytest.raises(ProjectError, match=r"nothing is published of a\.parent")
+    nothing = pytest.raises(ProjectError, match=r"a\.parent is not published in environment 'prod'")
     with open_fake(folder.root) as workspace, nothing:
         planned(workspace)
     with open_fake(folder.root) as workspace:

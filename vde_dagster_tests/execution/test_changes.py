@@ -70,7 +70,7 @@ def test_a_version_whose_pins_are_not_known_has_to_be_read_anew(shop: Shop) -> N
     ("environment", "model", "since", "until", "said"),
     [
         ("dev", "marts.daily", 1, None, "environment 'dev' does not exist"),
-        ("prod", "marts.none", 1, None, "shows a model marts.none"),
+        ("prod", "marts.none", 1, None, "contains the model marts.none"),
         ("prod", "marts.daily", 1, 9, "has no version 9"),
         ("prod", "marts.daily", 9, 3, "has no version 9"),
         ("prod", "lake.rates", 1, 2, "is not published"),
@@ -182,7 +182,7 @@ def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
         ("changes('marts.daily', each => true)", "requires a model and one or two versions"),
         ("changes('marts.daily', 1, each => 2)", "requires a model and one or two versions"),
         ("changes('marts.daily' 1)", "requires a model and one or two versions"),
-        ("changes('marts.none', 1, 2)", "shows a model marts.none"),
+        ("changes('marts.none', 1, 2)", "contains the model marts.none"),
         ("changes(marts.daily, 1, 2)", "cannot read from changes"),
         ("marts.changes('marts.daily', 1, 2)", "cannot read"),
         ("vde_changes.daily_0", "neither a model"),
@@ -227,7 +227,7 @@ def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: P
     found = workspace.changes.between("dev", "marts.daily", 2)
     assert (found.method, found.query.count("VERSION AS OF")) == ("versions", 1)
     assert workspace.changes.between("dev", "marts.daily", 1).method == "nothing"
-    with pytest.raises(UsageError, match="is its end"):
+    with pytest.raises(UsageError, match="is empty, because the environment was dropped then"):
         workspace.changes.between("dev", "marts.daily", 1, 2)
     followed = workspace.changes.read("dev", "raw.orders", cursor="copy").changes
     assert (followed.since, followed.until, followed.method) == (1, 3, "nothing")

@@ -81,9 +81,9 @@ REFUSED = {
     "WITH c AS (SELECT 1) INSERT INTO s.t SELECT * FROM c": "is a statement, INSERT",
     "FROM s.t INSERT INTO s.u SELECT 1": "is a statement",
     "SELECT 1 INTO s.v": "it has INTO in it",
-    "SELECT (": "cannot be read",
-    "SELECT 'a": "cannot be read",
-    "SELECT {# reflect('a') #} 1": "Jinja is not read",
+    "SELECT (": "the query is invalid",
+    "SELECT 'a": "the query is invalid",
+    "SELECT {# reflect('a') #} 1": "Jinja is not supported",
     "(" * 20_000 + "SELECT 1" + ")" * 20_000: "nested too deeply",
     "SELECT " + "NOT " * 3_000 + "a FROM s.t": "nested too deeply",
 }
