@@ -206,7 +206,7 @@ def test_a_model_with_a_column_of_theirs_has_none(
     )
     shop.again()
     assert shop.views().keys() == ALL
-    assert "marts.odd has a column '_change_type'" in caplog.text
+    assert "the column '_change_type' of marts.odd" in caplog.text
 
 
 @pytest.mark.proof

@@ -190,7 +190,9 @@ def test_pins_that_are_gone_are_refused(shop: Shop) -> None:
         conn.exec_driver_sql("CREATE TABLE kept AS SELECT * FROM vde_pins")
         conn.exec_driver_sql("UPDATE vde_pins SET iceberg_snapshot_id = 7 WHERE valid_to = 2")
     try:
-        with pytest.raises(UsageError, match=r"prod@1 cannot be frozen: .*marts\.daily.* are gone"):
+        with pytest.raises(
+            UsageError, match=r"prod@1 cannot be frozen: the data of .*marts\.daily.* is gone"
+        ):
             shop.workspace.environments.freeze("prod@1", "lost")
     finally:
         with shop.workspace.store.database.engine.begin() as conn:
