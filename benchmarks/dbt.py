@@ -112,3 +112,8 @@ class Dbt:
                 except duckdb.CatalogException:
                     continue
         return found
+
+    def columns(self, database: str, names: Sequence[str]) -> dict[str, list[str]]:
+        """Return the names of the columns of tables that are there."""
+        with duckdb.connect(str(self.path(database)), read_only=True) as connection:
+            return {name: list(connection.sql(f"SELECT * FROM {name}").columns) for name in names}

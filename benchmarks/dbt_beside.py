@@ -7,7 +7,8 @@ PYTHON is the interpreter of an environment with dbt-core, dbt-duckdb and this o
 project's packages lie in its `dbt_packages`, and its data are its seeds. Each project is copied
 first. dbt builds it, and compiles it for its own empty past; then `prod` is applied here. Numbers
 are equal when their first 12 digits are. An instant within the run is equal to any other, as both
-sides have their own clock; `dbt_scd_id`, a hash of such an instant, is not compared. With
+sides have their own clock; `dbt_scd_id`, a hash of such an instant, is not compared. Columns are
+compared by name, and tables whose columns are in another order are named. With
 `--without-refused` nodes that are refused here are named, and taken out with what reads them.
 Exits with the number of tables that differ.
 """
@@ -64,12 +65,18 @@ def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
         refused = _take_refused_out(dbt.root) if said.without_refused else []
         ours = _run_here(dbt.root)
         theirs = dbt.tables("dbt", sorted(ours))
+        dbt_columns = dbt.columns("dbt", sorted(theirs))
     finally:
         dbt.close()
     wrong = 0
     for name, (columns, rows) in sorted(ours.items()):
         if name not in theirs:
             continue
+        their_names = [column.lower() for column in dbt_columns[name]]
+        order = [their_names.index(column.lower()) for column in columns]
+        if order != sorted(order):
+            print(f"  {name}: columns in another order")
+        theirs[name] = [tuple(row[index] for index in order) for row in theirs[name]]
         hashes = [index for index, column in enumerate(columns) if column == "dbt_scd_id"]
         one, other = (
             Counter(_plain(row, began, hashes) for row in both) for both in (rows, theirs[name])

@@ -1,9 +1,9 @@
 """Answers to introspective queries of dbt, from what production shows; nothing can be changed.
 
-dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question, and
-writes lines of JSON, each of which has a line of JSON as its answer: first the names of sources,
-whose answer is the state of what production shows, and then questions. The process has
-an engine of its own where no engine is warm, and starts it for questions that are queries alone.
+dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
+line of JSON on standard input gets a line of JSON: the names of sources, which come first, get the
+state of production, and questions get answers. An engine is started for SQL alone, or a warm one
+is used.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Answers:
         """Run a query over production's models and over sources.
 
         Raises:
-            VdeError: It is no query, or reads something else, or Spark cannot run it.
+            VdeError: It is not a query, reads another table, or fails on Spark.
         """
         shown = set(self._production.entries) if self._production else set[ModelName]()
         sql = sql.strip().rstrip(";")

@@ -35,7 +35,7 @@ def interpolates(node: exp.Expr, dialect: str) -> bool:
 def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Write `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
 
-    NULLs are left out on each engine, so that their order says nothing.
+    Each engine ignores NULLs here, so their order is dropped.
     """
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if isinstance(node.parent, exp.WithinGroup) or not isinstance(inner, exp.PercentileCont):

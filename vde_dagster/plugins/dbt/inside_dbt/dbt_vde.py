@@ -115,7 +115,7 @@ class Session:
         """Return the answer to a question.
 
         Raises:
-            NoAnswerError: There is none.
+            NoAnswerError: `vde` refuses the question, or cannot answer it.
         """
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:
