@@ -184,6 +184,10 @@ INTROSPECTIVE = {
     "models/no_relation.sql": """
         {% set found = adapter.get_relation(none, 'elsewhere', 'orders') %}
         select '{{ found }}' as name""",
+    "models/raises.sql": """
+        {% set found = adapter.get_relation(none, this.schema, 'contracted') %}
+        {% if execute and not found %}{{ exceptions.raise_compiler_error('no table') }}{% endif %}
+        select 1 as n""",
     "models/asks_not.sql": """
         {{ config(materialized='view') }}
         {% if not execute %}{{ kinds('none') }}{% endif %}
@@ -214,7 +218,8 @@ def test_models_without_an_answer_leave_the_rest_of_the_project(dbt: Path, tmp_p
     assert told.endswith(
         "introspective models: by_columns (adapter.get_columns_in_relation), by_query (kinds), "
         "by_relation (adapter.get_relation), by_statement (statement), "
-        "no_relation (adapter.get_relation), when_later (kinds); their readers: their_reader"
+        "no_relation (adapter.get_relation), raises (adapter.get_relation), when_later (kinds); "
+        "their readers: their_reader"
     )
 
 
@@ -240,6 +245,7 @@ def test_introspective_models_of_a_spark_target_have_answers(
     assert queries["by_statement"] == "select 2 as n"
     told = next(one.message for one in project.warnings if "left out" in one.message)
     assert told.endswith(
-        "introspective models: no_relation (adapter.get_relation), when_later (kinds); "
+        "introspective models: no_relation (adapter.get_relation), "
+        "raises (adapter.get_relation), when_later (kinds); "
         "their readers: their_reader"
     )

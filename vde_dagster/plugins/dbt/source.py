@@ -39,6 +39,7 @@ _INTROSPECT = (
     "set introspect = true under [tool.vde.dbt], so that dbt connects while it compiles; or "
     "compile = false, and run `dbt compile` where the warehouse is"
 )
+_BUILD = "their queries fail in dbt's warehouse: run `dbt build` for the tables that they query"
 _PUBLISH = (
     "they have answers once production shows the tables that they query: run `vde apply prod`, and "
     "plan again"
@@ -379,8 +380,10 @@ class DbtProject:
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
-            answers = self._memory["adapter"] == "spark" and self._settings.introspect is not False
-            hint = _PUBLISH if answers else _INTROSPECT
+            introspect = self._settings.introspect
+            hint = _BUILD if introspect else _INTROSPECT
+            if self._memory["adapter"] == "spark" and introspect is not False:
+                hint = _PUBLISH
             found.append(Problem(self._memory["left_out"], hint, place, False))
         if self._compiled.seconds is not None:
             message = f"dbt compile {self._compiled.seconds} s"

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,9 @@ def change_compile(session: Session) -> None:
     from dbt.context.providers import RuntimeDatabaseWrapper
     from dbt.flags import get_flags
     from dbt.task.compile import CompileRunner
+    from dbt_common.exceptions import DbtRuntimeError
 
+    node = threading.local()
     of_adapter, compiled = RuntimeDatabaseWrapper.__getattr__, CompileRunner.compile
 
     def get(self: Any, name: str) -> Any:
@@ -187,10 +190,12 @@ def change_compile(session: Session) -> None:
 
         def call(*given: Any, **named: Any) -> Any:
             try:
-                if connects:
-                    return found(*given, **named)
-                if answer is not None and session.answers:
-                    return answer(session, adapter, *given, **named)
+                if connects or (answer is not None and session.answers):
+                    ask = found if connects else partial(answer, session, adapter)
+                    value = ask(*given, **named)
+                    if value is None:
+                        node.absent = IntrospectionError(name, _outermost_macro())
+                    return value
             except Exception:  # Of an adapter, whose own errors have no class in common.
                 pass  # The node is left out, with the name of what it calls.
             raise IntrospectionError(name, _outermost_macro())
@@ -200,8 +205,15 @@ def change_compile(session: Session) -> None:
     def compile_node(self: Any, manifest: Any) -> Any:
         adapter = self.adapter.type()
         session.learn(manifest, adapter)
+        node.absent = None
         try:
-            return compiled(self, manifest)
+            try:
+                return compiled(self, manifest)
+            except DbtRuntimeError:
+                if node.absent is None:
+                    raise
+                # The code does not go on without a relation that is not there yet.
+                raise node.absent from None
         except (IntrospectionError, InvalidConnectionError) as error:
             call = "adapter"
             if isinstance(error, IntrospectionError):
