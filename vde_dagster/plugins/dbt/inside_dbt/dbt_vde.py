@@ -190,8 +190,10 @@ def change_compile(session: Session) -> None:
 
         def call(*given: Any, **named: Any) -> Any:
             try:
-                if connects or (answer is not None and session.answers):
-                    ask = found if connects else partial(answer, session, adapter)
+                ask = found if connects else None
+                if answer is not None and session.answers and not connects:
+                    ask = partial(answer, session, adapter)
+                if ask is not None:
                     value = ask(*given, **named)
                     if value is None:
                         node.absent = IntrospectionError(name, _outermost_macro())
@@ -213,7 +215,8 @@ def change_compile(session: Session) -> None:
                 if node.absent is None:
                     raise
                 # The code does not go on without a relation that is not there yet.
-                raise node.absent from None
+                absent: IntrospectionError = node.absent
+                raise absent from None
         except (IntrospectionError, InvalidConnectionError) as error:
             call = "adapter"
             if isinstance(error, IntrospectionError):
