@@ -30,7 +30,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import check_pull_request
 from vde_dagster.plugins.ci.deploying import deploy
-from vde_dagster.plugins.ci.forges.choose import forge_of
+from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
 from vde_dagster.spark.session.warm import find_engines
@@ -54,7 +54,7 @@ Engine = Literal["duck", "spark"]
 PATIENCE = 300.0
 LAST_DAY = 9
 """The last day on which something happens; the source has rows of six."""
-REFUSED = ("is being worked on by", "hint: plan again: vde plan prod")
+REFUSED = ("is in use by", "since the plan was made")
 """Words of the refusals of an approval that comes second."""
 SOURCE: list[tuple[str, int, float]] = sorted(ast.literal_eval(f"[{ROWS}]"))
 """The rows of the source: day, customer, amount."""
@@ -140,7 +140,7 @@ def _sync(workspace: Workspace, said: dict[str, Any]) -> Any:
 
 
 def _deploy(workspace: Workspace, said: dict[str, Any]) -> Any:
-    done = deploy(workspace, forge_of(workspace))
+    done = deploy(workspace, choose_forge(workspace))
     assert done.outcome in ("published", "unchanged"), done
 
 
@@ -262,7 +262,7 @@ def _merge(world: World) -> None:
     git(source, "commit", "-q", "-am", "an edit")
     git(source, "push", "-q", "origin", branch)
     with world.open() as workspace:
-        check_pull_request(workspace, forge_of(workspace), world.number)
+        check_pull_request(workspace, choose_forge(workspace), world.number)
     git(source, "checkout", "-q", "main")
     git(source, "merge", "-q", "--no-ff", "-m", "merges", branch)
     git(source, "push", "-q", "origin", "main")
