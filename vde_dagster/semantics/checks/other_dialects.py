@@ -131,7 +131,7 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
     if "float" in sides:
         return None
     if origin.dialect not in _NAMES and not whole:
-        return _found(e, origin, _NOT_RUN, _TYPES, certain=False)
+        return _found(e, origin, _NOT_RUN, _TO_FLOAT, certain=None not in sides)
     if sides == ("int", "int"):
         if whole:
             what = "a division of integers leaves out the rest"
@@ -264,6 +264,27 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     return None
 
 
+def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Find subscripts of texts, and lengths of lists: their translation is for the other type."""
+    kind = infer(e.expressions[0]) if e.expressions else None
+    if kind is None:
+        return None
+    if called(e) in ("length", "char_length") and kind.this in (_D.ARRAY, _D.MAP):
+        what = "the length of a list is its number of elements"
+        return _found(e, origin, what, "write ARRAY_LENGTH(…)", certain=True)
+    if called(e) in ("get", "element_at", "try_element_at") and _KINDS.get(kind.this) == "text":
+        what = "a subscript of a text is its character"
+        return _found(e, origin, what, "write SUBSTRING(…, place, 1)", certain=True)
+    return None
+
+
+def _format(e: exp.Expr, origin: Origin) -> Finding | None:
+    if len(e.expressions) == 2 and _kind(e.expressions[0]) in ("int", "float", "decimal"):
+        what = "the format of a number has letters that Spark lacks"
+        return _found(e, origin, what, "cast the number: CAST(… AS VARCHAR)", certain=True)
+    return None
+
+
 _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Div: _division,
     exp.IntDiv: _whole_division,
@@ -277,6 +298,8 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Add: _sum,
     "avg": _average,
     "mean": _average,
+    **dict.fromkeys(("length", "char_length", "get", "element_at", "try_element_at"), _of_list),
+    "date_format": _format,
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
@@ -291,5 +314,8 @@ _WORDS: dict[object, str] = {
     exp.Add: "+",
     "avg": "avg",
     "mean": "avg",
+    **dict.fromkeys(("length", "char_length"), "length"),
+    **dict.fromkeys(("get", "element_at", "try_element_at"), "[]"),
+    "date_format": "to_char",
 }
 """Names by which a model trusts an operator."""

@@ -15,6 +15,7 @@ from sqlglot import exp
 from vde_dagster.sql.other_dialects import (
     Unwritable,
     dates,
+    lists,
     numbers,
     percentiles,
     regexes,
@@ -34,6 +35,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
     """
     if dialect in ("", "spark", "spark2", "databricks"):
         return tree
+    lists.note_subscripts(tree, dialect)
     kinds = [kind for kinds, _ in _RULES for kind in kinds]
     for node in reversed(list(tree.find_all(*kinds))):  # What is inside comes first.
         tried = (rule(node, dialect) for kinds, rule in _RULES if isinstance(node, kinds))
@@ -366,7 +368,12 @@ def _seconds(value: exp.Expr) -> exp.Expr:
 _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.DataType,), numbers.number_type),
     ((exp.WithinGroup, exp.PercentileCont), percentiles.percentile),
+    ((exp.Struct, exp.StarMap), lists.require_no_object),
     ((exp.Struct,), _struct),
+    ((exp.Bracket,), lists.subscript),
+    ((exp.GenerateSeries,), lists.series),
+    ((exp.ArraySize,), lists.size),
+    ((exp.Limit,), lists.require_all_values),
     ((exp.Date,), _date),
     ((exp.Timestamp,), _timestamp),
     ((exp.CurrentDate,), _current_date),

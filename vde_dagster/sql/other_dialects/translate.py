@@ -64,7 +64,8 @@ def spark_text(
     try:
         text = query_sql(tree, strict=dialect not in _SPARKS)
         again = query_sql(parse_plain(text))
-    except SqlglotError as error:
+    except (SqlglotError, TypeError, AttributeError, ValueError) as error:
+        # SQLGlot (30.30) writes some trees of other dialects with a mistake of its own.
         raise Unwritable(str(error).splitlines()[0]) from error
     if again != text:
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, again, strict=False))

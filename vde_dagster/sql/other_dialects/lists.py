@@ -1,0 +1,156 @@
+"""Lists of other dialects: subscripts, series of numbers, sizes, and values in aggregates.
+
+Spark's `x[n]` counts from 0 and fails outside of the list, GET is NULL there, ELEMENT_AT and
+TRY_ELEMENT_AT count from 1 (from the end below 0). DuckDB's, PostgreSQL's, Trino's and GoogleSQL's
+values were run; Snowflake's and Redshift's are those of
+docs.snowflake.com/en/sql-reference/data-types-semistructured and
+docs.aws.amazon.com/redshift/latest/dg/query-super.html.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.texts import literal_int
+
+Made = exp.Expr | None
+
+_FROM_ONE = frozenset({"duckdb", "postgres", "trino", "presto", "athena"})
+"""Dialects whose subscripts count from 1."""
+_FROM_ZERO_IN_TREE = "from zero"
+_OTHERS_FROM_ZERO = frozenset({"bigquery", "hive", "spark", "spark2", "databricks"})
+_NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
+
+
+def _moved(index: exp.Expr, by: int) -> exp.Expr:
+    """Add 1 or -1 to a subscript."""
+    number = literal_int(index)
+    if number is not None:
+        return exp.Literal.number(number + by)
+    kind = exp.Add if by > 0 else exp.Sub
+    return kind(this=exp.paren(index.copy()), expression=exp.Literal.number(1))
+
+
+def note_subscripts(tree: exp.Expr, dialect: str) -> None:
+    """Note the subscripts that SQLGlot's parser changed to count from 0.
+
+    It does so (30.30, `apply_index_offset`) where it finds the type of an integer, which is that of
+    a literal, and gives the new expression no type; others stay as they are written. To be called
+    before any part of the tree is replaced.
+    """
+    if dialect not in _FROM_ONE:
+        return
+    for node in tree.find_all(exp.Bracket):
+        kind = node.this.type
+        is_list = kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.ARRAY)
+        if is_list and len(node.expressions) == 1 and node.expressions[0].type is None:
+            node.meta[_FROM_ZERO_IN_TREE] = True
+
+
+def subscript(node: exp.Bracket, dialect: str) -> Made:
+    """Write `x[n]` with the element that the dialect counts, and its result outside of the list.
+
+    Raises:
+        Unwritable: A slice; or a subscript whose result is not known.
+    """
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise Unwritable("a slice of a list or text")
+    (index,) = node.expressions
+    if index.is_string:
+        return None  # The key of a map, or the field of a struct.
+    offset = node.args.get("offset")
+    if offset is not None:
+        return _of_bigquery(node, index, offset)
+    if dialect in _NULL_OUTSIDE:
+        return _call("GET", node.this, index)
+    if dialect not in _FROM_ONE:
+        if dialect in _OTHERS_FROM_ZERO:
+            return None
+        raise Unwritable(f"a subscript of {dialect}")
+    from_zero = node.meta.get(_FROM_ZERO_IN_TREE, False)
+    if dialect == "postgres":
+        return _call("GET", node.this, index if from_zero else _moved(index, -1))
+    place = _moved(index, 1) if from_zero else index
+    number = literal_int(place)
+    if number == 0 or (number is not None and number < 0 and dialect != "duckdb"):
+        raise Unwritable(f"a subscript {number}")
+    return _call("TRY_ELEMENT_AT" if dialect == "duckdb" else "ELEMENT_AT", node.this, place)
+
+
+def _of_bigquery(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
+    """Write OFFSET, ORDINAL and their safe forms, which count from 0 and from 1."""
+    if offset:
+        index = _moved(index, -1)
+    if node.args.get("safe"):
+        return _call("GET", node.this, index)
+    return exp.Bracket(this=node.this.copy(), expressions=[index.copy()])
+
+
+def series(node: exp.GenerateSeries, dialect: str) -> Made:
+    """Return no numbers where the end is before the start; Spark's SEQUENCE counts down then.
+
+    Raises:
+        Unwritable: The step is not a positive literal, or the end is left out of the series.
+    """
+    if dialect in ("trino", "presto", "athena"):
+        return None  # They count down as Spark does.
+    start, end, step = node.args["start"], node.args["end"], node.args.get("step")
+    ends = literal_int(start), literal_int(end)
+    by = 1 if step is None else literal_int(step)
+    if by is None or by < 1 or isinstance(node.parent, exp.Table | exp.From | exp.Lateral):
+        raise Unwritable("a series of numbers with a computed or negative step, or as a table")
+    if node.args.get("is_end_exclusive"):
+        if None in ends or by != 1:
+            raise Unwritable("a series of numbers without its end")
+        end = exp.Literal.number((ends[1] or 0) - 1)
+        ends = ends[0], literal_int(end)
+    numbers = _call("SEQUENCE", start, end, *([] if step is None else [step]))
+    if ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
+        return numbers
+    kind = "ARRAY<BIGINT>"
+    runs = exp.LTE(this=exp.paren(start.copy()), expression=exp.paren(end.copy()))
+    ended = exp.GT(this=exp.paren(start.copy()), expression=exp.paren(end.copy()))
+    empty = exp.cast(exp.Array(expressions=[]), kind, dialect="spark")
+    counted = exp.cast(numbers, kind, dialect="spark")
+    return exp.Case(ifs=[exp.If(this=runs, true=counted), exp.If(this=ended, true=empty)])
+
+
+def size(node: exp.ArraySize, dialect: str) -> Made:
+    """Return NULL for an empty list, as PostgreSQL's array_length does.
+
+    Raises:
+        Unwritable: The size of another dimension than the first.
+    """
+    if dialect != "postgres":
+        return None
+    dimension = node.expression
+    if dimension is not None and literal_int(dimension) != 1:
+        raise Unwritable("array_length of another dimension than 1")
+    return _call("NULLIF", _call("SIZE", node.this), exp.Literal.number(0))
+
+
+def require_all_values(node: exp.Limit, dialect: str) -> Made:
+    """Refuse LIMIT inside of an aggregate, which SQLGlot leaves out for Spark.
+
+    Raises:
+        Unwritable: The LIMIT is not that of a query.
+    """
+    if isinstance(node.parent, exp.Query) and node.arg_key == "limit":
+        return None
+    raise Unwritable("LIMIT inside of an aggregate function")
+
+
+def require_no_object(node: exp.Struct | exp.StarMap, dialect: str) -> Made:
+    """Refuse Snowflake's objects, which leave out keys whose value is NULL.
+
+    Raises:
+        Unwritable: An OBJECT_CONSTRUCT, or a constant object.
+    """
+    if dialect == "snowflake":
+        raise Unwritable("OBJECT_CONSTRUCT")
+    return None
