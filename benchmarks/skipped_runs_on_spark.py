@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.cost.accuracy import Accuracy, Looked, accuracy
+from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, accuracy
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalError
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=9)
     args = parser.parse_args()
     tally, wrong = Tally(), 0
-    looked: dict[str, list[Looked]] = {name: [] for name in QUANTITIES}
+    looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(small_spark(Path(folder)))
         for seed in range(args.first, args.first + args.seeds):

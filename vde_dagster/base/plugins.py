@@ -85,7 +85,7 @@ class Plugin:
         if self.seam not in SEAMS:
             raise UsageError(
                 f"{what} is for an unknown seam",
-                hint=f"seams: {', '.join(SEAMS)}; is it made for another version of vde-dagster?",
+                hint=f"seams: {', '.join(SEAMS)}; was it made for another version of vde-dagster?",
             )
         try:
             return self.entry.load()

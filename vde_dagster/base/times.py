@@ -88,8 +88,7 @@ def parse_range(
     """Read a range in a user's words, half-open in UTC.
 
     Args:
-        start: A date or an instant in ISO 8601, in UTC if it has no zone, or relative to now, such
-            as `3 days ago`.
+        start: A date or an instant in ISO 8601 (UTC without a zone), or relative, as `3 days ago`.
         end: The same; a date includes that day.
         names: The names of both in the command or file, for messages.
     """

@@ -210,8 +210,7 @@ class SparkEngine:
         """Commit a fill's branch to the task's base, which has no other writers.
 
         Returns:
-            None if a file that the fill replaced is gone, or it wrote delete files for rows of
-            other files.
+            None if a file that the fill replaced is gone, or it deleted rows of other files.
 
         Raises:
             ExecutionError: The plan was cancelled, or the commit failed.

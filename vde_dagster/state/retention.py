@@ -56,8 +56,7 @@ class Retention:
     Args:
         history_versions: Maximum number of an environment's definitions, its models and their
             tables, kept for a rollback. Runs that only fill create versions, but no definitions.
-        grace: How long an object is kept after its last use ended; must be longer than the
-            longest run.
+        grace: How long an object is kept after its last use; must exceed the longest run.
         orphan_grace: How long a data file is kept that was written and never committed; must be
             longer than the longest run.
     """

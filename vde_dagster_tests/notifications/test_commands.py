@@ -31,7 +31,7 @@ def test_a_test_goes_to_all_addresses_of_a_target(shop: Path, server: Receiving,
 def test_a_target_that_there_is_not(shop: Path, vde: Vde) -> None:
     called = vde("notify", "test", "teem", "--project", shop)
     assert called.code == 2
-    assert "the receiver 'teem' does not exist" in called.err
+    assert "'teem' is not a receiver" in called.err
     assert "team" in called.err
 
 

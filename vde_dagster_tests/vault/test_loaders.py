@@ -240,7 +240,7 @@ def test_the_view_has_the_rows_of_one_table_of_all_sources(rows: list[Any], winn
 @pytest.mark.parametrize(
     ("old", "new", "message", "line"),
     [
-        ("BY_SOURCE", "BY_KEY", "'loaders' is not 'BY_KEY'", 1),
+        ("BY_SOURCE", "BY_KEY", "'loaders' cannot be 'BY_KEY'", 1),
         ("BY_SOURCE", "(crm = 'often')", "'often' is not a cron expression", 1),
         ("BY_SOURCE", "(sap = '@daily')", "vault.hub does not have the source 'sap'", 1),
         ("web.rows", "web.rows LIMIT 3", "'LIMIT' in vault.hub applies to all its sources", 8),

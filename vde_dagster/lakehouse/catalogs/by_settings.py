@@ -51,8 +51,7 @@ def spark_catalog(
 ) -> SparkCatalog:
     """Return Spark's configuration for the catalog in a state database.
 
-    Views need schema version V1. The cache is off: with it a session serves tables that are up to
-    30 s old.
+    Views need schema version V1. The cache is off: with it a session serves tables up to 30 s old.
 
     Args:
         search_path: PostgreSQL schemas for a login that writes through views, or None.

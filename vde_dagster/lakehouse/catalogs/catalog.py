@@ -65,8 +65,7 @@ class Pointer:
     """The current position of a table or view.
 
     Args:
-        change: The base metadata file of vde's last change, where the catalog writes
-            its own files.
+        change: Base metadata file of vde's last change, where the catalog writes its own files.
     """
 
     location: str

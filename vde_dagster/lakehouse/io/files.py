@@ -349,10 +349,8 @@ def read_metadata(
         raise DamagedFileError(subject, location, damage)
     if table_id is not None:
         base = str(metadata["location"])
-        if not (
-            is_tables_own(base, table_id)
-            or normalized_location(location).startswith(normalized_location(base))
-        ):
+        place = normalized_location(location)
+        if not (is_tables_own(base, table_id) or place.startswith(normalized_location(base))):
             raise DamagedFileError(subject, location, "belongs to another table")
     return metadata
 

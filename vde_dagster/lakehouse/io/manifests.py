@@ -280,8 +280,7 @@ def unused_files(
     Files of forgotten snapshots are left out if the snapshot's own files are damaged.
 
     Raises:
-        DamagedFileError: A manifest of a kept snapshot is unreadable, so that any file may still
-            be needed.
+        DamagedFileError: A kept snapshot's manifest is unreadable: any file may still be needed.
     """
     kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
     forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
@@ -313,8 +312,7 @@ def named_by_snapshot(
     Each has its size in bytes, which is zero except for data and delete files.
 
     Args:
-        deleted: Whether to include files that the snapshot itself deleted: older snapshots use
-            them.
+        deleted: Whether to include files deleted by the snapshot, which older ones use.
 
     Raises:
         DamagedFileError: A file is missing or damaged.

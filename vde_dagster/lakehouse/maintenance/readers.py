@@ -56,7 +56,7 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
     readers = {
         key: definitions[table.snapshot_id].name
         for key, table in tables.items()
-        if table.snapshot_id in definitions and _goes_on(definitions[table.snapshot_id])
+        if table.snapshot_id in definitions and _continues(definitions[table.snapshot_id])
     }
     found: dict[str, list[Hold]] = {}
     for table_id, last in sorted(store.fills.latest(readers).items()) if readers else ():
@@ -68,7 +68,7 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
     return found
 
 
-def _goes_on(snapshot: Snapshot) -> bool:
+def _continues(snapshot: Snapshot) -> bool:
     """Return whether a fill of a model begins where the fill before ended."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()

@@ -1,5 +1,4 @@
-"""Summaries of Iceberg commits: those that fills write, with branch names, and facts from any
-summary.
+"""Summaries of Iceberg commits: those of fills, with branch names, and facts from any summary.
 
 Sources: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields and, for row lineage,
 https://iceberg.apache.org/spec/#row-lineage.
@@ -87,8 +86,7 @@ class BranchName:
     published: its successor has another one. This fences Iceberg's own commits.
 
     Args:
-        shared: Whether it was computed only from published data, so that another plan may reuse
-            its content.
+        shared: Whether only published data were read, so that another plan may reuse its content.
     """
 
     plan_id: str

@@ -83,8 +83,7 @@ def commit_swap(
     `finish_publication.recover` finds it if the process ends in between.
 
     Args:
-        shown: Next states of tables that only show this one; only on a catalog inside the
-            transaction.
+        shown: Next states of tables that only show this one; only on transactional catalogs.
 
     Raises:
         PointerMovedError: Another writer was faster.

@@ -78,9 +78,7 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a branch, unless it exists, at the head of `main` or another one, or at an empty
-    commit.
-    """
+    """Create a branch, unless it exists, at the head of `main`, another one, or an empty commit."""
     first: EmptyCommit | None = None
 
     def change(now: dict[str, Any]) -> Updates:

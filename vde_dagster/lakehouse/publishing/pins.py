@@ -42,8 +42,7 @@ class PreparedPins:
 
     Args:
         heads: By table id, for tables that it moves, shows first, or whose columns it changes.
-        places: Tables that it shows first or changes, and that others may write until it
-            commits.
+        places: Tables that it shows first or changes; others may write them until it commits.
     """
 
     heads: Mapping[str, Head]

@@ -117,10 +117,8 @@ class Publication:
         ends_environment: Whether this drops the environment with all its views.
         changed: Ranges that a restatement computed again, so that dependent rows are outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
-        before_and_after: Statements before and after later runs of the environment; None leaves
-            them unchanged.
-        sources: (environment, version) whose pins its entries hold; they must be kept until
-            it commits.
+        before_and_after: Statements before and after later runs; None leaves them unchanged.
+        sources: (environment, version) whose pins its entries hold, kept until it commits.
     """
 
     environment: Environment

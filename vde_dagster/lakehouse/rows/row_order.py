@@ -2,8 +2,7 @@
 
 Rows with equal keys stay in reading order.
 
-A cursor is neither secret nor a proof: a changed cursor only selects other rows that the same
-request may read.
+A cursor is neither secret nor a proof: a changed one only selects rows that the request may read.
 """
 
 from __future__ import annotations

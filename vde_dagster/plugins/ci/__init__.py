@@ -1,7 +1,6 @@
 """Pull requests: builds each in a separate environment, reports on it, and publishes merged ones.
 
-`settings` is the table `[tool.vde.ci]`, `forges` write comments and checks (GitHub, GitLab, plain
-Git).
+`settings` is the table `[tool.vde.ci]`, `forges` write comments and checks (GitHub, GitLab, Git).
 `checking` checks a pull request: `comment` has the text, `findings` the remarks on lines, `rows`
 the differences from production, `seen` the reviewed plan for production. `deploying` publishes
 merged commits if `unseen` finds nothing in their plan that was not reviewed.

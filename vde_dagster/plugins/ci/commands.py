@@ -52,8 +52,7 @@ def ci_check(
 ) -> None:
     """Build a pull request in a separate environment, and write one comment and a check.
 
-    Rules and budgets of the base branch apply as well as its own. The exit code is 1 if it
-    failed. Example: vde ci check --pr 123
+    Rules and budgets of the base branch apply as well as its own. The exit code is 1 if the check
     failed. Example: vde ci check --pr 123
     """
     from vde_dagster.plugins.ci.checking import check_pull_request

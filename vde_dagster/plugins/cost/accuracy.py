@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ComparedFill:
     """One fill and its estimate, in a quantity's own unit."""
 
     model: str
@@ -39,7 +39,7 @@ class Looked:
 class Accuracy:
     """Accuracy of the estimates of one quantity."""
 
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[ComparedFill, ...] = ()
 
     @property
     def median_factor(self) -> float | None:
@@ -71,7 +71,7 @@ class Accuracy:
             "within_range": None if within is None else round(within, 3),
         }
 
-    def worst(self, most: int = 5) -> Sequence[Looked]:
+    def worst(self, most: int = 5) -> Sequence[ComparedFill]:
         """Return the fills that differed most from their estimates."""
         return sorted(self.looked, key=lambda one: -one.factor)[:most]
 
@@ -84,7 +84,7 @@ def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str
     store = workspace.store
     tables = store.tables.load({one.table_id for one in store.fills.between(since, until)})
     snapshots = store.snapshots.load({one.snapshot_id for one in tables.values()})
-    looked: dict[str, list[Looked]] = {name: [] for name in QUANTITIES}
+    looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
     for table_id, fills in store.fills.recent(tables, 1000 + MOST, until).items():
         snapshot = snapshots.get(tables[table_id].snapshot_id)
         if snapshot is None:
@@ -93,7 +93,7 @@ def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str
             for quantity, found in looked.items():
                 told, happened = getattr(estimate, quantity), getattr(fill, quantity)
                 if fill.recorded_at >= since and told is not None and happened is not None:
-                    one = Looked(str(snapshot.name), fill.recorded_at, told, float(happened))
+                    one = ComparedFill(str(snapshot.name), fill.recorded_at, told, float(happened))
                     found.append(one)
     return {
         quantity: Accuracy(tuple(sorted(found, key=lambda one: (one.at, one.model))))

@@ -83,8 +83,7 @@ def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> di
     other column or of any model's rows.
 
     Raises:
-        UsageError: The name is taken or invalid, a macro writes part of it, or something else
-            would change.
+        UsageError: The name is taken or invalid, a macro writes it, or something else would change.
     """
     mention = word_at(symbols, path, offset)
     symbol, reading = symbols.root(mention.symbol), symbols.reading

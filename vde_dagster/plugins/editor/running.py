@@ -106,7 +106,9 @@ class Runner:
         settings = reading.project.settings
         url = settings.resolved_state_url
         if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-            raise UsageError("nothing to read is published yet", hint=f"vde apply {environment}")
+            raise UsageError(
+                f"{environment} publishes no tables yet", hint=f"vde apply {environment}"
+            )
         memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
         self._workspace.use_project(reading.project, memo)
         shown = require_environment(self._workspace.store, environment)

@@ -1,7 +1,6 @@
 """A project's document as JSON, and its JSON Schema.
 
-The schema is published as `docs/document.schema.json`. Within one `document_version` fields are
-only added.
+The schema is `docs/document.schema.json`. Within one `document_version` fields are only added.
 """
 
 from __future__ import annotations

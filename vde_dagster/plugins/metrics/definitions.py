@@ -88,8 +88,7 @@ class Definitions:
     """All metrics of a project, parsed by MetricFlow.
 
     Args:
-        models: The models behind semantic models, by the quoted names in SQL, with the first place
-            of each.
+        models: Models behind semantic models, by their names in SQL, with the first place of each.
         places: Places of metrics and saved queries, by name.
     """
 

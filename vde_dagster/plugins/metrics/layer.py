@@ -210,7 +210,7 @@ class SemanticLayer:
             raise UsageError(f"the grain '{grain}' does not exist", hint=hint)
         if _TIME not in self.group_bys(metrics):
             raise UsageError(
-                f"{', '.join(metrics)} have no time in common", hint="query each separately"
+                f"{', '.join(metrics)} have no common time", hint="query each separately"
             )
         return f"{_TIME}__{grain}"
 

@@ -175,7 +175,7 @@ class _Run:
                 raise self._failed(f"cell {number} of {self.path} failed: {said_by}") from error
             except DeadKernelError as error:
                 raise self._failed(
-                    f"the kernel of {self.path} ended in cell {number}, perhaps for want of memory"
+                    f"the kernel of {self.path} ended in cell {number}, perhaps by lack of memory"
                 ) from error
             finally:
                 self.notebook.cells.pop(0)

@@ -29,8 +29,7 @@ class NotebookWorkspace(Workspace):
         """Pin an environment to a version from now on, and return it: `dev@9`.
 
         Args:
-            environment: With a version or a time, `dev@9`, `dev@2026-11-01`; otherwise its newest
-                version.
+            environment: Optionally with a version or a time: `dev@9`, `dev@2026-11-01`.
 
         Raises:
             UsageError: The environment or version does not exist.

@@ -1,8 +1,7 @@
 """Sending: each receiver follows the outbox with its own position, and gets each message once.
 
 The position moves as soon as a service has accepted a message. So only the message that was being
-sent when the process was killed is repeated. A service that is down holds up only its own
-receivers.
+sent when the process was killed is repeated. An unavailable service delays only its own receivers.
 """
 
 from __future__ import annotations
@@ -128,11 +127,8 @@ class _Delivery:
         one = self.messages.for_record(record)
         if one is None or not one.is_for(self.receiver):
             return None
-        return (
-            one
-            if self.receiver.wants_environment(one.environment, self.workspace.settings)
-            else None
-        )
+        wanted = self.receiver.wants_environment(one.environment, self.workspace.settings)
+        return one if wanted else None
 
     def _allowed(self) -> int:
         """Return the remaining number of messages for the receiver in this hour."""

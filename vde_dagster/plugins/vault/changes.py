@@ -343,8 +343,7 @@ class ChangesWriter(Strategy):
         """Bring the table up to date, and retry if another commit was faster.
 
         Raises:
-            ExecutionError: A required column has NULL, the time has a wrong type, or too many keys
-                disappear.
+            ExecutionError: A required column has NULL, the time a wrong type, or too many keys go.
         """
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, Changes)

@@ -46,7 +46,7 @@ def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
         return () if word == "BY_SOURCE" else None
     if not value.raw.startswith("("):
         hint = "write loaders BY_SOURCE, or loaders (crm = '@hourly')"
-        raise value.error(f"'loaders' is not '{value.raw}'", hint)
+        raise value.error(f"'loaders' cannot be '{value.raw}'", hint)
     return tuple((source.lower(), cron.cron()) for source, cron in value.pairs())
 
 
@@ -72,8 +72,7 @@ class FirstSeen(Kind):
         key: Output columns that identify a row; NULL in one of them is refused.
         time: The output column with the load date.
         source: The output column with the record source, which decides between rows of one time.
-        loaders: If each source has its own table: the crons of sources that have one, by name;
-            otherwise None.
+        loaders: If each source has its own table: crons of sources that have one; else None.
         stored: Whether the sources' tables are combined in a table instead of a view.
         skip_null: Output columns in which NULL leaves a row out instead of being an error.
     """

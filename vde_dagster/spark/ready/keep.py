@@ -31,8 +31,7 @@ def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
     """Start the ready process if the project's engine runs, unless it exists.
 
     Args:
-        modules: Modules to import; for one with a colon, as in `module:function`, the function is
-            called once.
+        modules: Modules to import; for `module:function`, the function is called once.
     """
     if sys.platform != "linux":
         return

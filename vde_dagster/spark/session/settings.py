@@ -50,8 +50,7 @@ class WarmSettings:
 
     Args:
         folder: The folder of its record.
-        by_itself: Whether it starts automatically when Spark is needed, or only by
-            `vde engine start`.
+        by_itself: Whether it starts when Spark is needed, or only by `vde engine start`.
         idle_seconds: How long it keeps running after its last statement.
         warm_up: Whether it warms up while idle, see `warm_up.py`.
     """

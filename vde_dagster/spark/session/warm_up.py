@@ -72,13 +72,10 @@ class WarmUp(threading.Thread):
             jvm: Any = self._context._jvm
             jvm.java.lang.System.gc()  # Releases the memory that this took.
             known = self._known
-            if (
-                known is None
-                or archive_path(known).exists()
-                or not self._wait_until_idle(_ARCHIVE_SECONDS)
-            ):
+            if known is None or archive_path(known).exists():
                 return
-            make_archive(known, jvm)
+            if self._wait_until_idle(_ARCHIVE_SECONDS):
+                make_archive(known, jvm)
         except Exception:  # The engine keeps serving whatever happens here.
             if not self._ending.is_set():
                 logger.warning("warming up ended early", exc_info=True)

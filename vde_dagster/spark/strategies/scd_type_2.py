@@ -174,7 +174,7 @@ class Versions:
         )
 
     def _begins(self) -> str:
-        """Return the begin of a key's next version: never before its latest one ends."""
+        """Return the start of a key's next version: never before its latest one ends."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         return f"GREATEST({self._since()}, COALESCE({earlier}))"

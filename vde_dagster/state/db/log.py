@@ -147,13 +147,13 @@ class LogStore:
         return [value_from_row(LogEntry, row) for row in self.database.rows(query)]
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the chain, and that it has every version of an environment since its first there.
+        """Check the chain, and that it has each environment's versions since the first one logged.
 
         Args:
             head: The last hash at some earlier time, or its first eight or more digits.
 
         Raises:
-            UsageError: It is not such a text.
+            UsageError: `head` is not a hash.
         """
         if head is not None and not is_hash(head):
             raise UsageError(

@@ -66,8 +66,7 @@ class OutboxRecord:
             counts as filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended; `dropped`: a physical table was deleted completely; `test`: a unit
             test ran with a plan; `told`: a notification was sent; `late`: tables of an
-            environment are older than their models promise; `held`: rules prevented a plan from
-            being applied.
+            environment are older than their models promise; `held`: rules prevented an apply.
     """
 
     number: int

@@ -158,8 +158,7 @@ class EnvironmentStore:
         the clock went back.
 
         Args:
-            ends: Whether the environment is dropped; the version then has only its author, time
-                and reason.
+            ends: Whether it drops the environment; then it has only its author, time and reason.
             act: The act in the log, where the written version does not determine it.
 
         Raises:

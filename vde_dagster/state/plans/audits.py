@@ -104,8 +104,7 @@ class AuditStore:
     def failing(self, table_id: str) -> list[AuditRecord]:
         """Return the results with failing rows that a table's readers see, oldest first.
 
-        Results on unpublished branches are left out, as are those that newer results of the same
-        audit cover.
+        Omits results on unpublished branches, and those that newer results of the same audit cover.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:

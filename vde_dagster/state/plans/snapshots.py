@@ -200,7 +200,7 @@ def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[s
 
 
 def _is_damaged(key: str, data: bytes) -> bool:
-    """Return whether a row's bytes are damaged or another definition; False for newer formats."""
+    """Return whether a row's bytes are damaged or another definition's; False for newer formats."""
     if matches_id(key, data):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The first schema that this package upgrades from; new stores are made of `schema.metadata`."""
+"""The first schema that this package upgrades from; new stores come from `schema.metadata`."""
 
 revision = "0015"
 down_revision = None
