@@ -237,8 +237,7 @@ class Handles:
 
         Args:
             warnings: Receives likely errors in a project's definitions; by default they are not
-                searched,
-                because a stored definition cannot be corrected.
+                searched, because a stored definition cannot be corrected.
             catalog_columns: Looks up external tables, instead of the project's catalog.
 
         Raises:

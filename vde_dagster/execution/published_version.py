@@ -67,8 +67,7 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
 
     Raises:
         UsageError: The environment or version does not exist, two versions are given, or the time
-            is in
-            the future.
+            is in the future.
     """
     name, sign, meant = text.partition("@")
     name = environment_name(name)

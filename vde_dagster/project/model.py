@@ -66,9 +66,7 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """File and function of the entrypoint, and its number among equal names; 0 if it is
-        unique.
-        """
+        """File and function of the entrypoint, and its number among equal names, 0 if unique."""
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
         return path, name, int(number or 0)

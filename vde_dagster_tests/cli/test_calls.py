@@ -39,7 +39,7 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
 def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> None:
     ended = vde("plan", "prod", "--project", tmp_path / "nowhere", "--json")
     assert ended.code == 2
-    assert "nowhere does not exist" in ended.json["error"]["message"]
+    assert "nowhere' does not exist" in ended.json["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,7 @@ class Asked(TypedDict, total=False):
         since: The caller's version, 0 for none: then all rows are inserted.
         until: The version to reach; the current one by default.
         cursor: Instead of `since`, the cursor of a consumer, which `acknowledge` moves.
-        each: Whether to return the changes of each version, numbered by `_change_ordinal`, instead
-            of
-            net changes.
+        each: Whether to return each version's changes (see `_change_ordinal`), not net changes.
     """
 
     since: int | None
@@ -72,8 +70,7 @@ class Changes:
 
         Raises:
             UsageError: The environment, model or version does not exist, or the target version's
-                data is
-                gone.
+                data is gone.
         """
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         rows: Sequence[tuple[Any, ...]] = ()

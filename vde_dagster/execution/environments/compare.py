@@ -103,9 +103,7 @@ def compare_data(
     """Compare the pins of two versions by Iceberg's metadata; no rows are read.
 
     Returns:
-        Models in both versions whose table is at another snapshot, or is another table. Models
-        without
-        a pin in one of them are left out.
+        Models with pins in both versions whose table is at another snapshot, or another table.
     """
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))

@@ -39,8 +39,7 @@ class Comparison:
         keys: Key columns for comparing rows.
         rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
             `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows with a
-            duplicate
-            key).
+            duplicate key).
         columns: Number of differing values by common column.
         not_compared: Columns whose types do not support equality.
         samples: Sample rows, by `SAMPLES`.

@@ -51,8 +51,7 @@ class RollbackResult:
         environment: The environment's new version, equal to an old one.
         restored: Number of the old version.
         missing: Ranges of changed models to compute with `vde run`: not filled then, or computed
-            from
-            rows that no longer exist.
+            from rows that no longer exist.
         failed_statements: Failed statements on the published views.
         reverted: Models whose tables changed in place since, with their content now.
         moved: Models whose tables move back, with the number of rows if known.

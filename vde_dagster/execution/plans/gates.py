@@ -49,8 +49,7 @@ def current_objections(handles: Handles, plan: Plan, *, approved: bool = False) 
 
     Raises:
         VdeError: The plan contradicts its content, the environment has changed since, or a gate
-            cannot
-            decide.
+            cannot decide.
     """
     if approved or any(GATES.find(name) is not None for name in handles.settings.plugins):
         return objections(handles, proven(handles, plan))

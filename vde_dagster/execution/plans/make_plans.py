@@ -64,20 +64,15 @@ class Plans:
         Args:
             environment: The environment's name; it need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
-            author: Author of a proposal for approval; None for a plan that is only viewed, or
-                applied
-                immediately.
-            at_once: Whether it is applied immediately: if Spark is needed but unavailable, nothing
-                is
-                stored.
+            author: Author of a proposal for approval; None if the plan needs no approval.
+            at_once: Whether it is applied immediately, so that nothing is stored without Spark.
             said: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:
             ProjectError: The project has an error.
             UsageError: A name or range is invalid; the folder has no models; the state belongs to
-                another
-                project; many models would be removed without confirmation; or there is nothing to
-                restate.
+                another project; many models would be removed without confirmation; or there is
+                nothing to restate.
             NoSparkError: It is to be applied immediately, but Spark is unavailable.
         """
         named, environment = environment, environment_name(environment)
@@ -99,9 +94,7 @@ class Plans:
         return self._store(plan, save=save, at_once=at_once)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return the branch of an environment's name; UsageError if it belongs to another
-        branch.
-        """
+        """Return an environment's branch; UsageError if it belongs to another branch."""
         branch = branch_name(named)
         known = (
             None if environment == PRODUCTION else self.handles.store.plans.git_branch(environment)

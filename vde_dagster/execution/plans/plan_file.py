@@ -157,8 +157,7 @@ def read_plan(path: Path) -> PlanFile:
 
     Raises:
         UsageError: The file cannot be read, is not a plan, is not in the form of `write_plan`, or
-            has a
-            text that contradicts its values.
+            has a text that contradicts its values.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -198,8 +197,7 @@ def open_plan(handles: Handles, path: Path) -> Plan:
     Raises:
         UsageError: As `read_plan`; or the file is for another project or state; or the state has
             another plan with its id, or other definitions; or the plan contradicts its content; or
-            an
-            attachment is invalid.
+            an attachment is invalid.
     """
     found = read_plan(path)
     require_state(handles, found)

@@ -96,8 +96,7 @@ class Models:
 
         Raises:
             UsageError: The model does not exist, it has neither query nor code, or a parent has no
-                table
-                yet.
+                table yet.
             ExecutionError: Spark failed.
         """
         definition, engine = self._find(model), self.handles.engine

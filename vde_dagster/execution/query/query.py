@@ -114,12 +114,10 @@ class Queries:
 
         Args:
             environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version
-                with
-                its definitions and data.
+                with its definitions and data.
             limit: Maximum number of rows.
             raw: Whether to skip the checks of `query_rules`, which restrict a query to models; only
-                for
-                users who may do everything that Spark can do on this machine.
+                for users who may do everything that Spark can do on this machine.
             at: A time (UTC), for the version current at that time.
 
         Raises:
@@ -178,8 +176,7 @@ class Queries:
 
         Raises:
             UsageError: The environment, version, model or column does not exist, the condition does
-                not
-                fit, the model has no table, or the version's data is gone.
+                not fit, the model has no table, or the version's data is gone.
         """
         from vde_dagster.execution.query.read_rows import read_rows
 

@@ -115,9 +115,7 @@ def read_rows(
         environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version.
         columns: The columns, in order; all by default.
         where: A condition in the syntax of `parse_filter`.
-        order_by: Columns to sort by, with a minus sign for descending order; by default the order
-            of
-            the files.
+        order_by: Columns to sort by, with a minus sign for descending; else in order of the files.
         limit: Maximum number of rows.
         at: A time (UTC), for the version current at that time.
 
@@ -139,8 +137,7 @@ def opened_rows(handles: Handles, version: Environment, name: ModelName) -> Iter
 
     Raises:
         UsageError: The version does not contain the model, the model has no table, or the version's
-            data
-            is gone.
+            data is gone.
     """
     with _opened(handles, version, name, pinned=True) as read:
         yield read.to_rows()

@@ -66,8 +66,7 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
 
     Raises:
         UsageError: The model or environment does not exist, the file exists, a value cannot be
-            written,
-            or the test would not pass again. Nothing is written.
+            written, or the test would not pass again. Nothing is written.
         ExecutionError: Spark failed.
     """
     models, settings = handles.project.models, handles.settings

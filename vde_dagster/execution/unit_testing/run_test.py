@@ -343,8 +343,7 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
     Args:
         types: Spark SQL types of all columns of the query; columns that the test does not mention
-            are
-            NULL. Types declared in the test take precedence.
+            are NULL. Types declared in the test take precedence.
     """
     if table.query is not None:
         return table.query

@@ -108,9 +108,7 @@ class ToldTest:
 
     @property
     def id(self) -> str:
-        """Identifier that is independent of the reporting process, but differs for another
-        result.
-        """
+        """Identifier of the result, independent of the reporting process."""
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"

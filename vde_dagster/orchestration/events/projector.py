@@ -139,9 +139,7 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, interval: Interval) -> Iterator[Projected]:
-        """Yield the events of a fill; a plan that waits yields those of all its fills at its
-        end.
-        """
+        """Yield the events of a fill; those of a plan that waits come at its end."""
         if (plan.id, table_id, interval) in self._written:
             return
         if not self._waits(plan):

@@ -100,8 +100,7 @@ class Kind:
         by_intervals: Whether its tables are filled by intervals of time, not whole.
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
             because their rows depend on existing rows.
-        restates_whole: Whether restating a range refills everything from the first filled
-            interval on.
+        restates_whole: Whether restating a range refills everything from the first interval on.
         lookback: Number of earlier intervals that each new interval refills; like the next, a
             field of kinds that let users set it.
         batch_size: Maximum number of intervals per job; None for no limit.

@@ -370,9 +370,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or its placeholder if its value is known only at run
-        time.
-        """
+        """Return a variable's SQL text, or its placeholder if only a run has its value."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]

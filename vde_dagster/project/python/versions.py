@@ -188,9 +188,7 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a module's name, and of a module object the attributes
-        `rest`.
-        """
+        """Include the definition of a module's name, or attributes `rest` of a module object."""
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._use(module, index, rest)
