@@ -81,7 +81,7 @@ def test_reading_starts_no_engine_and_takes_columns_in_any_case_and_order(
             "prod",
             "marts.daily_revenu",
             [],
-            "model 'marts.daily_revenu' does not exist",
+            "does not contain the model 'marts.daily_revenu'",
             "marts.daily_revenue",
         ),
         ("prod", "staging.orders", [], "staging.orders has no table", "with Spark"),
