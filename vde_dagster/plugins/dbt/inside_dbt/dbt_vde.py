@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -311,4 +312,6 @@ def _outermost_macro() -> tuple[str, str]:
 _TOLD = os.environ.get("_VDE_COMPILE")
 if _TOLD:
     _GIVEN = json.loads(_TOLD)
-    change_compile(Session(Path(_GIVEN["file"]), _GIVEN["command"], _GIVEN["path"]))
+    # A dbt of other modules compiles as it does alone: the first introspective node stops it.
+    with suppress(ImportError, AttributeError):
+        change_compile(Session(Path(_GIVEN["file"]), _GIVEN["command"], _GIVEN["path"]))
