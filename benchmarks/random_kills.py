@@ -74,7 +74,8 @@ def _attack(
             break
         counts[name] += 1
         if sum(counts.values()) % 10 == 0:
-            print(f"{state}: {sum(counts.values()) - 1} trials so far", flush=True)
+            done = sum(counts.values()) - 1
+            print(f"{state}: {done} trials so far; {counts_text(counts, killed)}", flush=True)
         try:
             if name == "migrate":
                 empty = server.url(server.create_database()) if on_server else None
