@@ -108,6 +108,22 @@ def test_each_source_beside_other_tools_is_named_and_used() -> None:
     assert set(sources) == set(re.findall(r"\]\[([\w-]+)\]", text))
 
 
+def test_messages_of_the_troubleshooting_page_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    titles = [title for title in HEADING.findall(page) if title.startswith("`")]
+    files = sorted((ROOT / "vde_dagster").rglob("*.py"))
+    # Strings on several lines are joined, as Python joins them.
+    code = re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text() for path in files))
+    parts = [
+        part.strip(" ':")
+        for title in titles
+        for message in re.findall(r"`([^`]+)`", title)
+        for part in message.split("…")
+    ]
+    assert len(titles) == 20
+    assert [part for part in parts if len(part) > 4 and part not in code] == []
+
+
 def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation() -> None:
     pages = "".join(path.read_text() for path in PAGES)
     named = {extra for found in INSTALL.findall(pages) for extra in found.split(",")}
