@@ -160,7 +160,7 @@ def filled(template: str, dialect: str, combinations: int, seed: int) -> list[st
     places = _PLACE.findall(template)
     values = [values_of(one, dialect) for one in places]
     product = list(itertools.islice(itertools.product(*values), 20_000))
-    if len(product) > combinations:
+    if len(product) > combinations and (len(places) > 1 or len(product) > combinations * 2):
         if "SELECT" in template:  # A query in a query is a job on Spark.
             combinations = max(combinations // 4, 3)
         product = random.Random(f"{seed} {template}").sample(product, combinations)

@@ -53,7 +53,13 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _struct(node: exp.Struct, dialect: str) -> None:
-    """Name fields that are columns, as both dialects would; Spark's reader does it too."""
+    """Name fields that are columns, as both dialects would; Spark's reader does it too.
+
+    Raises:
+        Unwritable: Snowflake would leave out keys without a value.
+    """
+    if dialect == "snowflake":
+        raise Unwritable("OBJECT_CONSTRUCT")
     named = [
         exp.PropertyEQ(this=field.this.copy(), expression=field)
         if isinstance(field, exp.Column) and not field.is_star
@@ -305,7 +311,7 @@ def _named(node: exp.Anonymous, dialect: str) -> Made:
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
-        return _cast(one, "TIMESTAMP")
+        return dates.from_text(one, "TIMESTAMP")
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":
         return _sunday_zero(one)
     if one is not None and dialect == "duckdb" and name in ("MILLISECOND", "MICROSECOND"):
@@ -315,7 +321,7 @@ def _named(node: exp.Anonymous, dialect: str) -> Made:
 
 
 def _extract(node: exp.Extract, dialect: str) -> Made:
-    if not isinstance(node.this, exp.Var):
+    if not (isinstance(node.this, exp.Var | exp.Identifier | exp.Column) or node.this.is_string):
         return None
     return _part(node.name.upper(), node.expression, dialect)
 
@@ -398,6 +404,8 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
         (exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix, exp.ParseDatetime),
         dates.read_time,
     ),
+    ((exp.TryCast,), numbers.tried_number),
+    ((exp.TsOrDsToDate,), dates.read_date),
     ((exp.BitwiseRightShift,), numbers.shifted),
     ((exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd), _in_brackets),
     ((exp.Cast,), values.json_type),
@@ -446,5 +454,6 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.GroupConcat,), texts.listed),
     ((exp.Stuff,), values.inserted),
     ((exp.Window,), values.filtered_window),
+    ((exp.Window,), values.whole_frame),
     ((exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract), values.json_value),
 ]

@@ -177,11 +177,14 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
     timestamp.
 
     Raises:
-        Unwritable: Spark cannot add the unit.
+        Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
     """
     unit = node.args.get("unit")
     if dialect not in _ADDING or unit is None:
         return None
+    written = node.meta.get("end", 0) + 1 - node.meta.get("start", 0)
+    if dialect == "redshift" and written == len("ADD_MONTHS"):  # SQLGlot has one class for both.
+        raise Unwritable("ADD_MONTHS")
     name = unit.name.upper()
     name = full_unit(name, dialect)
     if name not in _ADDED:
@@ -299,6 +302,31 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
     if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
         raise Unwritable(f"plain letters in the time format '{form.name}'")
     return None
+
+
+def from_text(value: exp.Expr, kind: str) -> exp.Expr:
+    """Cast a value to a date or time, and fail for a text of digits.
+
+    Snowflake reads it as a number of seconds since 1970, Spark as a year.
+    """
+    text = exp.cast(value.copy(), "TEXT")
+    digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
+    fails = _call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
+    checked = exp.Anonymous(this="IF", expressions=[digits, fails, value.copy()])
+    return exp.cast(checked, kind, dialect="spark")
+
+
+def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
+    """Write Snowflake's TO_DATE of one value.
+
+    Raises:
+        Unwritable: The function returns NULL for a text that is no date.
+    """
+    if dialect != "snowflake" or node.args.get("format") is not None:
+        return None
+    if node.args.get("safe"):
+        raise Unwritable("TRY_TO_DATE")
+    return from_text(node.this, "DATE")
 
 
 def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:

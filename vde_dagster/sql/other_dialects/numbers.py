@@ -74,6 +74,36 @@ def _set_digits(node: exp.DataType, digits: int, decimals: int) -> None:
     node.set("expressions", sizes)
 
 
+_WHOLE_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+_HEXADECIMAL = r"(?i)^\s*[-+]?0x"
+_NOT_PLAIN = (
+    r"(?i)^\s*[-+]?(0[xb][0-9a-f_]+|[0-9_]*\.[0-9_]*(e[-+]?[0-9]+)?|[0-9_]+e[-+]?[0-9]+"
+    r"|[0-9]+_[0-9_]*)\s*$"
+)
+_DOUBTFUL = {
+    **{("bigquery", kind): _HEXADECIMAL for kind in (*_WHOLE_TYPES, exp.DType.DOUBLE)},
+    **{("duckdb", kind): _NOT_PLAIN for kind in _WHOLE_TYPES},
+    **{("duckdb", kind): r"[0-9]_[0-9]" for kind in (exp.DType.DOUBLE, exp.DType.DECIMAL)},
+    **{(name, exp.DType.DECIMAL): r"^\s|\s$" for name in ("trino", "athena")},
+}
+"""Texts by dialect and type that TRY_CAST reads as another number than Spark, or as none."""
+
+
+def tried_number(node: exp.TryCast, dialect: str) -> Made:
+    """Fail for a text that the dialect's TRY_CAST reads otherwise than Spark's."""
+    form = _DOUBTFUL.get((dialect, node.to.this))
+    if form is None or node.meta.get("checked") or _fraction(node.this, dialect) is not None:
+        return None
+    made = node.copy()
+    made.meta["checked"] = True
+    text = exp.cast(node.this.copy(), "TEXT")
+    kind = exp.EQ(this=_call("TYPEOF", node.this.copy()), expression=exp.Literal.string("string"))
+    alike = exp.RegexpLike(this=text, expression=exp.Literal.string(form))
+    doubtful = exp.and_(kind, alike)
+    message = exp.Literal.string(f"TRY_CAST of {dialect} may read this text as another number")
+    return _call("IF", doubtful, _call("RAISE_ERROR", message), made)
+
+
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
     """Fill a shifted number with zeros, as BigQuery does.
 
@@ -123,6 +153,8 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
         return _DECIMAL if node.to.this == exp.DType.DECIMAL else None
     if isinstance(node, exp.Avg) or (isinstance(node, exp.Div) and not node.args.get("typed")):
         return _FLOAT if dialect in _FLOATS else _DECIMAL
+    if isinstance(node, exp.Log | exp.Ln | exp.Sqrt | exp.Exp | exp.Pow):
+        return _FLOAT if dialect in _FLOATS else None
     within: list[exp.Expr] = []
     if isinstance(node, exp.Neg | exp.Abs | exp.Sum | exp.Min | exp.Max):
         within = [node.this]

@@ -21,6 +21,8 @@ _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text, whose places there are empty."""
 _FROM_THE_END = frozenset({"duckdb", "postgres"})
 """Dialects in which LEFT and RIGHT with a negative length leave out that many characters."""
+_UNKNOWN_LENGTHS = frozenset({"redshift", "snowflake"})
+"""Dialects whose documentation tells no result of LEFT and RIGHT with a negative length."""
 _TRINO = frozenset({"trino", "presto", "athena"})
 
 
@@ -164,11 +166,13 @@ def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr
 
 def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     """Leave out characters where LEFT or RIGHT has a negative length."""
-    if dialect not in _FROM_THE_END:
-        return None
     text, length = node.this, node.expression
     least = lower_bound(length)
     if least is not None and least >= 0:
+        return None
+    if dialect in _UNKNOWN_LENGTHS:
+        raise Unwritable("LEFT or RIGHT with a length that may be negative")
+    if dialect not in _FROM_THE_END:
         return None
     if isinstance(node, exp.Left):
         kept = _call("GREATEST", _plus(_call("LENGTH", text), length), exp.Literal.number(0))
@@ -251,6 +255,10 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
     if dialect not in _NO_ESCAPE or isinstance(node.parent, exp.Escape):
         return None
     pattern = node.expression
+    if isinstance(pattern, exp.Any | exp.All | exp.Tuple):
+        if any("\\" in one.name for one in pattern.find_all(exp.Literal)):
+            raise Unwritable("LIKE ANY or LIKE ALL with a backslash")
+        return None
     if dialect in ("tsql", "fabric") and not (pattern.is_string and "[" not in pattern.name):
         raise Unwritable("LIKE with a range of characters, or a computed pattern")
     if not pattern.is_string:
@@ -358,7 +366,7 @@ def capitalized(node: exp.Initcap, dialect: str) -> Made:
     if ends is None:
         return None
     given = node.args.get("expression")
-    if "start" in node.meta and given is not None and not _is_default(given):
+    if given is not None and not _is_default(given):
         raise Unwritable("INITCAP with delimiters")
     between = f"(?<={ends})|(?={ends})"
     if ends[1] == "^":  # Half of a character outside the basic plane is no end of a word.

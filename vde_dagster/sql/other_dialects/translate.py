@@ -93,9 +93,11 @@ def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
     """Write `CAST(a AS VARCHAR(5))` as `CAST(a AS STRING)`, cut where the dialect cuts."""
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
-        if cast.to.this not in bounded or not cast.to.expressions:
+        usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.
+        if cast.to.this not in bounded or not (cast.to.expressions or usual):
             continue
-        length = cast.to.expressions[0].this
+        given = cast.to.expressions
+        length = given[0].this if given else exp.Literal.number(30)
         cast.set("to", exp.DataType.build("string", dialect="spark"))
         if dialect in _CUTTING and isinstance(length, exp.Literal) and cast is not tree:
             made: exp.Expr = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])

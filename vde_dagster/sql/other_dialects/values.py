@@ -216,6 +216,24 @@ def filtered_window(node: exp.Window, dialect: str) -> Made:
     return made
 
 
+_OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
+
+
+def whole_frame(node: exp.Window, dialect: str) -> Made:
+    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE the whole partition, as Snowflake does."""
+    inner = node.this
+    if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
+        inner = inner.this
+    if dialect != "snowflake" or not isinstance(inner, _OF_FRAMES) or node.args.get("spec"):
+        return None
+    if node.args.get("alias") is not None:
+        raise Unwritable("a named window without a frame")
+    made = node.copy()
+    ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "UNBOUNDED"}
+    made.set("spec", exp.WindowSpec(kind="ROWS", end_side="FOLLOWING", **ends))
+    return made
+
+
 _JSON = (exp.DType.JSON, exp.DType.JSONB)
 
 

@@ -30,6 +30,8 @@ def signature(node: exp.Expr) -> str | None:
     ('SUBSTRING(this, start)', 'foo/2')
     """
     if isinstance(node, exp.TryCast):
+        if node.to.this in exp.DataType.TEXT_TYPES:
+            return None  # Every value has a text.
         return f"TRY_CAST({node.to.this.value})"
     if isinstance(node, exp.Anonymous):
         return f"{node.name.lower()}/{len(node.expressions)}"
