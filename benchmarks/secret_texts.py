@@ -1,7 +1,7 @@
 """Random secrets of settings in texts of every form, masked: `python -m benchmarks.secret_texts`.
 
-Printed is how many texts were masked, and every one that shows a secret or half of it. The forms
-are those of `vde_dagster_tests.secret_search`; a test tries some of them in each commit, and
+It prints how many texts it masked, and each text that shows a secret or half of it. A test tries a
+small number of secrets in each commit (`vde_dagster_tests.secret_search`), and
 `vde_dagster_tests/cli/test_secrets.py` searches the output of every command.
 """
 
@@ -15,7 +15,7 @@ from vde_dagster_tests.secret_search import search
 
 
 def main(count: int, seed: str) -> int:
-    """Mask texts around secrets, and print those in which one is still shown.
+    """Mask texts around secrets, and print the texts that still show a secret.
 
     Args:
         count: How many secrets to try.

@@ -1,9 +1,9 @@
 """Respelled templates that reach for Python, as models: `python -m benchmarks.template_escapes`.
 
-The templates are those of `vde_dagster_tests/fixtures/jinja_escapes.yaml`: names are written as
-subscripts, in parts, with escapes, reversed or cut, and each expression stands in an output, a
-condition, a loop, a macro or a filter. Printed is how many were loaded, and every one that is
-rendered. A test tries some of them in each commit.
+Templates come from `vde_dagster_tests/fixtures/jinja_escapes.yaml`. The search writes their names
+as subscripts, in parts, with escapes, reversed or cut, and puts each expression into an output, a
+condition, a loop, a macro or a filter. It prints how many templates it loaded, and each rendered
+one. A test tries a small number of templates in each commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Search for a text in which a secret of the settings is shown, by random secrets and forms."""
+"""Search for masked texts that still show a secret, with random secrets in many forms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _stack(value: str) -> str:
 
 @dataclass
 class Found:
-    """What a search compared, and the texts that show a secret."""
+    """Result of a search: how many texts it masked, and the texts that show a secret."""
 
     texts: int = 0
     shown: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ def _forgetting() -> Iterator[None]:
 
 
 def search(rng: random.Random, count: int) -> Found:
-    """Mask texts around random secrets, and return those in which one is still there."""
+    """Mask texts around random secrets, and return the texts that still show one."""
     found = Found()
     for _ in range(count):
         with _forgetting():

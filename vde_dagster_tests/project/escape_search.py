@@ -1,4 +1,4 @@
-"""Respellings of templates that reach too far; each must be a mistake, whatever it is made of."""
+"""Respellings of templates that reach too far; each must be a mistake."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ AROUND = (
 
 @dataclass
 class Found:
-    """What a search tried, and the templates that are rendered or made a file."""
+    """Result of a search: how many templates it loaded, and the rendered ones."""
 
     templates: int = 0
     rendered: list[str] = field(default_factory=list)

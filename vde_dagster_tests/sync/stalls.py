@@ -16,7 +16,7 @@ from vde_dagster_tests.sync.world import Shop
 
 
 def make_synced(root: Path, url: str) -> Path:
-    """Publish a shop of which batches of two customers are sent to a database."""
+    """Publish a shop with a sync into a database, in batches of two customers."""
     shop = Shop(root)
     shop.define(sink="postgresql", to={"prod": {"url": url, "table": "latest"}}, batch=2)
     shop.publish()
