@@ -32,7 +32,7 @@ Create = Annotated[
 ]
 
 EnvironmentName = Annotated[
-    str, typer.Argument(metavar="ENV", help="The environment: prod, or any other name.")
+    str, typer.Argument(metavar="ENV", help="Environment, for example prod.")
 ]
 
 OptionalEnvironment = Annotated[
@@ -46,9 +46,7 @@ Models = Annotated[
 ]
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
 PATTERNS = "Only these: name, +name, name+, tag:name or a glob; repeatable."
 """Help text of options that select models by patterns."""
 
@@ -60,17 +58,13 @@ Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyze every changed query; errors store no plan."),
 ]
-Propose = Annotated[
-    bool, typer.Option("--propose", help="Submit the plan for approval in Dagster.")
-]
+Propose = Annotated[bool, typer.Option("--propose", help="Submit it for approval in Dagster.")]
 Summary = Annotated[bool, typer.Option("--summary", help="Show only a summary.")]
 NoDiff = Annotated[bool, typer.Option("--no-diff", help="Do not show changes of the SQL text.")]
 SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]
-Concurrency = Annotated[
-    int | None, typer.Option(min=1, help="Maximum models and batches in parallel.")
-]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches in parallel.")]
 
 
 def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -84,7 +84,7 @@ class ApplyProgress:
                 self._print(f"[red]{event.name} failed[/]")
                 if event.skipped:
                     self._print(
-                        f"[yellow]skipped because of it: {', '.join(map(str, event.skipped))}[/]"
+                        f"[yellow]therefore skipped: {', '.join(map(str, event.skipped))}[/]"
                     )
             case VirtualUpdateRan(error=None):
                 self._print(f"{event.model}: [dim]{event.statement}[/]")

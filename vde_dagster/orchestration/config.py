@@ -87,9 +87,7 @@ class RejectConfig(dg.Config):
     """Options for rejecting a plan."""
 
     plan: str | None = _plan("reject")
-    reason: str = Field(
-        default="", description="Reason for the rejection, shown to the change's author."
-    )
+    reason: str = Field(default="", description="Reason, shown to the change's author.")
     who: str | None = Field(
         default=None,
         description="Your name, marked as not verified. Ignored if the run has a `user` tag.",
@@ -123,9 +121,7 @@ class FillConfig(dg.Config):
 class RunConfig(dg.Config):
     """Options for a scheduled run of an environment."""
 
-    environment: str = Field(
-        default="prod", description="Environment whose due intervals are computed."
-    )
+    environment: str = Field(default="prod", description="Environment whose due data is computed.")
     full: bool = Field(default=False, description=_PLAN_FIELDS["full"].help)
     concurrency: int | None = _CONCURRENCY
 
@@ -148,9 +144,7 @@ class RollbackConfig(dg.Config):
 class FreezeConfig(dg.Config):
     """Options for freezing a version of an environment."""
 
-    version: str = Field(
-        description="Version to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
-    )
+    version: str = Field(description="Version: prod, prod@41, or prod@2026-11-01T06:00 (UTC).")
     name: str = Field(description="Name of the new environment, such as close_2026_11.")
     keep: str | None = Field(
         default=None,
@@ -172,6 +166,4 @@ class DropConfig(dg.Config):
 class JanitorConfig(dg.Config):
     """Options for cleaning up."""
 
-    dry_run: bool = Field(
-        default=False, description="Report what would be dropped without dropping it."
-    )
+    dry_run: bool = Field(default=False, description="Only report what would be dropped.")

@@ -151,7 +151,7 @@ def test_a_refused_act_is_one_message_before_anything_is_computed(
     looked = vde("plan", "prod", *at)
     assert looked.code == 0
     assert "db.total" in looked.out
-    assert "the plan is not stored, because you do not have the right to plan" in looked.err
+    assert "the plan is not stored: you lack the right to plan" in looked.err
     assert vde("plan", "prod", "--json", *at).json["environment"] == "prod"
     saved = vde("plan", "prod", "--save", world.project.root / "plan.json", *at)
     assert (saved.code, "right to plan" in saved.err) == (2, True)

@@ -108,9 +108,7 @@ def test_at_a_terminal_enter_means_no_where_something_breaks(
     asked = vde("apply", "prod", "--project", shop.root)
     assert asked.code == 0
     assert ("[y/N]" if published == 1 else "[Y/n]") in asked.err
-    assert ("not applied; to apply it later, run: vde apply prod --plan" in asked.err) is (
-        published == 1
-    )
+    assert ("not applied; to apply it, run: vde apply prod --plan" in asked.err) is (published == 1)
     assert version(shop, vde) == published
 
 

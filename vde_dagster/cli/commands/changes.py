@@ -29,34 +29,26 @@ From = Annotated[
 ]
 To = Annotated[
     int | None,
-    typer.Option(
-        "--to", min=1, metavar="VERSION", help="Last version to include; default: current."
-    ),
+    typer.Option("--to", min=1, metavar="VERSION", help="Last version; default: current."),
 ]
 Cursor = Annotated[
     str | None,
     typer.Option("--cursor", metavar="NAME", help="Continue at this consumer's position."),
 ]
 Commit = Annotated[
-    bool, typer.Option("--commit", help="Move the cursor after the changes are written.")
+    bool, typer.Option("--commit", help="Move the cursor after writing the changes.")
 ]
 Ack = Annotated[
     str | None,
-    typer.Option(
-        "--ack", metavar="N-M", help="Move the cursor from version N to M without reading."
-    ),
+    typer.Option("--ack", metavar="N-M", help="Move the cursor from version N to M, unread."),
 ]
 Forget = Annotated[bool, typer.Option("--forget", help="Delete the cursor without reading.")]
-Cursors = Annotated[
-    bool, typer.Option("--cursors", help="List the model's cursors without reading changes.")
-]
+Cursors = Annotated[bool, typer.Option("--cursors", help="List only the model's cursors.")]
 SqlOnly = Annotated[
     bool,
     typer.Option("--sql", help="Print the Spark SQL that returns the changes without running it."),
 ]
-Each = Annotated[
-    bool, typer.Option("--each", help="Show the changes of each version, not only the net change.")
-]
+Each = Annotated[bool, typer.Option("--each", help="Show each version's changes, not net changes.")]
 Format = Annotated[
     str | None,
     typer.Option("--format", metavar="FORM", help="Write rows as csv, arrow (a stream) or json."),
@@ -223,18 +215,14 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
     if form is not None and form not in FORMS:
         raise UsageError(f"unknown format '{form}'", hint=f"use one of: {', '.join(FORMS)}")
     if form in ("csv", "arrow") and as_json:
-        raise UsageError(
-            f"--json and --format {form} cannot be combined", hint="remove one of them"
-        )
+        raise UsageError(f"--json and --format {form} cannot be combined", hint="remove one")
     if form is not None and alone:
         raise UsageError(
             "--format requires an option that reads rows",
             hint="remove --format, or remove --sql, --ack and --forget, which read no rows",
         )
     if file is not None and form not in ("csv", "arrow"):
-        raise UsageError(
-            "--output requires csv or arrow", hint="add --format csv or --format arrow"
-        )
+        raise UsageError("--output requires csv or arrow", hint="add --format csv or arrow")
     if form == "arrow" and file is None and sys.stdout.isatty():
         raise UsageError(
             "Arrow is binary and cannot be shown on a terminal",

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from vde_dagster.spark.session.settings import SessionSettings, WarmSettings
     from vde_dagster.spark.session.warm import WarmEngine
 
-engine = typer.Typer(
-    cls=SentenceGroup, help="Manage a background Spark that commands and runs share."
-)
+engine = typer.Typer(cls=SentenceGroup, help="Manage the background Spark of commands and runs.")
 
 
 @engine.command("start")

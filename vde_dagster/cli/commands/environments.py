@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 Version = Annotated[
     int | None,
-    typer.Option(
-        "--to", min=1, metavar="VERSION", help="The version; default: the last different version."
-    ),
+    typer.Option("--to", min=1, metavar="VERSION", help="Default: the last different version."),
 ]
-DefinitionsOnly = Annotated[
-    bool, typer.Option("--definitions-only", help="Restore only definitions; keep the data.")
-]
+DefinitionsOnly = Annotated[bool, typer.Option("--definitions-only", help="Keep the data.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of versions.")]
 
 
@@ -214,9 +210,7 @@ def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> 
 
 Source = Annotated[
     str,
-    typer.Argument(
-        metavar="VERSION", help="Version to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
-    ),
+    typer.Argument(metavar="VERSION", help="prod, prod@41, or prod@2026-11-01T06:00 (UTC)."),
 ]
 FrozenName = Annotated[str, typer.Argument(metavar="NAME", help="The new environment's name.")]
 Keep = Annotated[

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 InEnvironment = Annotated[
     str,
-    typer.Option(
-        "--environment", "-e", metavar="ENV", help="Environment whose tables the SQL reads."
-    ),
+    typer.Option("--environment", "-e", metavar="ENV", help="Environment to read from."),
 ]
 Sql = Annotated[
     str,
@@ -29,9 +27,7 @@ Raw = Annotated[
 ]
 VersionName = Annotated[
     str,
-    typer.Argument(
-        metavar="ENV", help="The environment or a version: prod, prod@41, prod@2024-01-31."
-    ),
+    typer.Argument(metavar="ENV", help="Environment or version: prod, prod@41, prod@2024-01-31."),
 ]
 At = Annotated[
     str | None,
@@ -121,27 +117,19 @@ def query(
 
 QueryEnvironment = Annotated[
     str,
-    typer.Option(
-        "--environment", "-e", metavar="ENV", help="Environment whose tables the query reads."
-    ),
+    typer.Option("--environment", "-e", metavar="ENV", help="Environment to read from."),
 ]
 DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 First = Annotated[
     str, typer.Argument(metavar="A", help="A table, or two environments as dev:prod.")
 ]
-Second = Annotated[
-    str, typer.Argument(metavar="B", help="The table to compare with, or the model.")
-]
+Second = Annotated[str, typer.Argument(metavar="B", help="The table to compare with, or a model.")]
 On = Annotated[
     list[str] | None,
     typer.Option("--on", metavar="COLUMNS", help="Key columns; default: the model's grain."),
 ]
-Where = Annotated[
-    str | None, typer.Option(metavar="SQL", help="Compare only rows that meet this condition.")
-]
-SampleLimit = Annotated[
-    int, typer.Option("--limit", min=0, help="Maximum number of rows per sample.")
-]
+Where = Annotated[str | None, typer.Option(metavar="SQL", help="Condition on the rows to compare.")]
+SampleLimit = Annotated[int, typer.Option("--limit", min=0, help="Maximum rows per sample.")]
 
 
 @with_plan_options("start", "end")

@@ -24,9 +24,7 @@ Column = Annotated[
     str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
 ]
 Down = Annotated[bool, typer.Option("--down", help="Show consumers, not sources.")]
-Impact = Annotated[
-    bool, typer.Option("--impact", help="Show what changes if the column's values change.")
-]
+Impact = Annotated[bool, typer.Option("--impact", help="Show what a change of its values affects.")]
 Of = Annotated[
     str | None,
     typer.Option(

@@ -49,9 +49,7 @@ def clean(workspace: Workspace, output: Output) -> None:
     )
 
 
-Deep = Annotated[
-    bool, typer.Option("--deep", help="Also read the footers of data files; takes longer.")
-]
+Deep = Annotated[bool, typer.Option("--deep", help="Also read footers of data files (slower).")]
 
 
 @on_project
@@ -100,9 +98,7 @@ def sync(workspace: Workspace, output: Output) -> None:
     )
 
 
-ExporterName = Annotated[
-    str, typer.Argument(metavar="EXPORTER", help="A plug-in; `vde info` lists them.")
-]
+ExporterName = Annotated[str, typer.Argument(metavar="EXPORTER", help="Plug-in, see `vde info`.")]
 
 
 @on_project

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.plan.plan import Plan
 
 
-PlanId = Annotated[
-    str, typer.Argument(metavar="ID", help="The plan's id, as `vde plan` prints it.")
-]
+PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan's id, from `vde plan`.")]
 OtherEnvironment = Annotated[
     str | None, typer.Argument(metavar="[OTHER]", help="Environment to compare ENV with.")
 ]
@@ -56,17 +54,13 @@ class Form(str, Enum):
     JSON = "json"
 
 
-PlanForm = Annotated[
-    Form, typer.Option("--format", help="Text, Markdown for a pull request, or JSON.")
-]
+PlanForm = Annotated[Form, typer.Option("--format", help="Text, JSON, or Markdown for reviews.")]
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="Exit with 3 if there is something to apply, else 0.")
 ]
 Save = Annotated[
     Path | None,
-    typer.Option(
-        "--save", metavar="FILE", help="Write the plan to a file for `vde apply --plan FILE`."
-    ),
+    typer.Option("--save", metavar="FILE", help="Write a file for `vde apply --plan FILE`."),
 ]
 
 
@@ -150,9 +144,7 @@ def plan(
     if not made.is_empty:
         stored = workspace.store.rights.has("plan")
         by_id = f"to apply it, run: vde apply {made.environment} --plan {made.id}"
-        output.note(
-            by_id if stored else "the plan is not stored, because you do not have the right to plan"
-        )
+        output.note(by_id if stored else "the plan is not stored: you lack the right to plan")
     if save is not None:
         _save(workspace, output, made, save)
     if exit_code and not made.is_empty:
@@ -377,9 +369,7 @@ def apply(
             show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
     breaks = workspace.plans.breaks_to_accept(plan)
     if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
-        output.note(
-            f"not applied; to apply it later, run: vde apply {plan.environment} --plan {plan.id}"
-        )
+        output.note(f"not applied; to apply it, run: vde apply {plan.environment} --plan {plan.id}")
         return
     read = plan_id is not None or (is_interactive(output) and not yes)
     apply_and_report(workspace, plan, output, concurrency, approved=read, skip_tests=skip_tests)

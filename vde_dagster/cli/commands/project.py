@@ -65,9 +65,7 @@ OfDbt = Annotated[
 
 CiSystem = Annotated[
     str,
-    typer.Option(
-        "--ci", metavar="SYSTEM", help="Write CI jobs for pull requests: github or gitlab."
-    ),
+    typer.Option("--ci", metavar="SYSTEM", help="Write CI jobs: github or gitlab."),
 ]
 
 
@@ -178,9 +176,7 @@ Rules = Annotated[
 
 Fixed = Annotated[
     bool,
-    typer.Option(
-        "--fix", help="Apply unambiguous fixes first, including fixes for errors of planning."
-    ),
+    typer.Option("--fix", help="Apply unambiguous fixes first, also for errors of planning."),
 ]
 
 
@@ -214,9 +210,7 @@ def lint(
         for place, one in mended.done:
             output.note(f"{place}: {escape(one.title)}")
         for place, one in mended.left:
-            output.note(
-                f"{place}: not applied, because it would cause another error: {escape(one.title)}"
-            )
+            output.note(f"{place}: not applied: it would cause another error: {escape(one.title)}")
     linter = Linter(workspace.project, rule or ())
     findings, looked_at = [], 0
     if not linter.is_idle:
@@ -237,12 +231,10 @@ def lint(
 Files = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILES|MODELS]...", help="Only these: files, name, +name, name+, tag:x, or a glob."
+        metavar="[FILES|MODELS]...", help="Files, name, +name, name+, tag:x, or a glob."
     ),
 ]
-Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; list files that are not formatted.")
-]
+Check = Annotated[bool, typer.Option("--check", help="Only list unformatted files.")]
 
 
 @on_project

@@ -50,9 +50,7 @@ ByAddress = Annotated[
     ),
 ]
 _HTTP = "http"
-PublisherName = Annotated[
-    str, typer.Option("--publisher", metavar="NAME", help="Plug-in with another server.")
-]
+PublisherName = Annotated[str, typer.Option("--publisher", metavar="NAME", help="Server plug-in.")]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
@@ -186,9 +184,7 @@ RowFilter = Annotated[
     str | None,
     typer.Option("--filter", metavar="CONDITION", help="Rows that it can read: 'tenant = 7'."),
 ]
-TokenId = Annotated[
-    str, typer.Argument(metavar="ID", help="The token's id, as `vde token list` prints it.")
-]
+TokenId = Annotated[str, typer.Argument(metavar="ID", help="The id, from `vde token list`.")]
 
 
 @token.command("create")

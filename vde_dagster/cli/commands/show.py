@@ -19,9 +19,7 @@ Shown = Annotated[
         "--environment", "-e", metavar="ENV", help="The environment, or a version of it: dev@7."
     ),
 ]
-Columns = Annotated[
-    str, typer.Option(metavar="COLUMNS", help="Only these columns, separated by commas.")
-]
+Columns = Annotated[str, typer.Option(metavar="COLUMNS", help="Columns, separated by commas.")]
 Order = Annotated[
     str,
     typer.Option(metavar="COLUMNS", help="Columns to sort by; - means descending: -day,shop."),

@@ -20,9 +20,7 @@ Create = Annotated[
 ]
 Of = Annotated[
     str,
-    typer.Option(
-        "--environment", "-e", metavar="ENV", help="Environment with the rows for --create."
-    ),
+    typer.Option("--environment", "-e", metavar="ENV", help="Source of rows for --create."),
 ]
 Queries = Annotated[
     list[str] | None,
@@ -30,9 +28,7 @@ Queries = Annotated[
 ]
 Variables = Annotated[
     list[str] | None,
-    typer.Option(
-        "--var", metavar="NAME=VALUE", help="A variable of the test, or its start or end."
-    ),
+    typer.Option("--var", metavar="NAME=VALUE", help="A variable, or start or end."),
 ]
 RowLimit = Annotated[int, typer.Option("--limit", min=0, help="Maximum number of rows per parent.")]
 TestName = Annotated[str | None, typer.Option("--name", "-n", help="The new test's name.")]

@@ -153,9 +153,7 @@ class _Looking:
 
     def _pins(self) -> dict[str, Pin]:
         if self.models and self.store.versions.is_before_end(self.old.name, self.old.version):
-            raise self._refused(
-                (), "the environment was dropped since, and its data is being deleted"
-            )
+            raise self._refused((), "the environment was dropped, and its data is being deleted")
         pins = self.store.pins.at(self.old.name, self.old.version)
         unknown = {one for one in self.models if one not in pins or pins[one].filled is None}
         if unknown:

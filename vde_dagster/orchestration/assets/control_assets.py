@@ -192,9 +192,7 @@ def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: 
     else:
         context.log.warning(f"decided by {launcher.name or 'the system user'}: not verified")
     if typed and typed != launcher.name:
-        context.log.warning(
-            f"`who` ({typed}) in the config is ignored: the run has a verified user"
-        )
+        context.log.warning(f"`who` ({typed}) in the config is ignored: the run's user is verified")
 
 
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:

@@ -334,9 +334,7 @@ def _tick(
             except VdeError as error:
                 # The run fails with this error: the failure is visible and calls the project's
                 # hooks.
-                context.log.warning(
-                    f"the due intervals of {environment} cannot be planned: {error}"
-                )
+                context.log.warning(f"due intervals of {environment} cannot be planned: {error}")
         return dg.RunRequest(
             run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},

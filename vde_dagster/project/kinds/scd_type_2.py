@@ -147,9 +147,7 @@ class ScdType2(Kind):
     def added_columns(self) -> tuple[AddedColumn, ...]:
         return (
             AddedColumn(self.valid_from_name, self.time_data_type, "Start of the row's validity"),
-            AddedColumn(
-                self.valid_to_name, self.time_data_type, "End of the row's validity; NULL: current"
-            ),
+            AddedColumn(self.valid_to_name, self.time_data_type, "End of validity; NULL: current"),
             *([AddedColumn(self.deleted_name, "STRING")] if self.deleted_name else []),
         )
 
