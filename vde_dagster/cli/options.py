@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from vde_dagster.cli.output import Output
-from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
+from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_option_fields
 from vde_dagster.spark.ready.keep import imported, keep_ready
 
 _WARM = "vde_dagster.spark.session.warm"
@@ -73,7 +73,7 @@ def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[.
     Args:
         names: Names of the options as in the launchpad; default: all that are not only for runs.
     """
-    plan_options = [o for o in asked_of_plans() if (o.name in names if names else not o.of_run)]
+    plan_options = [o for o in plan_option_fields() if (o.name in names if names else not o.of_run)]
     return partial(on_project, plan_options=plan_options)
 
 
@@ -110,7 +110,7 @@ def on_project(
         from vde_dagster.execution.workspace import Workspace
 
         if plan_options:
-            spelled = {option.name: option.flags[0] for option in asked_of_plans()}
+            spelled = {option.name: option.flags[0] for option in plan_option_fields()}
             typed = {option.name: given.pop(option.name) for option in plan_options}
             now = datetime.now(timezone.utc)
             given["options"] = PlanOptions.read(typed, now, spelled.__getitem__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field, create_model
 
-from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, asked_of_plans
+from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_option_fields
 
 _CONCURRENCY: Any = Field(
     default=None,
@@ -50,7 +50,7 @@ def _field(option: Asked) -> Any:
     return option.type, Field(default=option.type(), description=option.help, **least)
 
 
-_PLAN_FIELDS = {option.name: option for option in asked_of_plans()}
+_PLAN_FIELDS = {option.name: option for option in plan_option_fields()}
 if TYPE_CHECKING:
     _PlanForm = _Target
 else:

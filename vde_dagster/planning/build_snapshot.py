@@ -1,4 +1,4 @@
-"""Building a model's snapshot from those of its parents."""
+"""Building a model's snapshot from its parents' snapshots."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def checked_snapshot(
     if model.pre_statements or model.post_statements:
         rows = digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
     version = replace(version, rows=rows, unique_keys=meaning.unique_keys(model, version))
-    # A kind that is made as a whole cannot read itself, which is told by the checks.
+    # A kind that is written as a whole cannot read itself; the checks report it.
     if model.reads_itself and model.python is None and model.kind.by_intervals:
         _check_own_types(model, columns)
     added = meaning.added(model, version, rows)
@@ -130,7 +130,7 @@ def _meaning(
     """Return a model's version, columns and reads, before its kind is considered."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
-    own = meaning_of(model.kind).own_version(model)
+    own = meaning_of(model.kind).standalone_version(model)
     if own is not None:
         return own, _columns(model, own, {}), (), None
     if model.python is not None:
@@ -168,7 +168,7 @@ def _meaning(
 def _in_session(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
-    """Let the settings by which Spark reads and computes take part in all versions."""
+    """Include the Spark settings that affect how values are computed in all versions."""
     settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
@@ -304,8 +304,8 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
                 "{contract: {enforced: true}}"
             )
         raise ProjectError(
-            f"{model.name} reads itself, and the types of its columns {', '.join(unknown)} cannot "
-            "be told before its table is there",
+            f"{model.name} reads itself, and the types of its columns {', '.join(unknown)} are "
+            "unknown until its table exists",
             hint=f"{declare}; or cast them in the query",
             location=model.location,
         )

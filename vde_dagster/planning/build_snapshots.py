@@ -70,15 +70,15 @@ def build_snapshots(
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
-        warnings: Takes likely mistakes, while certain ones are raised; None for definitions that
-            nobody can mend, such as stored ones.
-        canonicaliser: Stored with each snapshot; another value forces every hash anew.
-        more: Finds mistakes in what belongs to models, so that all are told at once.
-        revise: Makes of a snapshot, as it is on its own, the one that its children see.
+        warnings: Receives likely mistakes; certain mistakes are raised. None for definitions that
+            can no longer be corrected, such as stored ones.
+        canonicaliser: Stored with each snapshot; another value changes every hash.
+        more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
+        revise: Turns a snapshot computed from its definition alone into the one its children read.
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a
-            mistake. What reads a model that cannot be read is not looked at; all others are.
+            mistake. Descendants of a model with a mistake are not checked; all other models are.
     """
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     given = sorted(functions)
@@ -97,7 +97,7 @@ def build_snapshots(
             model = models[name]
             if any(parent not in out for parent in graph[name]):
                 continue  # A parent has a mistake, so what it has is not known.
-            if _asks_catalog(model):
+            if _needs_catalog_columns(model):
                 columns = catalog_columns(name)
                 if columns is None and not model.columns:
                     absent.append(name)
@@ -149,7 +149,7 @@ def build_snapshots(
     return out
 
 
-def _asks_catalog(model: Model) -> bool:
+def _needs_catalog_columns(model: Model) -> bool:
     """Whether a model is a table of the project's catalog whose columns are not all declared."""
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)

@@ -39,18 +39,18 @@ class FillTask:
             models and seeds.
         sources: For Python models, per parent a Spark SQL query that returns its rows.
         branch: The Iceberg branch to write to, or None for `main`.
-        execution_time: The instant that the run calls now (UTC).
-        before: Statements that run before the query in a session of the task's own.
-        after: Statements that run in it when the rows are written.
+        execution_time: The run's current time (UTC).
+        before: Statements that run before the query, in a session used only by this task.
+        after: Statements that run in that session after the rows are written.
         anew: Whether the rows replace everything in a table that can only be computed again from
             its beginning.
-        digest_sets: Sets of physical columns of which digests are asked for.
-        digest_ranges: The ranges of the interval that have digests of their own.
+        digest_sets: Sets of physical columns to compute digests for.
+        digest_ranges: The ranges of the interval that get separate digests.
         base: The branch at whose head `branch` is made where it does not exist; None for the
             table's own.
-        completes: Whether the plan fills nothing later of the table.
-        changed: Spark SQL of the keys, as `k0`, `k1`, …, whose rows may be others than the table
-            has, see `Meaning.changed_by`; None where all may.
+        completes: Whether the plan fills no later interval of the table.
+        changed: Spark SQL of the keys, as `k0`, `k1`, …, whose rows may differ from the table's
+            rows, see `Meaning.changed_by`; None where any row may differ.
     """
 
     plan_id: str
@@ -73,8 +73,8 @@ class FillTask:
     changed: str | None = None
 
 
-def page_of(plan_id: str, table_id: str, interval: Interval) -> str:
-    """Return where in a project's folder a fill may leave its page: a notebook that was run."""
+def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:
+    """Return where in the project's folder a fill may save the notebook that it ran."""
     ends = (f"{end:%Y%m%dT%H%M%S}" for end in (interval.start, interval.end))
     return f".vde/pages/{plan_id}/{'_'.join((table_id, *ends))}.ipynb"
 
@@ -86,12 +86,12 @@ class FillResult:
     Args:
         rows: Rows in the interval after the fill, or None when not counted.
         iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
-        seconds: Wall-clock duration; None when it is not known any more.
-        bytes: Bytes added by the commit, when its summary says.
-        output: Digests of the written rows, when they were asked for and could be taken.
-        task_seconds: How long the engine's tasks ran, added up; None when it does not say.
-        bytes_read: The size of the files that they scanned; None when it is not known of all.
-        notes: Warnings about the rows, for people who watch the fill.
+        seconds: Wall-clock duration; None when it is no longer known.
+        bytes: Bytes added by the commit, when its summary contains the figure.
+        output: Digests of the written rows, when the task requested them and they were computed.
+        task_seconds: Total run time of the engine's tasks; None when the engine does not report it.
+        bytes_read: The size of the files that the tasks scanned; None when not known for all.
+        notes: Warnings about the rows, shown to people who watch the fill.
     """
 
     rows: int | None
@@ -112,7 +112,7 @@ class AuditTask:
         audit: The audit's label.
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
-        before: Statements that make the session in which the query is understood.
+        before: Statements that prepare the session of the query.
     """
 
     plan_id: str
@@ -162,8 +162,8 @@ class ViewDefinition:
         columns: (name, Spark SQL type, description), in order.
         queries: The query by dialect, `spark` first; a dialect that cannot express it is left out.
         query_columns: The names of the query's output columns, in order.
-        properties: Identity of the snapshot and whatever else is to be kept with the view.
-        shows: The table that stands there in place of a view, or None.
+        properties: Identity of the snapshot and other properties to store with the view.
+        shows: The table registered in place of a view, or None.
     """
 
     namespace: str

@@ -24,11 +24,11 @@ from vde_dagster.project.serialise import from_text, to_text
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The digests of the rows that a fill wrote of a range, or of the whole table.
+    """Digests of the rows that a fill wrote for a range, or for the whole table.
 
     Args:
-        interval: The range (UTC, half-open); that of the fill where the table is made whole.
-        digests: One per set of columns, in the order of `Output.sets`.
+        interval: The range (UTC, half-open); the fill's range for a table written as a whole.
+        digests: One digest per set of columns, in the order of `Output.sets`.
     """
 
     interval: Interval
@@ -41,11 +41,11 @@ class Output:
     """Digests of the rows that a fill wrote.
 
     Args:
-        sets: The sets of columns of which digests were taken.
-        tiles: The ranges; one where the digests are of the whole table.
-        whole: Whether they are of all rows of the table, not of those that the fill wrote.
-        same: Places in `sets` of those that hold the same rows as before the fill.
-        against: The Iceberg snapshots of the earlier fills with which that was compared.
+        sets: The sets of columns that digests were computed for.
+        tiles: The ranges; a single one where the digests cover the whole table.
+        whole: Whether the digests cover all rows of the table, not only the rows of the fill.
+        same: Indexes in `sets` of the sets whose rows are the same as before the fill.
+        against: Iceberg snapshots of the earlier fills that `same` was compared with.
     """
 
     sets: tuple[Columns, ...]
@@ -54,8 +54,8 @@ class Output:
     same: tuple[int, ...] = ()
     against: tuple[int, ...] = ()
 
-    def of_table(self) -> tuple[tuple[Columns, str], ...]:
-        """Return the digests of all rows of the table, by set; empty when they are not known."""
+    def whole_digests(self) -> tuple[tuple[Columns, str], ...]:
+        """Return the digests of all rows of the table, by set; empty when unknown."""
         if not self.whole or len(self.tiles) != 1:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
@@ -71,13 +71,13 @@ class InputState:
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
-        read_id: The Iceberg snapshot that was read; later ones changed nothing. A reader of
-            the table's changes goes on from it.
-        digests: Digests of the rows, by sets of columns that cover what is read.
-        schema_id: Iceberg's number of the schema, where others own the table.
-        file: The name of the metadata file that said so: an unchanged pointer is not read again.
-        how: Which of the rows were read.
-        since: Of those read by commits, the Iceberg snapshot after which they came; None for all.
+        read_id: The Iceberg snapshot that was read; snapshots between the two changed nothing. A
+            reader of the table's changes continues from it.
+        digests: Digests of the rows, by sets of columns that cover the columns read.
+        schema_id: Iceberg's id of the schema, for an external table.
+        file: The name of the metadata file with this state: an unchanged pointer is not read again.
+        how: Which rows were read.
+        since: For reads by commits, the Iceberg snapshot before the first one; None for all rows.
     """
 
     snapshot_id: int | None
@@ -120,7 +120,7 @@ class Skipped:
 
     @property
     def work(self) -> Work:
-        """What is saved: what the last computation took."""
+        """The work saved, measured by the last computation."""
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     @property
@@ -173,7 +173,7 @@ def state_of(
             continue
         wrote = output(commit.snapshot_id) if commit.ours else None
         # Digests of the whole table hold back to the last commit that changed it.
-        digests = wrote.of_table() if wrote is not None else ()
+        digests = wrote.whole_digests() if wrote is not None else ()
         known = known or tuple(pair for pair in digests if covers(pair[0], columns))
         if goes_on and (
             commit.quiet
@@ -212,7 +212,7 @@ def compared(
     for tile in output.tiles:
         if not tile.rows and not any(_overlap(tile.interval, filled) for filled, *_ in earlier):
             continue  # Nothing was there before, and nothing is there now.
-        found = _last_of(tile.interval, earlier)
+        found = _last_tile(tile.interval, earlier)
         if found is None:
             return output
         commit, before, sets = found
@@ -230,7 +230,7 @@ def _overlap(one: Interval, other: Interval) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _last_of(
+def _last_tile(
     interval: Interval, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> tuple[int, Tile, tuple[Columns, ...]] | None:
     for filled, commit, output in earlier:

@@ -75,7 +75,7 @@ def plan_report(
         facts=f"made {short_time(plan.created_at)} UTC against {base}",
         breaks=broken[0] if broken else None,
         warnings_title="Likely mistakes" if is_plan else "Notes",
-        warnings=plan.told,
+        warnings=plan.notices,
         short=tuple(_short(plan)),
         work=() if plan.is_empty else tuple(_work(plan, previous, estimate)),
         rest=(
@@ -307,7 +307,7 @@ def _outdated(plan: Plan) -> Iterator[Section]:
             amount,
             ("model", "shown", "range"),
             tuple(
-                Row((Cell(str(found.name), Mark.NAME), Cell(found.shown_by()), ranges))
+                Row((Cell(str(found.name), Mark.NAME), Cell(found.environments_text()), ranges))
                 for found, ranges in rows
             ),
         )

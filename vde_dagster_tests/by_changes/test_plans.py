@@ -40,11 +40,11 @@ def test_its_rows_are_those_of_a_full_model_so_the_one_becomes_the_other(tmp_pat
     [
         ("INCREMENTAL_BY_CHANGES", QUERY, r"it\.sql:1.* requires 'key'"),
         ("INCREMENTAL_BY_CHANGES (key nobody)", QUERY, "nobody"),
-        ("INCREMENTAL_BY_CHANGES (key total)", QUERY, "no table that it reads tells by its rows"),
+        ("INCREMENTAL_BY_CHANGES (key total)", QUERY, "no parent's rows contain the key"),
         (
             "INCREMENTAL_BY_CHANGES (key id)",
             "SELECT id FROM raw.orders ORDER BY amount LIMIT 3",
-            "no table that it reads tells by its rows which id",
+            "no parent's rows contain the key id",
         ),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_push_after_the_check_was_not_seen(team: Team) -> None:
     assert (done.outcome, used) == ("waiting", 0)
     assert done.reasons == (
         "marts.daily is shown in a way that was not reviewed",
-        "marts.daily.orders goes",
+        "marts.daily.orders is removed",
     )
 
 

@@ -69,7 +69,10 @@ def test_without_a_terminal_a_break_needs_a_word_more(shop: ProjectFolder, vde: 
     drop_a_column(shop)
     refused = vde("apply", "prod", "--project", shop.root, "--json")
     assert refused.code == 2
-    assert "it breaks published columns: marts.top.revenue goes" in refused.json["error"]["message"]
+    assert (
+        "it breaks published columns: marts.top.revenue is removed"
+        in refused.json["error"]["message"]
+    )
     assert "--yes" in refused.json["error"]["hint"]
     assert version(shop, vde) == 1
     assert vde("apply", "prod", "--yes", "--project", shop.root).code == 0

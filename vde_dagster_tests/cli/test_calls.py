@@ -55,7 +55,7 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["plan", "prod", "--backfill-model", "marts.nothing"], "marts.nothing"),
         (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "ends before"),
         (["plan", "prod", "--select", "marts.nothing"], "marts.nothing"),
-        (["plan", "no good"], "is not an environment's name"),
+        (["plan", "no good"], "is not a valid environment name"),
         (["run", "prod"], "environment 'prod' does not exist"),
         (["rollback", "prod"], "environment 'prod' does not exist"),
         (["history", "prod"], "environment 'prod' does not exist"),

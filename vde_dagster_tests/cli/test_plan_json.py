@@ -60,7 +60,7 @@ def test_a_plan_waits_for_an_approval_only_where_it_is_proposed(
     assert plans[()].proposal is None
     proposal = plans[("--propose",)].proposal
     assert proposal is not None
-    assert proposal.is_of(project_hash(template.root))
+    assert proposal.matches_files(project_hash(template.root))
 
 
 def test_a_range_limits_the_intervals(template: ProjectFolder, vde: Vde) -> None:

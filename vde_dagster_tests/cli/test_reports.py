@@ -148,7 +148,7 @@ def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path
     assert len(plan_comment(plan_report(plan))) < len(report_markdown(report, SHORT))
     comment = plan_comment(report)
     assert len(comment) < MAX_COMMENT
-    assert "db.m0.gone goes" in comment
+    assert "db.m0.gone is removed" in comment
     assert len(comment) > MAX_COMMENT // 2, "what changed is told of as many as there is room for"
     assert "Reasons and changes: 300 models" in comment
 

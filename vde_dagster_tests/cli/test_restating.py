@@ -120,8 +120,8 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
         ),
         (
             ("prod", "--restate", "db.daily", "--skip-backfill"),
-            "--restate takes no --skip-backfill",
-            "leave it out",
+            "--restate cannot be combined with --skip-backfill",
+            "leave --skip-backfill out",
         ),
     ],
     ids=["unknown", "seed", "of production", "no environment", "no backfill"],

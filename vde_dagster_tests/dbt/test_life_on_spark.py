@@ -129,5 +129,5 @@ def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
         plan = workspace.plan("prod")
 
         assert [one.describe() for one in plan.breaks] == [
-            "main.totals_v1.largest goes; read by the dashboard The board"
+            "main.totals_v1.largest is removed; read by the dashboard The board"
         ]

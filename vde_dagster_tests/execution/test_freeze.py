@@ -160,7 +160,7 @@ def test_what_is_frozen_can_be_frozen_again(shop: Shop) -> None:
         ("prod@1", "taken", "environment 'taken' already exists"),
         ("prod@9", "new", "has no version 9"),
         ("nobody", "new", "environment 'nobody' does not exist"),
-        ("prod@1", "no name", "is not an environment's name"),
+        ("prod@1", "no name", "is not a valid environment name"),
     ],
 )
 def test_what_cannot_be_frozen_is_said(shop: Shop, source: str, name: str, said: str) -> None:
@@ -288,12 +288,12 @@ def test_a_frozen_preview_outlives_what_it_was_tried_on(tmp_path: Path) -> None:
             assert not workspace.maintenance.janitor().failures
         shown = workspace.store.environments.get("tried")
         assert shown is not None
-        assert {one: held.snapshot_id for one, held in shown.held.items()} == {
+        assert {one: held.snapshot_id for one, held in shown.pinned_states.items()} == {
             one: pin.snapshot_id for one, pin in pinned.items()
         }
-        tables = workspace.store.tables.load(shown.held)
-        states = {one: (tables[one].ref, held) for one, held in shown.held.items()}
-        assert pinned_tables(workspace.lakehouse, states).keys() == shown.held.keys()
+        tables = workspace.store.tables.load(shown.pinned_states)
+        states = {one: (tables[one].ref, held) for one, held in shown.pinned_states.items()}
+        assert pinned_tables(workspace.lakehouse, states).keys() == shown.pinned_states.keys()
         assert "pin_gone" not in {one.problem for one in workspace.maintenance.fsck()}
 
 

@@ -102,7 +102,7 @@ def test_an_environment_shows_no_table_beside_a_preview_of_it(shop: Shop) -> Non
     shop.apply("dev", forward_only=True)
     shop.write("b")
     shop.workspace.reload()
-    with pytest.raises(UsageError, match=r"db\.a and db\.b would be shown by two branches of"):
+    with pytest.raises(UsageError, match=r"db\.a and db\.b would show two branches of"):
         shop.workspace.plan("dev")
     shop.write("b", value="2")
     shop.apply("dev")

@@ -132,7 +132,7 @@ def test_nothing_is_restated_where_a_reader_would_get_an_empty_table_for_it(
         # Production gets a table of its own, so what dev's preview is read by is dev's alone now.
         opened.apply(opened.plan("prod", now=NOW))
         before = opened.store.environments.get("dev")
-        with pytest.raises(UsageError, match=r"would show less of db\.week") as refused:
+        with pytest.raises(UsageError, match=r"would lose filled ranges of db\.week") as refused:
             opened.plan("dev", now=NOW, **again)
         assert refused.value.hint == "fill it first: vde run dev"
         assert opened.store.environments.get("dev") == before

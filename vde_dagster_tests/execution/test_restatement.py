@@ -268,7 +268,7 @@ def test_a_restatement_needs_no_file_that_can_be_read(
 def test_an_environment_that_does_not_exist_cannot_be_restated(workspace: Workspace) -> None:
     with pytest.raises(UsageError, match="environment 'stage' does not exist"):
         second(workspace, "stage")
-    with pytest.raises(UsageError, match="--restate takes no --select"):
+    with pytest.raises(UsageError, match="--restate cannot be combined with --select"):
         workspace.plan("prod", restate=["db.daily"], select=["db.week"])
 
 

@@ -133,7 +133,7 @@ def test_a_version_is_named_by_its_number_or_a_time(shop: Shop, text: str, versi
         ("prod@", None, "is not a time"),
         ("prod@1", "2024-01-04", "names a version and cannot be combined with --at"),
         ("dev@1", None, "environment 'dev' does not exist"),
-        ("pr od@1", None, "is not an environment's name"),
+        ("pr od@1", None, "is not a valid environment name"),
     ],
 )
 def test_what_is_no_version_is_said(shop: Shop, text: str, at: str | None, said: str) -> None:

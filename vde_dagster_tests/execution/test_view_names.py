@@ -173,7 +173,7 @@ def test_a_view_of_another_environment_is_not_taken_over(folder: ProjectFolder) 
     suffix(folder, "table")
     with open_fake(folder.root) as workspace, pytest.raises(UsageError) as caught:
         workspace.plan("dev")
-    assert "would have the name of raw.orders__dev" in str(caught.value)
+    assert "would have the same name as raw.orders__dev" in str(caught.value)
     with open_fake(folder.root) as workspace:
         assert views(workspace) == PROD | {"raw.orders__dev"}
 

@@ -54,10 +54,10 @@ def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
     warehouse.publish(shared)
     warehouse.publish(shared, moves=(shared,))
     held = warehouse.store.pins.at("prod", 1)[shared.id].state_to_hold
-    assert warehouse.hold({shared: held, own: None}).held == {shared.id: held}
+    assert warehouse.hold({shared: held, own: None}).pinned_states == {shared.id: held}
     found = warehouse.store.environments.get("dev")
     assert found is not None
-    assert found.held == {shared.id: HeldState(first, held.schema_id)}
+    assert found.pinned_states == {shared.id: HeldState(first, held.schema_id)}
     assert warehouse.shown(1, "dev") == {shared.id: first, own.id: None}
     warehouse.publish(shared, moves=(shared,))
     rows = warehouse.rows()
@@ -95,7 +95,7 @@ def test_a_table_without_rows_is_held_without_rows(warehouse: Holding) -> None:
     warehouse.publish(made)
     held = warehouse.store.pins.at("prod", 1)[made.id].state_to_hold
     warehouse.publish(made, moves=(made,))
-    assert warehouse.hold({made: held}).held[made.id].snapshot_id is None
+    assert warehouse.hold({made: held}).pinned_states[made.id].snapshot_id is None
     assert warehouse.shown(1, "dev") == {made.id: None}
     found = pinned_tables(warehouse.lakehouse, {made.id: (made.ref, held)})
     assert found[made.id].snapshot_id is None

@@ -368,7 +368,9 @@ def test_a_column_of_production_goes_in_one_click_only_with_accept_breaks(
 ) -> None:
     shop.edit(TOP, "revenue, customer, rank", "customer, rank")
     said = refusal(plan_and_apply(shop, instance, environment="prod"))
-    assert "was not applied because it breaks published columns: marts.top.revenue goes" in said
+    assert (
+        "was not applied because it breaks published columns: marts.top.revenue is removed" in said
+    )
     assert "accept_breaks: true" in said
     assert version(shop) == 1
     assert plan_and_apply(shop, instance, environment="prod", accept_breaks=True).success
@@ -386,7 +388,7 @@ def test_a_column_of_another_environment_goes_unasked_unless_it_is_protected(
     result = plan_and_apply(shop, instance, environment="dev")
     assert result.success is not protected
     if protected:
-        assert "breaks published columns: marts.top.revenue goes" in refusal(result)
+        assert "breaks published columns: marts.top.revenue is removed" in refusal(result)
 
 
 def test_the_main_job_asks_before_production_loses_a_column(
@@ -416,7 +418,7 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
         assert line.startswith("- **prod: `marts.top` changed**")
         assert f"partition={made.id}" in line
         assert "by anna, made " in line
-        assert "breaks: marts.top.revenue goes" in line
+        assert "breaks: marts.top.revenue is removed" in line
     instance.add_dynamic_partitions(str(SHORT.plans.name), [made.id])
     config = {"vde__apply": {"config": {"who": "ben"}}}
     assert materialize(shop, instance, made.id, SHORT.apply_key, config=config).success

@@ -28,7 +28,7 @@ from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_options import PlanOptions
-from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
+from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, plan_window
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published
@@ -145,7 +145,7 @@ class Warehouse:
         state = self._state(environment)
         request = PlanRequest(
             environment,
-            window_of(options, options.now or NOW, None),
+            plan_window(options, options.now or NOW, None),
             kind,
             options,
             models_to_fill(snapshots, options.backfill),

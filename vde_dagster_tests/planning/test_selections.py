@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.rendering import served_views
-from vde_dagster.planning.rendering.served_views import selection_of
+from vde_dagster.planning.rendering.served_views import read_selection
 
 SOURCE = {"id": "id", "Day": "day", "two words": "w"}
 
@@ -28,7 +28,7 @@ SOURCE = {"id": "id", "Day": "day", "two words": "w"}
 def test_columns_under_any_name_are_selected(
     query: str, columns: tuple[tuple[str, str], ...]
 ) -> None:
-    found = selection_of(query)
+    found = read_selection(query)
     assert found is not None
     assert found.source == ModelName("a", "b")
     assert found.columns(SOURCE) == columns
@@ -45,7 +45,7 @@ def test_columns_under_any_name_are_selected(
     ],
 )
 def test_a_column_twice_or_none_is_no_selection(query: str) -> None:
-    found = selection_of(query)
+    found = read_selection(query)
     assert found is None or found.columns(SOURCE) is None
 
 
@@ -86,7 +86,7 @@ def test_a_column_twice_or_none_is_no_selection(query: str) -> None:
     ],
 )
 def test_whatever_else_a_query_does_is_none(query: str) -> None:
-    assert selection_of(query) is None
+    assert read_selection(query) is None
 
 
 def test_the_examples() -> None:

@@ -74,7 +74,7 @@ def test_a_format_without_a_usable_date_is_refused(format_: str) -> None:
 
 
 def test_a_type_without_time_is_refused() -> None:
-    with pytest.raises(ExecutionError, match="holds no time"):
+    with pytest.raises(ExecutionError, match="is not supported for time columns"):
         TimeColumn("t", "boolean").condition(days(1, 2))
 
 

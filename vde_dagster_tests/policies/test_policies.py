@@ -69,7 +69,7 @@ def test_what_a_rule_refuses_nobody_applies_and_everybody_reads(shop: ProjectFol
     _owned(shop)
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        assert not [one for one in plan.told if "owner" in one]
+        assert not [one for one in plan.notices if "owner" in one]
         assert workspace.apply(plan).published
 
 
@@ -150,7 +150,7 @@ def test_rules_are_for_environments_and_kinds_of_plans_and_may_only_warn(
     _rules(shop, OWNERS + "  level: warn\n")
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        assert "owners: a mart needs an owner (marts.daily)" in plan.told
+        assert "owners: a mart needs an owner (marts.daily)" in plan.notices
         assert applies_itself(plan, "always")
         assert workspace.apply(plan).published
         assert workspace.apply(workspace.plans.due("prod")).published is False

@@ -71,7 +71,7 @@ def test_a_person_approves_in_dagster_what_a_rule_asks_about(
     shop.write("policies.yaml", RULE % level)
     with Workspace.open(shop.root) as workspace:
         plan = workspace.plan("prod", author="anna")
-    assert any(warning.startswith("read: read it;") for warning in plan.told)
+    assert any(warning.startswith("read: read it;") for warning in plan.notices)
     job = vde_definitions(shop.root).resolve_job_def("vde_apply_job")
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])

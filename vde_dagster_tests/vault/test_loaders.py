@@ -190,9 +190,11 @@ def test_a_source_and_an_environment_of_one_name_never_show_one_view(tmp_path: P
             ConflictError, match=r"the view vault\.hub__crm belongs to another model"
         ):
             workspace.apply(workspace.plan("prod"))
-        with pytest.raises(UsageError, match=r"would have the name of vault\.hub__crm") as raised:
+        with pytest.raises(
+            UsageError, match=r"would have the same name as vault\.hub__crm"
+        ) as raised:
             workspace.plan("crm")
-        assert raised.value.hint == "give the environment another name"
+        assert raised.value.hint == "choose another name for the environment"
         workspace.apply(workspace.plan("dev"))
         views = workspace.lakehouse.published_views("dev")
         assert {str(ref) for ref in views} == {

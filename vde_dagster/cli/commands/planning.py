@@ -359,12 +359,12 @@ def apply(
             options,
             at_once=True,
         )
-    if not output.as_json and (plan.told or not plan.is_empty):
+    if not output.as_json and (plan.notices or not plan.is_empty):
         from vde_dagster.cli.report_view import show_report, show_warnings
         from vde_dagster.reports.plan import plan_report
 
         if plan.is_empty:
-            show_warnings(output.err, plan.told)
+            show_warnings(output.err, plan.notices)
         else:
             show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
     breaks = workspace.plans.breaks_to_accept(plan)

@@ -58,7 +58,7 @@ def analysed_types(
     else:
         analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
     added = {column.name: column.type for column in filler.model.kind.added_columns}
-    made = {*added, *(name for name, _ in filler.own_columns)}
+    made = {*added, *(name for name, _ in filler.standalone_columns)}
     columns = []
     for output, physical in task.columns:
         if output not in made:

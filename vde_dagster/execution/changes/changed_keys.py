@@ -14,11 +14,11 @@ from vde_dagster.planning.changes.query import (
     ByLineage,
     is_comparable,
     net_rows,
-    of_commits,
-    of_lineage,
-    of_versions,
     read_by,
     spelled_apart,
+    weigh_commits,
+    weigh_lineage,
+    weigh_versions,
 )
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
@@ -196,14 +196,14 @@ def _rows(
             _state(table, columns, PinnedTable(one, types, there))
             for one, there in ((since, before), (until, after))
         )
-        weighed = of_versions(old, new, pairs)
+        weighed = weigh_versions(old, new, pairs)
     elif isinstance(way, ByLineage):
         older = (before, after) if way.forwards else (after, before)
-        weighed = of_lineage(way, table, pairs, *older)
+        weighed = weigh_lineage(way, table, pairs, *older)
     elif way:
-        weighed = of_commits(way, table, columns, types)
+        weighed = weigh_commits(way, table, columns, types)
     else:
-        weighed = of_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
+        weighed = weigh_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
     return net_rows(weighed, columns), columns
 
 
@@ -233,7 +233,7 @@ def _rows_of_another(
             raise ComputesAllError(f"{name} is another table now, with another {column.name}")
         listed.append((column.name, place))
     after = columns_of(metadata, _kept(metadata).get(now.read_id or 0))
-    weighed = of_versions(
+    weighed = weigh_versions(
         pinned_select(old.ref.quoted(tasks.catalog), PinnedTable(was.state.read_id), listed),
         _state(read.ref.quoted(tasks.catalog), columns, PinnedTable(now.read_id, types, after)),
         [ColumnPair(column, column) for column in columns],

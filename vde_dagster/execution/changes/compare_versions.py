@@ -30,10 +30,10 @@ from vde_dagster.planning.changes.query import (
     changes_query,
     is_comparable,
     no_changes,
-    of_commits,
-    of_lineage,
-    of_versions,
     read_by,
+    weigh_commits,
+    weigh_lineage,
+    weigh_versions,
 )
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
@@ -213,7 +213,7 @@ class ComparedSides:
                     return "nothing", None
                 if way is not None and (self.by_commits or isinstance(way, ByLineage)):
                     return self._by_table(way, tables[1], pairs)
-        return "versions", of_versions(
+        return "versions", weigh_versions(
             before.query if before is not None else None,
             after.query if after is not None else None,
             pairs,
@@ -226,9 +226,9 @@ class ComparedSides:
         if not isinstance(way, ByLineage):
             columns = [pair.after for pair in pairs]
             types = columns_of(pinned.metadata, None)
-            return "commits", of_commits(way, table, columns, types)
+            return "commits", weigh_commits(way, table, columns, types)
         older, newer = (_types_at(pinned, one) for one in (way.older, way.newer))
-        return "lineage", of_lineage(way, table, pairs, older, newer)
+        return "lineage", weigh_lineage(way, table, pairs, older, newer)
 
 
 def _same_table(before: Side, after: Side) -> tuple[TableAtPin, TableAtPin] | None:

@@ -47,11 +47,11 @@ from vde_dagster.planning.plan.forward_only import (
 )
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_options import PlanOptions
-from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, window_of
+from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, plan_window
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
 from vde_dagster.planning.plan.restatement import (
-    require_what_is_shown,
+    require_same_ranges,
     restate_published,
 )
 from vde_dagster.planning.snapshots.snapshot import in_order
@@ -208,7 +208,7 @@ class PlanBuilder:
         """Plan a restatement of an environment's published models."""
         handles = self.handles
         run = self.plan_published(environment, replace(options, full=True), save=False)
-        require_what_is_shown(run, environment_tables(handles, environment))
+        require_same_ranges(run, environment_tables(handles, environment))
         production = handles.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)
         plan = restate_published(run, options, protected, handles.changed_files)
@@ -238,7 +238,7 @@ class PlanBuilder:
             state = replace(state, audited=audited)
         request = PlanRequest(
             environment=environment,
-            window=window_of(options, now, settings.start_time),
+            window=plan_window(options, now, settings.start_time),
             kind=kind,
             options=options,
             ready=signal_caller(

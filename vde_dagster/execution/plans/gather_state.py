@@ -93,7 +93,7 @@ def _part(
         return replace(environment, entries={n: e for n, e in entries.items() if n in among})
 
     state = read(part(target), part(production))
-    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.shown_ids):
+    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.published_ids):
         return None
     shown = production.tables if production is not None else frozenset[str]()
     return replace(state, guarded=state.guarded | shown)
@@ -155,7 +155,7 @@ def _readable_state(
     A damaged definition that the project still has is written again: its id proves that it is
     equal. A model whose damaged definition is unavailable is planned as changed.
     """
-    shown = WarehouseState(target, production).shown_ids
+    shown = WarehouseState(target, production).published_ids
     mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
     unreadable: set[str] = set()
     state = complete_state(store, target, production, snapshots.values(), unreadable)

@@ -75,7 +75,7 @@ def prepare_pins(
         unknown = (shown - pinned) | changed
         if environment.name != PRODUCTION:  # production never holds tables at earlier states
             unknown |= shown & pins.tables_at_earlier_snapshot(conn, environment.name)
-            unknown -= environment.held.keys()
+            unknown -= environment.pinned_states.keys()
         unknown -= moved.keys()
         places = pins.places(conn, unknown)
         heads = pins.heads(conn, unknown)
@@ -134,7 +134,7 @@ def write_pins(
     if environment.name != PRODUCTION:
         # Production's tables move only with its own publications; others share theirs.
         heads = {**pins.moved(connection, environment.name), **heads}
-        for table_id, held in environment.held.items():
+        for table_id, held in environment.pinned_states.items():
             heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
     shown = {table_id: heads[table_id] for table_id in heads.keys() & environment.tables}
     pins.write(

@@ -203,8 +203,8 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
         what = f"version {environment.version}"
         if environment.frozen is not None:
             what = f"frozen {environment.frozen}"
-        elif environment.held:
-            what += f", {count(len(environment.held), 'table')} kept at an earlier commit"
+        elif environment.pinned_states:
+            what += f", {count(len(environment.pinned_states), 'table')} kept at an earlier commit"
         lines.append(f"- {partition_link(key, name, name)}: {what}")
     shown = dict.fromkeys(name for one in live.environments.values() for name in one.entries)
     return dg.AssetSpec(

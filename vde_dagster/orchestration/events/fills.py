@@ -23,7 +23,7 @@ from vde_dagster.orchestration.models.catalog import partition_keys, time_unit, 
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, without_nones
 from vde_dagster.orchestration.pages.preview import preview
-from vde_dagster.planning.engine_tasks import page_of
+from vde_dagster.planning.engine_tasks import notebook_path
 from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
@@ -131,7 +131,7 @@ def fill_events(
 
 def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
     """Return the link to the notebook that a fill executed; Dagster renders it as a page."""
-    page = context.workspace.root / page_of(fill.plan_id, fill.table_id, fill.interval)
+    page = context.workspace.root / notebook_path(fill.plan_id, fill.table_id, fill.interval)
     return {"vde/page": dg.MetadataValue.notebook(str(page))} if page.is_file() else {}
 
 

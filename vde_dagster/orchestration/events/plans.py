@@ -202,7 +202,7 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
     again = f"run `vde plan {plan.environment} --propose` or the job vde_new_plan"
     if plan.proposal is None:
         raise ConflictError(f"plan {plan.id} was not proposed for approval", hint=again)
-    if not plan.proposal.is_of(project_hash(workspace.root)):
+    if not plan.proposal.matches_files(project_hash(workspace.root)):
         raise ConflictError(
             f"plan {plan.id} is outdated: project files changed after it was created", hint=again
         )
@@ -223,7 +223,7 @@ def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName
         if any(name in known and known[name].snapshot_id == snapshot.id for known in published):
             continue
         own = files.get(name)
-        if own is None or own.meaning not in (snapshot.meaning, snapshot.own_alone):
+        if own is None or own.meaning not in (snapshot.meaning, snapshot.standalone_hash):
             yield name
     yield from sorted((files.keys() & (base.entries.keys() if base else ())) - plan.entries.keys())
 

@@ -23,7 +23,7 @@ from vde_dagster.orchestration.names import (
     dagster_owners,
     dagster_tag,
 )
-from vde_dagster.planning.plan.compare_snapshots import own_changes
+from vde_dagster.planning.plan.compare_snapshots import definition_changes
 from vde_dagster.project.model import Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
@@ -162,7 +162,7 @@ class VdeTranslator:
             language = "python" if definition.python else "sql"
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
         if diff := diff_lines(definition.source.strip(), edited.source.strip()):
-            why = own_changes(model.snapshot, model.published) if model.published else []
+            why = definition_changes(model.snapshot, model.published) if model.published else []
             difference = f" {'; '.join(why)}." if why else ""
             parts.append(f"**The file has changes that are not published:**{difference}")
             parts.append(diff_block(diff))

@@ -97,7 +97,7 @@ def plan_metadata(
         "versions": dg.MetadataValue.table(records[:MAX_RECORDS], _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
-        "vde/warnings": len(plan.told),
+        "vde/warnings": len(plan.notices),
         "vde/computes": len(plan.computed),
         "vde/skips": len(plan.builds) - len(plan.computed),
         "vde/intervals": sum(

@@ -14,14 +14,14 @@ from vde_dagster.planning.intervals.interval import iso
 
 @dataclass(frozen=True, slots=True)
 class TableBacklog:
-    """What one table got and lost, as the summaries of its commits tell it.
+    """Rows added to and removed from one table, according to the summaries of its commits.
 
     Args:
-        table: The model whose table it is, or the table of others.
+        table: The model that owns the table, or the name of an external table.
         commits: Commits that may have changed rows; None where not all of them are kept, or the
-            table is another one than was read.
-        added: Rows that they wrote, those that they carried over too; None where not known.
-        removed: Rows that they took away, counted alike.
+            table was replaced since it was read.
+        added: Rows that these commits wrote, copied rows included; None where unknown.
+        removed: Rows that these commits removed, copied rows included; None where unknown.
         filled_first: Whether the plan fills the table before it is read.
     """
 
@@ -47,13 +47,13 @@ class TableBacklog:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the next fill of a model has to make up for.
+    """Changes of a model's inputs that its next fill processes.
 
     Args:
-        since: When its last fill, or its last look that found nothing new, was recorded (UTC).
-        tables: Those that moved since, or are about to.
-        why_all: Why the fill computes all rows; empty where it computes keys alone, as far as
-            that is known yet.
+        since: When its last fill, or its last check without new data, was recorded (UTC).
+        tables: The tables that have changed since, or that the plan fills first.
+        why_all: Why the fill computes all rows; empty where, by the state at planning time, it
+            computes changed keys only.
     """
 
     since: datetime
@@ -61,7 +61,7 @@ class Backlog:
     why_all: str = ""
 
     def sentences(self) -> Iterator[str]:
-        """Say what moved, and what is computed of it."""
+        """Describe the changed tables, and why all rows are computed."""
         if self.tables:
             moved = listed(one.text for one in self.tables)
             yield f"changes since {instant_text(self.since)}: {moved}"

@@ -17,8 +17,8 @@ class ViewColumn:
     """A column of one version of a view.
 
     Args:
-        version: Hash of how its value is made.
-        place: The column of the physical table that holds it; None where there is no table.
+        version: Hash of the expression that computes its value.
+        place: The physical column that holds it; None where the model has no table.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the later version with the earlier one it goes on from, else NULL there."""
+    """A column of the later version and the earlier column it continues; None where it is new."""
 
     after: ViewColumn
     before: ViewColumn | None
@@ -64,14 +64,15 @@ class ColumnEvent:
 def pair_columns(
     before: Sequence[ViewColumn], after: Sequence[ViewColumn], *, same_table: bool = False
 ) -> tuple[ColumnPair, ...]:
-    """Say which column of the earlier version each column of the later one goes on from.
+    """Match each column of the later version to the column of the earlier version it continues.
 
-    One of the same name and meaning does; else one of the same meaning, which was renamed; else one
-    of the same name, whose values are compared as they are. Of a type that does not widen into the
-    new one no column goes on: its values might not be convertible.
+    A column of the same name and meaning comes first; then one of the same meaning, which was
+    renamed; then one of the same name, whose values are compared unchanged. A column whose type
+    does not widen into the new type is never matched: its values might not be convertible.
 
     Args:
-        same_table: Whether one physical table serves both: then places tell what is the same.
+        same_table: Whether one physical table serves both versions: columns then have the same
+            meaning where they have the same place.
 
     >>> old = [ViewColumn("a", "INT", "1"), ViewColumn("b", "INT", "2")]
     >>> new = [ViewColumn("b", "INT", "1"), ViewColumn("c", "INT", "3")]

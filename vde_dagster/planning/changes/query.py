@@ -29,10 +29,10 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class ByLineage:
-    """Read the rows that were written since, and those of before that are not there unchanged.
+    """Comparison by row lineage: rows written since `older`, and rows these replaced or removed.
 
     Args:
-        older: The Iceberg snapshot from which `newer` descends.
+        older: The Iceberg snapshot that is an ancestor of `newer`.
         sequence: The older one's sequence number.
         forwards: Whether the older one is the earlier version's.
     """
@@ -46,22 +46,22 @@ class ByLineage:
 def read_by(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit], *, pinned_only: bool = False
 ) -> tuple[Leg, ...] | ByLineage | None:
-    """Choose the method by which two snapshots of one table are compared.
+    """Choose the method of comparing two snapshots of one table.
 
-    Iceberg tells the rows of a range of commits where no file of deletes is involved: "Delete files
-    are currently not supported in changelog scans", not even in a range that only adds rows. Row
-    lineage (https://iceberg.apache.org/spec/#row-lineage) takes two snapshots of which one descends
-    from the other.
+    Iceberg's changelog returns the rows of a range of commits where no delete files exist: "Delete
+    files are currently not supported in changelog scans", not even in a range that only adds rows.
+    Row lineage (https://iceberg.apache.org/spec/#row-lineage) needs one snapshot to be an ancestor
+    of the other.
 
     Args:
         before: The commits that lead to the earlier version's snapshot, newest first, as far as
             they are kept; none for a table without any.
-        after: Those that lead to the later version's.
-        pinned_only: Whether no commit but these two ends may be read: others are not kept.
+        after: The commits that lead to the later version's snapshot, newest first.
+        pinned_only: Whether only these two snapshots may be read, because no others are kept.
 
     Returns:
-        The legs of commits to read, back to where both histories meet, then forwards; None
-        where both have to be read whole, or that is less work.
+        The legs of commits to read, back to the common ancestor, then forwards; None where both
+        snapshots must be read whole, or where that is less work.
     """
     paths = _paths(before, after)
     if paths is None:
@@ -157,16 +157,17 @@ LOGS = 1 << len("changes")
 
 
 def spelled_apart(query: str, used: set[int] | None = None) -> str:
-    """Write each log of changes that a query reads with other capitals than the others.
+    """Give each changelog table that a query reads a different capitalization.
 
-    Spark before SPARK-58330 resolves a table that is named twice only once, with the first one's
-    options: the second log would be that of the first one's commits. Iceberg takes any capitals.
+    Spark before SPARK-58330 resolves a table that is named twice only once, with the options of its
+    first occurrence: the second changelog would return the first one's commits. Iceberg ignores
+    case.
 
     Args:
-        used: Numbers of spellings that are taken, to which those of this query are added.
+        used: Numbers of spellings already in use; this query's spellings are added.
 
     Raises:
-        ValueError: It reads more than `LOGS`.
+        ValueError: The query reads more than `LOGS` changelogs.
 
     >>> log = "t.`changes` WITH (`end-snapshot-id` = '7')"
     >>> one, two = spelled_apart(f"{log} JOIN {log}").split(" JOIN ")
@@ -176,10 +177,10 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
     taken = set() if used is None else used
 
     def spelled(match: re.Match[str]) -> str:
-        # By what it reads, so that two queries that somebody joins are likely to differ, too.
+        # Derived from the options, so that two queries joined later are likely to differ, too.
         number = zlib.crc32(match[1].encode()) % LOGS
         if len(taken) >= LOGS:
-            raise ValueError(f"a query reads more than {LOGS} logs of changes")
+            raise ValueError(f"a query reads more than {LOGS} changelogs")
         while number in taken:
             number = (number + 1) % LOGS
         taken.add(number)
@@ -193,13 +194,13 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
 
 def is_comparable(type_: str) -> bool:
-    """Say whether rows can be told apart by a column; not by a variant inside another value."""
+    """Say whether rows can be compared by a column; not by a variant inside another value."""
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
 
 
-def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Weigh all rows of two versions; None for a version that has none."""
+def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
+    """Weigh all rows of two versions; None stands for a version without a view."""
     parts = []
     if before is not None:
         listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))
@@ -210,41 +211,41 @@ def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPai
     return " UNION ALL ".join(parts)
 
 
-def of_commits(
+def weigh_commits(
     legs: Iterable[Leg], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
 ) -> str:
-    """Weigh the rows that commits wrote and removed, carried-over ones too, which cancel out.
+    """Weigh the rows that commits wrote and removed, including copied rows, which cancel out.
 
     Args:
         columns: The later version's columns, with their places.
-        types: Spark SQL type by column of the table as it is now.
+        types: Spark SQL type by column of the current table.
     """
     parts = []
     for leg in legs:
         options = [("start-snapshot-id", leg.since)] if leg.since is not None else []
         options.append(("end-snapshot-id", leg.until))
-        said = ", ".join(f"`{name}` = '{value}'" for name, value in options)
+        with_ = ", ".join(f"`{name}` = '{value}'" for name, value in options)
         added, removed = (1, -1) if leg.forwards else (-1, 1)
         weight = f"CASE WHEN _change_type = 'INSERT' THEN {added} ELSE {removed} END"
         parts.append(
-            f"SELECT {weight} AS w, {_places(columns, types)} FROM {table}.`changes` WITH ({said})"
+            f"SELECT {weight} AS w, {_places(columns, types)} FROM {table}.`changes` WITH ({with_})"
         )
     return " UNION ALL ".join(parts)
 
 
-def of_lineage(
+def weigh_lineage(
     way: ByLineage,
     table: str,
     pairs: Sequence[ColumnPair],
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Weigh the rows that were written since an older snapshot, and those that they replace.
+    """Weigh the rows written since an older snapshot, and the rows they replace.
 
     Args:
-        pairs: The columns, all of whose places are the same in both versions.
-        older_types: Spark SQL type by column, of the older snapshot's own schema.
-        newer_types: The same of the newer one's.
+        pairs: Columns that have the same place in both versions.
+        older_types: Spark SQL type by column, in the older snapshot's schema.
+        newer_types: Spark SQL type by column, in the newer snapshot's schema.
     """
     columns = [pair.after for pair in pairs]
     old, new = _places(columns, older_types, "o"), _places(columns, newer_types, "n")
@@ -315,7 +316,7 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
 
 
 def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
-    """Write the query of no change at all, or of the one that says to read the view anew."""
+    """Write the query that returns no change, or one `resync` mark: read the whole view again."""
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
     return (
         f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
@@ -351,8 +352,8 @@ class ColumnsOfSteps:
     """The columns of a view from step to step.
 
     Args:
-        first: The columns before the first step; none where there was no view.
-        pairs: Per step its columns, each with the one that it goes on from.
+        first: The columns before the first step; empty where there was no view.
+        pairs: For each step its columns, each with the column before the step that it continues.
     """
 
     first: tuple[ViewColumn, ...]
@@ -360,14 +361,14 @@ class ColumnsOfSteps:
 
     @property
     def last(self) -> tuple[ViewColumn, ...]:
-        """The columns behind the last step."""
+        """The columns after the last step."""
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns, each with the one of a step (from 1) that it goes on from.
+        """Return the last columns, each paired with the column of a step (from 1) it continues.
 
-        A column that a step has and the last one has not is left out, and one that came later has
-        none: a copy has dropped the one and NULL in the other.
+        Columns dropped after the step are left out, and columns added after it are paired with
+        None: a copy of the view has dropped the former and holds NULL in the latter.
         """
         found = [ColumnPair(column, column) for column in self.last]
         for pairs in reversed(self.pairs[step:]):
@@ -404,15 +405,16 @@ SUFFIX = "__changes"
 def view_query(
     rows: str | None, pairs: Sequence[ColumnPair], begun: Step, steps: Sequence[str]
 ) -> str:
-    """Write a query that tells a reader of any version how to come to the last one.
+    """Write a query that returns the changes from any version to the last one.
 
-    First, under the oldest version that it knows, are a `resync` and all rows of that version as
-    inserts. Who has that version or a later one asks for what came after, and reads none of them.
+    It starts with a `resync` mark and all rows of the oldest version as inserts, both numbered with
+    that version. A reader that already has this version or a later one filters by number and skips
+    them.
 
     Args:
-        rows: The query that reads the oldest version; None where it showed nothing.
-        pairs: The last version's columns, each with the one of the oldest version.
-        steps: Queries of the steps since, in the last version's columns.
+        rows: The query that reads the oldest version; None where that version has no view.
+        pairs: The last version's columns, each with the matching column of the oldest version.
+        steps: Queries of the later steps, in the last version's columns.
 
     >>> view_query(None, [], Step(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
     1

@@ -1,7 +1,7 @@
-"""Checks: mistakes that show when a model's query, kind and properties are seen together.
+"""Checks for mistakes in the combination of a model's query, kind and properties.
 
-Each module is a group of them, and each function goes from a model and what is known of it to
-problems. Nothing is asked of Spark or of the state.
+Each module holds a group of checks; each function takes an analyzed model and its parents and
+yields problems. No check needs Spark or the state.
 """
 
 from __future__ import annotations

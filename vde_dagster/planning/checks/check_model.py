@@ -68,7 +68,7 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    """Return a query as Spark gets it, and where its grammar does not go on."""
+    """Return a query as it is sent to Spark, and the place where Spark's grammar rejects it."""
     sent = without_qualify(substitute_time_variables(query, _VALUES))
     return sent, refusal_by_spark(sent)
 
@@ -108,7 +108,7 @@ _LASTING = {
 
 
 def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that is made anew as a whole, and of itself."""
+    """Find a model that is rebuilt as a whole and reads itself."""
     model = known.model
     if model.query is None or model.kind.by_intervals:
         return
@@ -123,7 +123,7 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
             start = table.parts[-1].meta.get("start")
             yield Problem(
                 f"{model.name} is of kind {model.kind.name} and reads itself",
-                "read the models that it is made of, or make it an incremental kind",
+                "read its source models instead, or choose an incremental kind",
                 model.place(start),
             )
             return
@@ -151,7 +151,7 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
 
 
 def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a view that asks for an interval or for the time of a run, which views have not."""
+    """Find a view that uses an interval or the time of a run, which views do not have."""
     model = known.model
     if model.query is None or model.kind.owns_table or not model.kind.is_shown:
         return
@@ -162,20 +162,20 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
             continue
         through = f" through {one.name}" if one is not model else ""
         yield Problem(
-            f"{model.name} is of kind {model.kind.name} and asks for {found.group()}{through}: a "
-            "view is read at any time, and no fill says which",
-            "leave the condition to who reads it, ask current_date() or current_timestamp(), or "
-            "make it a kind with a table",
+            f"{model.name} is of kind {model.kind.name} and uses {found.group()}{through}: a view "
+            "is never filled, so it has no interval and no execution time",
+            "move the condition to the models that read it, use current_date() or "
+            "current_timestamp(), or choose a kind with a table",
             model.place(found.start()) if one is model else place_in_header(model, "kind"),
         )
         return
 
 
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that replaces partitions of days, or longer ones, by the rows of parts of them.
+    """Find a model that replaces whole partitions with the rows of shorter intervals.
 
-    A query that asks for more than its interval, as `@start_date` does of an hour, is right; so may
-    be one that computes what it asks for (`date_trunc('MM', @start_date)`).
+    A query that reads more than its interval is correct, as `@start_date` is the whole day of an
+    hour; so may be one that computes its range (`date_trunc('MM', @start_date)`).
     """
     model = known.model
     if model.query is None or not model.kind.by_partitions:
@@ -195,8 +195,8 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
         return
     part, whole = unit.text, shortest.text
     yield Problem(
-        f"{model.name} is filled by the {part}, and each fill replaces the whole {whole} that is "
-        f"its partition ({', '.join(model.partitioned_by)}): rows of the rest of it are lost",
+        f"{model.name} is filled by the {part}, and each fill replaces its whole partition, a "
+        f"{whole} ({', '.join(model.partitioned_by)}): rows of the rest of the {whole} are lost",
         f"fill it by the {whole} (cron, interval_unit), or partition it by the {part}; or let the "
         f"query read the whole {whole}",
         place_in_header(model, "partitioned_by"),
@@ -213,8 +213,8 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
     return IntervalUnit.DAY if not transform and types.get(column.lower()) == "DATE" else None
 
 
-def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that read the commits of what is not read, or has none."""
+def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find models that read by commits a table that their query does not read, or a view."""
     model, place = known.model, place_in_header(known.model, "kind")
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
@@ -222,7 +222,7 @@ def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         parent = parents.get(name)
         if parent is None:
             kind = model.kind.name
-            what = f"{model.name} does not read {name}, whose commits its kind {kind} adds"
+            what = f"{model.name} does not read {name}, but its kind {kind} adds its commits"
             hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
             yield Problem(what, hint, place)
         elif not (parent.has_table or parent.model.kind.is_external):
@@ -230,8 +230,8 @@ def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
             yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
 
 
-def local_in_none(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that fill the keys which changed, and of which no parent tells any."""
+def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find models that are filled by changed keys, but whose parents do not expose the keys."""
     model = known.model
     if not known.changed_by or model.query is None:
         return
@@ -250,9 +250,10 @@ def local_in_none(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
             yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
             return
         yield Problem(
-            f"{model.name}: no table that it reads tells by its rows which {key} they change",
-            "take a key by which the query joins, groups and partitions, unchanged from a parent's "
-            "columns; or kind FULL",
+            f"{model.name}: no parent's rows contain the key {key}, so that changed keys cannot be "
+            "found",
+            "choose a key that the query joins, groups and partitions by and takes unchanged from "
+            "a parent's columns, or choose kind FULL",
             place,
         )
 
@@ -330,7 +331,7 @@ _SET_ZONE = re.compile(
 
 
 def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Ask for the rows of one interval, as a fill does."""
+    """Find time columns whose type or format cannot select the rows of one interval."""
     model = known.model
     apart = model.kind.interval_column
     if apart is None:
@@ -363,14 +364,14 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 
 
 def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find texts of instants that Spark reads in a time zone which is not that of intervals.
+    """Find time variables that Spark interprets in another time zone than UTC.
 
-    Compared with a TIMESTAMP, a text without a zone is cast to one in the session's, and so is a
-    DATE (https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html); a TIMESTAMP_NTZ or a
-    text is compared as it is.
+    Compared with a TIMESTAMP, a text without a zone or a DATE is cast to a TIMESTAMP in the
+    session's zone (https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html); compared
+    with a TIMESTAMP_NTZ or a text, it is not converted.
     """
     model = known.model
-    zone = _zone_of(model)
+    zone = _session_zone(model)
     if zone is None or model.query is None or not model.kind.by_intervals:
         return
     apart = model.kind.interval_column
@@ -385,8 +386,9 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
         return
     name = found.group().lstrip("@${")
     yield Problem(
-        f"{model.name}: its session's time zone is {zone}, in which Spark reads @{name} where it "
-        "meets a TIMESTAMP, and intervals are those of UTC: rows near their ends are left out",
+        f"{model.name}: its session's time zone is {zone}, so that Spark converts @{name} in that "
+        "zone when it compares it with a TIMESTAMP; intervals are in UTC: rows near their ends "
+        "are left out",
         f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
         "time zone at UTC",
         model.place(found.start()),
@@ -394,7 +396,7 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
     )
 
 
-def _zone_of(model: Model) -> str | None:
+def _session_zone(model: Model) -> str | None:
     """Return the time zone of a model's session, unless it is UTC."""
     zone = next((value for key, value in model.session if key.lower() == _ZONE), None)
     for statement in model.pre_statements:
@@ -434,7 +436,7 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
             functions=known.functions,
         )
     except SemanticError:
-        return  # Columns that are not there are told by name.
+        return  # Another check reports missing columns.
     for one in found.findings:
         if one.rule not in NAMES and one.certain:
             location = place_in_header(known.model, "kind", "when_matched")
@@ -443,9 +445,9 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find sums over the table's own rows in a model that merges an interval more than once.
+    """Find assignments that add to existing rows in a model that merges an interval repeatedly.
 
-    SQLMesh calls such models non-idempotent, and says nothing of their lookback:
+    SQLMesh calls such models non-idempotent; its documentation does not mention their lookback:
     https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
     """
     model = known.model
@@ -459,10 +461,11 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
         if changed.isdisjoint(_counted(text)):
             continue
         yield Problem(
-            f"{model.name}: its kind adds to what the table holds ({column} = {text}), and "
-            f"lookback {kind.lookback} merges the same rows again with later runs: they "
+            f"{model.name}: its kind adds to values in the table ({column} = {text}), and "
+            f"lookback {kind.lookback} merges the same rows again in later runs: they "
             "are counted more than once",
-            f"remove lookback, or set '{column}' to values of source that the query computes whole",
+            f"remove lookback, or set '{column}' to a value of source that the query computes in "
+            "full",
             place_in_header(model, "kind", "set", column),
             certain=False,
         )
@@ -539,8 +542,8 @@ _CHECKS = (
     read_in_other_zone,
     merged_values,
     merged_again,
-    commits_of,
-    local_in_none,
+    missing_commits,
+    key_in_no_parent,
     unused_properties,
     unused_statements,
     unused_stages,

@@ -24,15 +24,15 @@ from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A model with what its query means.
+    """A model with the results of analyzing its query.
 
     Args:
-        columns: Its output columns, those that its kind adds included; None where they are not
-            all known.
-        functions: Functions that Spark's sessions have beside its own.
-        audited: The snapshots of what only its audits read, as far as they are there.
+        columns: Its output columns, including columns that its kind adds; None where not all are
+            known.
+        functions: Functions that Spark sessions have in addition to the built-in ones.
+        audited: Available snapshots of models that only its audits read.
         inputs: How its fills read each parent.
-        changed_by: The columns by which they replace rows, see `Meaning.changed_by`.
+        changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
     """
 
     model: Model
@@ -64,16 +64,17 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 
 
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find compared texts in double quotes, which are those of names in most engines.
+    """Find compared texts in double quotes, which quote names in most engines.
 
-    Where a setting makes names of all of them, each is refused: they are read as texts.
+    Where a Spark setting makes double quotes quote names, each use is refused: the analysis reads
+    them as texts.
     """
     model = known.model
     if model.query is None or '"' not in model.query:
         return
     tokens = tokens_of(model.query)
-    said = [f"{key} = {value}" for key, value in model.session]
-    names = any(_AS_NAMES.search(text) for text in (*said, *model.pre_statements))
+    settings = [f"{key} = {value}" for key, value in model.session]
+    names = any(_AS_NAMES.search(text) for text in (*settings, *model.pre_statements))
     listed = False  # Whether it is a list of what a column is IN.
     for at, token in enumerate(tokens):
         before, after = (tokens[n].text if 0 <= n < len(tokens) else "" for n in (at - 1, at + 1))
@@ -163,10 +164,10 @@ def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLoca
 
 
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
-    """Name the properties that a model's file gives it, each with those in its brackets.
+    """Return the properties in a model's header, each with the properties in its brackets.
 
-    Names are in lower case; `kind` has the properties of the kind. Of a Python model they are those
-    of its decorator.
+    Names are in lower case; `kind` has the properties of the kind. The header of a Python model is
+    its decorator.
     """
     if _is_python(model):
         given = _in_decorators(model.source, model.location.line or 1)
@@ -188,18 +189,18 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
 
 
 def kind_in_header(model: Model) -> type[Kind] | None:
-    """Return the kind that a model's file names; None where a decorator does not tell it.
+    """Return the kind named in a model's file; None where a decorator computes it.
 
-    It is another one than the model's where a kind put several models in the place of one.
+    It differs from the model's own kind where a kind expanded one model into several.
     """
     if _is_python(model):
-        told = _in_decorators(model.source, model.location.line or 1).get("kind")
-        if told is None:
+        value = _in_decorators(model.source, model.location.line or 1).get("kind")
+        if value is None:
             return type(model.kind)
-        if isinstance(told, ast.Dict):
-            named = zip(told.keys, told.values, strict=True)
-            told = next((v for k, v in named if k is not None and _text(k) == "name"), None)
-        return KINDS.named((_text(told) or "").upper())
+        if isinstance(value, ast.Dict):
+            named = zip(value.keys, value.values, strict=True)
+            value = next((v for k, v in named if k is not None and _text(k) == "name"), None)
+        return KINDS.named((_text(value) or "").upper())
     sql = model.location.path.suffix == ".sql"
     header = _header(model.source, model.location.line or 1) if sql else []
     words = (name.text for word, name in pairwise(header) if word.is_word("KIND"))

@@ -42,7 +42,7 @@ _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
 def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Return partition transforms that Iceberg lacks."""
+    """Find partition expressions that Iceberg does not support."""
     model = known.model
     for text in model.partitioned_by if model.kind.owns_table else ():
         place = place_in_header(model, "partitioned_by")
@@ -50,7 +50,8 @@ def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         if call is None:
             if _column(text) is None:
                 hint = "write partitioned_by (column), or (days(column))"
-                yield Problem(f"partitioned_by of {model.name}: '{text}' is no column", hint, place)
+                what = f"partitioned_by of {model.name}: '{text}' is not a column"
+                yield Problem(what, hint, place)
             continue
         name = call[1].lower()
         if name not in _TRANSFORMS:
@@ -68,7 +69,7 @@ def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
 
 
 def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Compare what a header says of columns with those that there are."""
+    """Find columns that a header names but the query does not return."""
     model = known.model
     if known.columns is None or model.kind.is_external:
         return
@@ -91,9 +92,9 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
         for name in dict.fromkeys(names):
             if name and name.lower() not in have:
                 elsewhere = what == "column_descriptions" and model.described_in.get(name.lower())
-                told = f"{elsewhere.path} describes" if elsewhere else words
+                naming = f"{elsewhere.path} describes" if elsewhere else words
                 yield Problem(
-                    f"{model.name} has no column '{name}', which {told}",
+                    f"{model.name} has no column '{name}', which {naming}",
                     suggest(name, columns, "its columns"),
                     elsewhere or place_in_header(model, what, name),
                     certain=what in ("partitioned_by", "clustered_by"),
@@ -219,7 +220,7 @@ def absent_tables(
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         is_declared = bool(models[name].source)
-        near = None if is_declared else _meant(name, own)
+        near = None if is_declared else _find_similar_model(name, own)
         file = name.namespace.lower() in _FILES
         readers = [
             str(one) for one, m in models.items() if name in (*m.depends_on, *m.audited_against)
@@ -243,21 +244,21 @@ def absent_tables(
         yield Problem(what, hint, models[name].location, certain=file or near is not None)
 
 
-def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """Find a model whose name and schema are nearly these, or of any schema if none is given."""
+def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
+    """Find a model with a similar name and schema, or in any schema if none is given."""
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
         if name.namespace.lower() == _NO_NAMESPACE and same:
             return candidate
         alike = difflib.SequenceMatcher(None, name.name.lower(), candidate.name.lower())
-        if _one_letter_off(name.namespace.lower(), candidate.namespace.lower()) and (
+        if _differ_by_one_letter(name.namespace.lower(), candidate.namespace.lower()) and (
             same or alike.ratio() >= _NEAR
         ):
             return candidate
     return None
 
 
-def _one_letter_off(one: str, other: str) -> bool:
+def _differ_by_one_letter(one: str, other: str) -> bool:
     """Say whether one letter is wrong, missing or too many, or two are swapped."""
     shorter, longer = sorted((one, other), key=len)
     if one == other or len(longer) - len(shorter) > 1 or len(shorter) < 2:
@@ -319,7 +320,7 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
 
 
 def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find statements and audits that nobody runs, or that do not do what they say."""
+    """Find statements and audits that are never run, or that have no effect."""
     model, kind = known.model, known.model.kind
     groups = {
         "statements before and after its query are": model.pre_statements or model.post_statements,
@@ -330,16 +331,16 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         if given and not kind.is_shown and not kind.is_audited:
             yield Problem(
                 f"{model.name} is {kind.name}, a part of its readers' queries: its {what} not run",
-                "move them to the models that read it, or make it a VIEW",
+                "move them to the models that read it, or choose kind VIEW",
                 model.location,
                 certain=False,
             )
     for following, place in behind_header(model, "CACHE"):
         if following.is_word("TABLE", "LAZY"):
             yield Problem(
-                f"{model.name}: nothing is kept in Spark's cache; what CACHE TABLE names is a part "
-                "of each query that reads it",
-                "write CREATE TEMPORARY VIEW, or make what is read several times a model",
+                f"{model.name}: CACHE TABLE caches nothing here; each query that reads its table "
+                "computes it again",
+                "write CREATE TEMPORARY VIEW, or make a query that is read several times a model",
                 place,
                 certain=False,
             )

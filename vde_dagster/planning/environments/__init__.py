@@ -1,5 +1,5 @@
 """Environments: their entries and views, their contracts, and the resolution of names in them.
 
-The resolver is the one function that decides what a name stands for, for reading and for
-writing; an entry may hold a table at an earlier state, which it binds to a `PinnedTable`.
+All reads and writes resolve names with the resolver. An entry may pin a table to an earlier state;
+the resolver then binds the name to a `PinnedTable`.
 """

@@ -1,7 +1,7 @@
-"""Contracts: the columns that an environment shows, and what a plan breaks of them.
+"""Contracts: the columns that an environment shows, and how a plan breaks them.
 
-Whoever queries a view relies on its columns' names and types, however little it costs to change
-them. A rename is said as one, and breaks what asks for the old name.
+Readers of a view rely on the names and types of its columns, even where changing them costs
+nothing. A rename is reported as a rename, and breaks readers of the old name.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContractBreak:
-    """A column, or a whole model, that readers of an environment will not find as it was.
+    """A column, or a whole model, that a plan changes or removes for readers of an environment.
 
     Args:
-        column: None when the model is no longer shown at all.
-        was: The column's Spark SQL type, as far as it is known.
-        becomes: Its new type; None when it goes.
+        column: None when the environment no longer shows the model.
+        was: The column's Spark SQL type; None where unknown.
+        becomes: Its new type; None when the column is removed.
         widens: Whether the new type holds every value of the old one.
-        readers: The models that read it in the environment as it is now.
-        renamed: The new name of a column that changes nothing else.
-        exposures: Names of the dashboards and the like that the project says read it.
-        syncs: Names of the syncs that do.
-        metrics: Names of the metrics that do.
+        readers: The models that read it in the environment's current version.
+        renamed: The new name of a column that is only renamed.
+        exposures: Names of the exposures, such as dashboards, that are declared to read it.
+        syncs: Names of the syncs that read it.
+        metrics: Names of the metrics that read it.
     """
 
     model: ModelName
@@ -89,22 +89,22 @@ class ContractBreak:
         return "widened" if self.widens else "retyped"
 
     def describe(self, more_readers: Iterable[str] = ()) -> str:
-        """Say it in a sentence for people.
+        """Describe the change in a sentence.
 
         Args:
-            more_readers: Readers that are no models of the project.
+            more_readers: Readers other than the project's models.
         """
         subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
         if self.becomes is None:
-            went = f"is renamed to {self.renamed}" if self.renamed else "goes"
+            went = f"is renamed to {self.renamed}" if self.renamed else "is removed"
             text = f"{subject} {went if self.column else 'is no longer shown'}"
         else:
             how = "widens" if self.widens else "changes its type"
             text = f"{subject} {how} from {self.was} to {self.becomes}"
-        shown = [f"the dashboard {name}" for name in self.exposures]
-        shown += [f"the sync {name}" for name in self.syncs]
-        shown += [f"the metric {name}" for name in self.metrics]
-        readers = [*map(str, self.readers), *shown, *more_readers]
+        declared = [f"the dashboard {name}" for name in self.exposures]
+        declared += [f"the sync {name}" for name in self.syncs]
+        declared += [f"the metric {name}" for name in self.metrics]
+        readers = [*map(str, self.readers), *declared, *more_readers]
         return f"{text}; read by {', '.join(readers)}" if readers else text
 
     def to_json(self) -> dict[str, Any]:
@@ -138,12 +138,12 @@ def contract_breaks(
 ) -> tuple[ContractBreak, ...]:
     """Compare the columns that a model shows with those that it will show.
 
-    What is not known is not judged: a type that only Spark can tell, or the columns behind a star
-    of a view that is not understood.
+    Unknown parts are not compared: a type that only Spark can determine, or the columns of a star
+    in a view that the analysis does not understand.
 
     Args:
         new: None when the model is removed.
-        among: The models that the environment shows now, among which readers are looked for.
+        among: The models that the environment currently shows, which are searched for readers.
     """
     name = old.snapshot.name
     if not old.snapshot.model.kind.is_shown:
@@ -180,7 +180,7 @@ def unknown_columns_read(
     A metric or a sync cannot work without them. An exposure that names such a column is a warning:
     a plan that removes a column says which dashboards read it.
     """
-    told: set[tuple[ModelName, str]] = set()
+    reported: set[tuple[ModelName, str]] = set()
     for reader in readers:
         for name, column, place in reader.reads:
             snapshot = snapshots.get(name)
@@ -188,14 +188,14 @@ def unknown_columns_read(
                 continue
             known = [one.name for one in snapshot.columns]
             is_metric = reader.what == "metric"
-            if column in map(str.lower, known) or (is_metric and (name, column) in told):
+            if column in map(str.lower, known) or (is_metric and (name, column) in reported):
                 continue
             if _knows_all(snapshot):
                 if is_metric:  # Several metrics of one measure have one mistake.
-                    told.add((name, column))
+                    reported.add((name, column))
                 problem = Problem(
-                    f"the {reader.what} '{reader.name}' reads {name}.{column}, which is no column "
-                    "of it",
+                    f"the {reader.what} '{reader.name}' reads {name}.{column}, which is not a "
+                    "column of it",
                     suggest(column, known, "columns"),
                     place,
                     certain=reader.what != "exposure",
@@ -208,7 +208,7 @@ def mistakes_in_readers(
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
 ) -> Iterator[ProjectError]:
-    """Yield the errors of `unknown_columns_read`, and add its warnings to those of a plan."""
+    """Yield the errors of `unknown_columns_read`, and append its warnings to `warnings`."""
     for _, _, problem in unknown_columns_read(readers, snapshots):
         if problem.certain:
             yield problem.error()
@@ -259,19 +259,19 @@ def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
     snapshot, table = shown
     analysed = view_types.get(snapshot.id)
     if table is None and analysed is not None:
-        return {name: _said(type_) for name, type_ in analysed}
+        return {name: _printable_type(type_) for name, type_ in analysed}
     written: dict[str, str | None] = {}
     if table is not None and table.created:
         for column in table.columns:
             for version in (column.version, *column.earlier):
                 written.setdefault(version, column.type)
     return {
-        column.name: _said(written.get(column.version) or column.type)
+        column.name: _printable_type(written.get(column.version) or column.type)
         for column in snapshot.columns
     }
 
 
-def _said(type_: str | None) -> str | None:
+def _printable_type(type_: str | None) -> str | None:
     if type_ is None or type_.upper() in _UNSAID:
         return None
     return type_ if "<" in type_ else type_.upper()

@@ -1,4 +1,4 @@
-"""Environments: the snapshot and the table that each model name stands for."""
+"""Environments: the snapshot and the table of each model name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRODUCTION = "prod"
 
 
 def production_first(name: str) -> tuple[bool, str]:
-    """Return the key by which environments are sorted where production comes before others."""
+    """Return the sort key that puts production before other environments."""
     return name != PRODUCTION, name
 
 
@@ -52,10 +52,10 @@ class ViewNames:
         return self.ref(name).quoted(catalog)
 
     def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
-        """Make sure that no view has the name of one of production's, or of a table of others.
+        """Check that no view has the name of a production view or of an external table.
 
         Raises:
-            UsageError: One has: the environment needs another name.
+            UsageError: A name is taken: the environment needs another name.
         """
         if self.environment == PRODUCTION:
             return
@@ -66,8 +66,8 @@ class ViewNames:
             if other is not None:
                 raise UsageError(
                     f"the view of {name} in an environment '{self.environment}' would have the "
-                    f"name of {other}",
-                    hint="give the environment another name",
+                    f"same name as {other}",
+                    hint="choose another name for the environment",
                 )
 
     def same_as(self, other: ViewNames) -> bool:
@@ -79,11 +79,11 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """A state of a table that an environment goes on showing, whatever becomes of the table.
+    """A state of a table that an environment keeps showing when the table changes.
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without rows.
-        schema_id: The table's schema at that time, whose columns readers may name.
+        schema_id: The table's schema at that time, which readers see.
     """
 
     snapshot_id: int | None
@@ -117,8 +117,8 @@ class Environment:
         published_at: When (UTC).
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
-        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
-        kept: What plug-ins keep of the project's files beside the models, by their names.
+        frozen: The version that it always shows (`prod@41`); None if it may change.
+        kept: Data that plug-ins store about other project files, by plug-in name.
     """
 
     name: str
@@ -147,54 +147,54 @@ class Environment:
         return frozenset(entry.table_id for entry in entries if entry.table_id)
 
     @property
-    def held(self) -> dict[str, HeldState]:
-        """The states that it holds tables at, by table id."""
+    def pinned_states(self) -> dict[str, HeldState]:
+        """The states that its entries pin tables to, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Make sure that no table is shown as it is by one model and held by another.
+        """Check that all models of one table show it at the same state.
 
         Raises:
-            ConflictError: One would be, or production would hold one.
+            ConflictError: Two models show different states, or production pins a table.
         """
-        held = self.held
+        held = self.pinned_states
         if not held:
             return
         if self.name == PRODUCTION:
             raise ConflictError(
-                f"'{PRODUCTION}' cannot show tables at an earlier snapshot: it owns them",
+                f"'{PRODUCTION}' cannot show tables at an earlier snapshot: it writes these tables",
                 hint=f"roll it back: vde rollback {PRODUCTION}",
             )
         for entry in self.entries.values():
             if entry.table_id in held and held[entry.table_id] != entry.held:
                 raise ConflictError(
-                    f"environment '{self.name}' would show the table of {entry.name} as it was at "
-                    "two different times",
+                    f"environment '{self.name}' would show the table of {entry.name} at two "
+                    "different snapshots",
                     hint=f"plan again: vde plan {self.name}",
                 )
 
 
 def require_changeable(name: str, frozen: str | None) -> None:
-    """Make sure that an environment may change.
+    """Check that an environment may change.
 
     Raises:
         UsageError: It shows a frozen version.
     """
     if frozen is not None:
         raise UsageError(
-            f"environment '{name}' is frozen: it shows {frozen} and never changes",
-            hint=f"plan another environment, or end this one: vde drop {name}",
+            f"environment '{name}' is frozen: it always shows {frozen}",
+            hint=f"plan another environment, or drop this one: vde drop {name}",
         )
 
 
 def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error about a plan whose environment shows something else by now."""
+    """Return the error about a plan whose environment was published since."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(
         f"environment '{name}' has moved from version {base_version} to {version}{who} since the "
-        "plan was made",
+        "plan was created",
         hint=f"plan again: vde plan {name}",
     )
 
@@ -216,30 +216,31 @@ def branch_name(text: str) -> str:
 
 
 def environment_name(text: str) -> str:
-    """Check and normalise an environment's name, or make one of a branch's.
+    """Check and normalize an environment's name, or derive one from a branch name.
 
     >>> environment_name("Dev"), environment_name("pr-12"), environment_name("feature/x")
     ('dev', 'pr_12', 'feature_x')
 
     Raises:
-        UsageError: It has other characters than letters, digits, `_` and those of `branch_name`,
-            or is too long and no branch's.
+        UsageError: It contains characters other than letters, digits, `_` and the separators of
+            `branch_name`, or is too long and not a branch name.
     """
     branch = branch_name(text)
     name = _SEPARATORS.sub("_", text.strip().lower()) if branch else text.strip().lower()
     if branch and len(name) > MAX_NAME:
-        # Names of branches that begin alike stay two.
+        # Long branch names with the same beginning stay distinct.
         end = hashlib.sha256(branch.encode()).hexdigest()[:8]
         name = f"{name[: MAX_NAME - 9].rstrip('_')}_{end}"
     if not re.fullmatch(f"[a-z0-9_]{{1,{MAX_NAME}}}", name):
         raise UsageError(
-            f"'{text}' is not an environment's name",
+            f"'{text}' is not a valid environment name",
             hint=f"use up to {MAX_NAME} letters, digits and underscores, for example dev_anna, or "
             "the name of a branch, for example feature/x",
         )
     if "__" in name or name[0] == "_" or name[-1] == "_":
         raise UsageError(
-            f"the environment's name '{text}' may not start, end or be doubled with '_'",
-            hint="two underscores divide schema and environment in the catalog's namespaces",
+            f"the environment name '{text}' starts or ends with '_', or contains '__'",
+            hint="choose another name: '__' separates schema and environment in the catalog's "
+            "namespaces",
         )
     return name

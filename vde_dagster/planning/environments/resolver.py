@@ -16,7 +16,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The relation that a model's name stands for in an environment.
+    """The relation that a model's name resolves to in an environment.
 
     At most one of `table` and `external` is set; a model without either is a query that its readers
     inline.
@@ -24,9 +24,9 @@ class Binding:
     Args:
         columns: (output column, physical column) in output order, when there is a table.
         branch: The Iceberg branch to read, or None for `main`.
-        stand_in: A subquery in place of the table, which is not there yet.
+        stand_in: A subquery in place of a table that does not exist yet.
         commits: The commits to read, where not all rows are read.
-        pinned: The state of the table to read; None for what its readers see now.
+        pinned: The state of the table to read; None for its current state.
     """
 
     snapshot: Snapshot
@@ -46,11 +46,11 @@ class Resolver:
     Args:
         snapshots: By id.
         tables: By id.
-        branches: By table id, for tables that are being written beside `main`.
+        branches: By table id, for tables that are written on a branch.
         production: Ids of the tables that production reads.
-        stand_ins: A subquery by table id, in place of tables that are not there yet.
-        commits: The commits to read, of models of which not all rows are read.
-        pinned: By table id, the state of it to read; has what entries hold if views are made.
+        stand_ins: A subquery by table id, in place of tables that do not exist yet.
+        commits: The commits to read, for models whose rows are not all read.
+        pinned: By table id, the state to read; includes the entries' pinned states for views.
     """
 
     environment: str
@@ -80,7 +80,7 @@ class Resolver:
         if entry is None:
             raise UsageError(
                 f"environment '{self.environment}' has no model {name}",
-                hint="plan and apply the project to it first",
+                hint=f"plan and apply the project first: vde plan {self.environment}",
             )
         snapshot = self.snapshots[entry.snapshot_id]
         if entry.table_id is None:
@@ -125,7 +125,7 @@ class Resolver:
         )
 
     def require_writable(self, table: PhysicalTable) -> None:
-        """Make sure that the environment may write a table.
+        """Check that the environment may write a table.
 
         Raises:
             ConflictError: Production reads it and this environment is not production.
@@ -133,8 +133,8 @@ class Resolver:
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(
                 f"environment '{self.environment}' may not write {table.ref}: production reads it",
-                hint=f"plan again: vde plan {self.environment}; what production shows is filled by "
-                f"its own runs: vde run {PRODUCTION}",
+                hint=f"plan again: vde plan {self.environment}; only production's runs fill "
+                f"production's tables: vde run {PRODUCTION}",
             )
 
 
@@ -313,7 +313,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent of which some outputs of a query are made, or its rows."""
+    """Return the columns of a parent that decide some outputs of a query, or its rows."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:

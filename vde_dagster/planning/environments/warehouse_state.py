@@ -33,7 +33,7 @@ class Previewed:
     """A definition that an environment shows as a change in place, on a branch.
 
     Args:
-        anew: Environments that show the same definition with a table of its own.
+        anew: Environments that show the same definition with a separate, newly computed table.
     """
 
     environment: str
@@ -47,10 +47,10 @@ class WarehouseState:
 
     Args:
         target: The environment's current version; None when it does not exist.
-        production: Production's current version, with which a new environment is compared.
-        snapshots: Snapshots that these two and the tables name, by id.
-        tables: By id, those that these two name, and all whose fill version is that of a snapshot
-            of the project.
+        production: Production's current version, the base of a new environment.
+        snapshots: Snapshots referenced by these two versions and by the tables, by id.
+        tables: By id, tables referenced by these two versions, and all tables that have the fill
+            version of one of the project's snapshots.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
         left_out: Entries of `base` whose stored definitions cannot be read; it lacks them.
         guarded: Ids of the tables that production shows for such definitions.
@@ -79,7 +79,7 @@ class WarehouseState:
         return tables if environment == PRODUCTION else tables | self.guarded
 
     def without(self, unreadable: Set[str]) -> WarehouseState:
-        """Return the state as if nobody showed some snapshots, which cannot be read."""
+        """Return the state without the entries of some snapshots, which cannot be read."""
 
         def lost(environment: Environment | None) -> dict[ModelName, Entry]:
             entries = environment.entries if environment is not None else {}
@@ -116,7 +116,7 @@ class WarehouseState:
         return kept
 
     def resolver(self, environment: Environment) -> Resolver:
-        """Return the resolution of names in an environment of which everything was read."""
+        """Return the resolver of an environment whose snapshots and tables were all loaded."""
         from vde_dagster.planning.environments.resolver import Resolver
 
         return Resolver(
@@ -130,11 +130,11 @@ class WarehouseState:
 
     @property
     def base(self) -> Environment | None:
-        """The environment with which a plan is compared."""
+        """The environment that a plan is compared with."""
         return self.target or self.production
 
     @property
-    def shown_ids(self) -> frozenset[str]:
+    def published_ids(self) -> frozenset[str]:
         """The ids of the snapshots that the two environments show, as they are stored."""
         return frozenset(
             entry.snapshot_id
@@ -185,9 +185,9 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return the revision of snapshots that were hashed again and extend another one's table.
+    """Return the revision of rehashed snapshots that extend the table of an earlier definition.
 
-    The hashes that they inherited stand for a mixture, and are kept.
+    Such snapshots keep their inherited hashes: rows of several definitions are in the table.
     """
 
     def revise(plain: Snapshot) -> Snapshot:
@@ -200,7 +200,7 @@ def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
             own_id=plain.id,
             rows=plain.version.rows,
             fill_version=plain.fill_version,
-            columns=tuple(pair for pair in plain.own_columns if pair[0] in made),
+            columns=tuple(pair for pair in plain.standalone_columns if pair[0] in made),
         )
         again = replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
         return identified(again)

@@ -1,4 +1,4 @@
-"""Cadence: interval boundaries and cron ticks in UTC, by which a model's data fall due."""
+"""Cadence: interval boundaries and cron ticks in UTC, which decide when a model's data fall due."""
 
 from __future__ import annotations
 
@@ -82,17 +82,17 @@ _STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A cron expression, which says when, with an interval unit, which says what.
+    """A cron expression, which times the fills, and an interval unit, which divides the data.
 
-    Without another one the unit is the largest that fits between two ticks: `0 5 * * *` has days
-    that fall due at five in the morning, `0 0 * * 1` has days that fall due on Mondays. Units are
-    those of UTC, whatever the zone of the cron.
+    By default the unit is the largest that fits between two ticks: `0 5 * * *` has days that fall
+    due at five in the morning, `0 0 * * 1` has days that fall due on Mondays. Units are in UTC,
+    whatever the cron's time zone.
 
     Args:
-        zone: The IANA time zone in which the cron is read; UTC when None.
+        zone: The IANA time zone of the cron; UTC when None.
         given_unit: The unit that the model names, or None.
-        partials: Whether the unit that goes on is filled up to the last tick.
-        until_now: Whether it is filled up to the present instead, once a tick.
+        partials: Whether the unit in progress is filled up to the last tick.
+        until_now: Whether it is filled up to the present instead, once per tick.
     """
 
     cron: str
@@ -103,14 +103,14 @@ class Cadence:
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
-        """Return the cadence of a model: the one place that reads its properties for it."""
+        """Return the cadence of a model; no other code reads these properties of models."""
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
         return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 
     @property
     def unit(self) -> IntervalUnit:
         """The interval unit."""
-        return self.given_unit or unit_of(self.cron)
+        return self.given_unit or largest_unit(self.cron)
 
     def last_tick(self, now: datetime) -> datetime:
         """Return the latest cron tick at or before an instant."""
@@ -142,10 +142,9 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the part of what is wanted that is filled unit by unit (UTC).
+        """Return the wanted ranges whose units are completely filled (UTC).
 
-        Of a unit that is wanted in part, as the one that goes on may be, that part has to be there;
-        of any other one all of it.
+        Of a unit that is wanted only in part, such as the unit in progress, this part counts.
         """
         unit, found = self.unit, []
         for asked in wanted:
@@ -176,7 +175,7 @@ class Cadence:
 
 
 @functools.cache
-def unit_of(cron: str) -> IntervalUnit:
+def largest_unit(cron: str) -> IntervalUnit:
     """Return the largest unit that fits between two ticks, five minutes at least."""
     gap = shortest_gap(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]

@@ -50,10 +50,10 @@ class TimeColumn:
     def condition(self, interval: Interval) -> str:
         """Return a Spark SQL condition that holds for exactly the interval's rows.
 
-        A value stands for the instant (UTC) at which its day, hour … starts.
+        A value means the instant (UTC) at which its day, hour … starts.
 
         Raises:
-            ExecutionError: The column's type or format cannot tell the interval's rows apart.
+            ExecutionError: The column's type or format cannot separate the interval's rows.
         """
         column, kind = quote(self.name), self.type.lower()
         if kind in ("timestamp", "timestamp_ltz"):
@@ -68,7 +68,7 @@ class TimeColumn:
         if self._is_formatted:
             return self._formatted(column, interval, string_literal)
         raise ExecutionError(
-            f"the time column '{self.name}' is of type {self.type}, which holds no time",
+            f"the time column '{self.name}' is of type {self.type}, which is not supported for time columns",
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 

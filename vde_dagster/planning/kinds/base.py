@@ -21,18 +21,18 @@ K = TypeVar("K", bound=Kind)
 
 
 class Meaning:
-    """A kind's rules for plans; the defaults are those of a table that is made whole.
+    """A kind's rules for plans; the defaults suit a table that is written as a whole.
 
     Attributes:
-        filled_once: Whether a table that was filled is complete for ever.
-        replaces_all: Whether a fill replaces all rows by what the query returns, and by nothing
-            else: then it leaves a table as it is whose inputs are as they were.
+        filled_once: Whether a table stays complete once it was filled.
+        replaces_all: Whether a fill replaces all rows with exactly the query's result, so that it
+            can be skipped while the inputs are unchanged.
     """
 
     filled_once: bool = False
     replaces_all: bool = False
 
-    def own_version(self, model: Model) -> SemanticVersion | None:
+    def standalone_version(self, model: Model) -> SemanticVersion | None:
         """Return the version of a model that has no query; None when its query decides."""
         return None
 
@@ -55,16 +55,16 @@ class Meaning:
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
         """Return how fills read each parent: by interval where the kind is filled so, else whole.
 
-        What a kind reads by commits has to be a table that its models' queries read.
+        A parent read by commits must be a table that the model's query reads.
         """
         how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the columns by which a fill replaces rows: those of the keys that changed.
+        """Return the key columns for fills that replace only rows of changed keys.
 
-        The query has to be all that decides the rows, so no kind has them that changes in place.
-        Empty for kinds that are not filled so.
+        Only the query may decide the rows, so kinds that change in place have no such columns.
+        Empty for kinds that are not filled by changed keys.
         """
         return ()
 
@@ -126,7 +126,7 @@ class Meaning:
 
 
 def kind_of(model: Model, type_: type[K]) -> K:
-    """Return a model's kind as the one that it is known to be."""
+    """Return a model's kind, typed as the kind that the caller expects."""
     assert isinstance(model.kind, type_)
     return model.kind
 
@@ -168,7 +168,7 @@ def meaning_of(kind: Kind) -> Meaning:
     """Return the meaning of a kind.
 
     Raises:
-        UsageError: The kind's distribution does not say it, or is broken.
+        UsageError: The kind's distribution does not define it, or is broken.
     """
     meaning = _MEANINGS.get(type(kind))
     if meaning is None:

@@ -33,14 +33,14 @@ class IncrementalMeaning(Meaning):
         return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties that cut the work, and those of automatic restatements."""
+        """Return the properties of batches and of automatic restatements."""
         kind = model.kind
-        said: list[str | None] = ["batches", str(kind.batch_size)] if kind.batch_size else []
+        parts: list[str | None] = ["batches", str(kind.batch_size)] if kind.batch_size else []
         if (kind.batch_concurrency or 1) > 1:
-            said += ["at once", str(kind.batch_concurrency)]
+            parts += ["at once", str(kind.batch_concurrency)]
         if kind.auto_restatement_cron:
-            said += ["again", kind.auto_restatement_cron, str(kind.auto_restatement_intervals)]
-        return [*said, "never again"] if kind.disable_restatement else said
+            parts += ["again", kind.auto_restatement_cron, str(kind.auto_restatement_intervals)]
+        return [*parts, "never again"] if kind.disable_restatement else parts
 
 
 class TimeRangeMeaning(IncrementalMeaning):
@@ -65,7 +65,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say yes: each unit's rows are those of its own time, unless they build on each other."""
+        """Say yes unless the model reads itself: each unit's rows depend on its own time only."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
@@ -91,18 +91,18 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
 
 
 class PartitionMeaning(IncrementalMeaning):
-    """A partition's rows are those of the last fill that had any of it."""
+    """Rules of kinds whose fills replace every partition that they return rows for."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the partitioning of the table."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that tell partitions apart: a fill writes whole partitions."""
+        """Return the query's keys that include the partition: a fill writes whole partitions."""
         by = {
             name.lower()
             for text in model.partitioned_by
-            for name in _columns_of(_read(model, text))
+            for name in _mentioned_columns(_read(model, text))
         }
         keys = (key for key in version.unique_keys if by <= {name.lower() for name in key})
         return tuple(keys)
@@ -112,7 +112,7 @@ class UnmanagedMeaning(PartitionMeaning):
     """Every fill's rows, or with `insert_overwrite` those that none has replaced since."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Say whether rows are replaced, and by which partitions."""
+        """Hash whether fills replace rows, and the partitioning."""
         kind = kind_of(model, IncrementalUnmanaged)
         if kind.insert_overwrite:
             return digest("overwritten", super().rows(model, version))
@@ -142,7 +142,7 @@ def _read(model: Model, text: str) -> Expression:
         ) from error
 
 
-def _columns_of(expression: Expression) -> Iterator[str]:
+def _mentioned_columns(expression: Expression) -> Iterator[str]:
     return (parts[0] for parts, _ in expression.mentions)
 
 
@@ -152,7 +152,7 @@ def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
         found = _read(model, text)
         names = {
             name.lower(): version_of(model, version, name, named_in="partitioned_by")
-            for name in _columns_of(found)
+            for name in _mentioned_columns(found)
         }
         out.append(found.renamed(names))
     return sorted(out)
@@ -162,15 +162,15 @@ class CustomMeaning(IncrementalMeaning):
     """Rows that the function may have made from all columns of all rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the function's code, what it is told, and every column in order."""
+        """Add the function's code, its properties, and every column in order."""
         kind = kind_of(model, Custom)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version
 
         code = python_version(path, function, dict(kind.code), dict(kind.outside))
-        told = repr(kind.materialization_properties)
+        properties = repr(kind.materialization_properties)
         columns = (part for pair in version.columns.items() for part in pair)
-        return digest("custom", version.rows, code, told, *columns)
+        return digest("custom", version.rows, code, properties, *columns)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return no key: the function may write a row twice."""

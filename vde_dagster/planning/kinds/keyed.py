@@ -27,7 +27,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         kind = kind_of(model, IncrementalByUniqueKey)
         key = [version_of(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
-        if not _one_row_per_key(kind.unique_key, version):
+        if not _is_unique_by_key(kind.unique_key, version):
             # Which of a key's rows is kept is decided by all columns in their order.
             rows = digest("one of several", rows, *version.columns.values())
             if kind.strategy == DELETE_INSERT:
@@ -57,7 +57,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return () if kind.merge_filter or sets & columns else (frozenset(columns),)
 
 
-def _one_row_per_key(key: Iterable[str], version: SemanticVersion) -> bool:
+def _is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
     """Say whether the query itself returns no key twice."""
     key = {name.lower() for name in key}
     return any({name.lower() for name in known} <= key for known in version.unique_keys)
@@ -100,40 +100,40 @@ def check_steady(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Refuse functions in an expression of a kind that has to be one value of a row.
+    """Refuse functions that do not have exactly one value per row in an expression of a kind.
 
     Args:
         functions: The functions that the expression calls, in lower case.
 
     Raises:
-        ProjectError: It calls such a function; points at it.
+        ProjectError: The expression calls such a function; the error has its place.
     """
     from vde_dagster.semantics import spark_functions
 
     for name in functions:
         if spark_functions.kind(name) in refused:
             raise ProjectError(
-                f"{model.name}: '{name}' cannot stand in '{text}' of its kind {model.kind.name}: "
-                "it does not have exactly one value per row",
+                f"{model.name}: '{name}' is not allowed in '{text}' of its kind "
+                f"{model.kind.name}: it does not have exactly one value per row",
                 hint="use functions of the row's columns alone, or compute it in the query",
                 location=place_in_header(model, "kind", name),
             )
 
 
 class ScdMeaning(Meaning):
-    """SCD type 2: rows depend on the columns compared and on the time of the load.
+    """SCD type 2: rows depend on the compared columns and on the time of the load.
 
-    A table of the same content goes on with the history that it has; one that is made anew begins
-    with what its sources say today. Whatever makes it anew is therefore in the version of its
-    rows, so that its readers are made anew with it.
+    A table of the same content continues its history; a new table starts with the current rows of
+    its sources. The version of its rows therefore includes everything that causes a new table, so
+    that its readers are recomputed, too.
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, what makes a version, how its time is told, and the marks."""
+        """Add the key, the compared columns, the source of validity times, and the marks."""
         kind = kind_of(model, ScdType2)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)
-        one_row = plain and _one_row_per_key(kind.key_columns, version)
+        one_row = plain and _is_unique_by_key(kind.key_columns, version)
         updated = kind.updated_at_name
         compared = kind.compared
         if compared is None:
@@ -162,11 +162,11 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows, in which everything is."""
+        """Hash the version of the rows, which covers everything."""
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return whether the history may be made anew."""
+        """Return whether the history may be recomputed."""
         return [] if model.kind.disable_restatement else ["restatable"]
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -38,9 +38,9 @@ _TO_INSTANTS = frozenset(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Say whether a run may leave a kind's tables as they are when nothing new is to be read.
+    """Say whether a run may skip a kind's tables when their inputs have no new data.
 
-    Those are what is made whole, and what reads a parent by commits.
+    True for tables that are written as a whole, and for models that read a parent by commits.
     """
     meaning = meaning_of(snapshot.model.kind)
     return meaning.replaces_all or Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
@@ -89,12 +89,12 @@ def why_not_repeatable(
 
 @lru_cache(maxsize=4096)
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
-    """Return the first word by which a query reads the time, or who runs it; None without any.
+    """Return the first word with which a query reads the time or its user; None without any.
 
-    Unsure means yes: a bare column of the name of a function without brackets (`user`) counts.
+    In doubt the word counts: a column named like a function without brackets (`user`), for example.
 
     Args:
-        ignores_texts: Whether texts such as `'now'` are known to be used as texts.
+        ignores_texts: Whether texts such as `'now'` are certainly used as texts.
 
     >>> reads_clock("SELECT a, now() AS at FROM t"), reads_clock("SELECT now FROM t")
     ('now()', None)

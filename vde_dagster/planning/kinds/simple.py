@@ -31,8 +31,8 @@ class SeedMeaning(WholeMeaning):
 
     filled_once = True
 
-    def own_version(self, model: Model) -> SemanticVersion:
-        """Return the version that the file's rows and values make."""
+    def standalone_version(self, model: Model) -> SemanticVersion:
+        """Return the version of the file's rows and values."""
         kind = kind_of(model, Seed)
         values = dict(kind.column_hashes)
         typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
@@ -55,7 +55,7 @@ class QueryMeaning(Meaning):
 class ExternalMeaning(QueryMeaning):
     """A table that others write: its name and its columns' types are all that is known of it."""
 
-    def own_version(self, model: Model) -> SemanticVersion:
+    def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a leaf of the graph."""
         return leaf_version(
             ".".join(model.table) or str(model.name),
@@ -64,10 +64,10 @@ class ExternalMeaning(QueryMeaning):
 
 
 class AuditMeaning(QueryMeaning):
-    """A standalone audit: nobody reads it, so that all of it is metadata."""
+    """A standalone audit: no model reads it, so that all its properties are metadata."""
 
-    def own_version(self, model: Model) -> SemanticVersion:
-        """Return the version of what has no rows."""
+    def standalone_version(self, model: Model) -> SemanticVersion:
+        """Return the version of a model without rows."""
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
@@ -88,10 +88,10 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
-    """Return the sets of columns, in lower case, of which a query would find two equal rows.
+    """Return the sets of columns, in lower case, that are unique if an audit's query has no rows.
 
-    Understood are queries like those of the built-in audits of uniqueness: groups of all of the
-    model's rows that have more than one row, for one set of columns or, by UNION ALL, for several.
+    Recognized are queries like the built-in uniqueness audits: groups over all rows of the model
+    that have more than one row, for one set of columns or, by UNION ALL, for several sets.
 
     Args:
         query: An audit's query, `@this_model` still in it.
@@ -114,19 +114,19 @@ def _selects(tree: exp.Expr) -> list[exp.Expr]:
     from sqlglot import exp
 
     if isinstance(tree, exp.Union):
-        plain = _given(tree) <= {"this", "expression"} and tree.args.get("distinct") is False
+        plain = _filled_args(tree) <= {"this", "expression"} and tree.args.get("distinct") is False
         return [*_selects(tree.this), *_selects(tree.expression)] if plain else []
     return [tree]
 
 
 def _key(select: exp.Expr) -> frozenset[str]:
-    """Return the columns by which a query groups all of the model's rows to find repeated ones."""
+    """Return the grouping columns of a query that finds repeated rows of the whole model."""
     from sqlglot import exp
 
     if not isinstance(select, exp.Select):
         return frozenset()
     group, having = select.args.get("group"), select.args.get("having")
-    if _given(select) - _ALLOWED or not group or _given(group) != {"expressions"}:
+    if _filled_args(select) - _ALLOWED or not group or _filled_args(group) != {"expressions"}:
         return frozenset()
     if not _reads_the_model(select) or not having or not _is_repeated(having.this):
         return frozenset()
@@ -137,7 +137,7 @@ def _key(select: exp.Expr) -> frozenset[str]:
     return frozenset(column.name.lower() for column in columns) if proves else frozenset()
 
 
-def _given(node: exp.Expr) -> set[str]:
+def _filled_args(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
@@ -163,7 +163,7 @@ def _counts_rows(expression: exp.Expr) -> bool:
         name_of_call(expression) == "count"
         and len(counted) == 1
         and isinstance(counted[0], exp.Star)
-        and not _given(counted[0])
+        and not _filled_args(counted[0])
     )
 
 
@@ -172,7 +172,7 @@ def _reads_the_model(select: exp.Select) -> bool:
 
     source = select.args.get("from_")
     table = source.this if source else None
-    if not isinstance(table, exp.Table) or _given(table) != {"this"}:
+    if not isinstance(table, exp.Table) or _filled_args(table) != {"this"}:
         return False
     return isinstance(table.this, exp.Parameter) and table.this.name.lower() == "this_model"
 

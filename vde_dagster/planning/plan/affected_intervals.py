@@ -1,8 +1,8 @@
-"""Intervals that a restatement affects, in tables made of its rows and where others show them.
+"""Intervals that a restatement affects, in dependent tables and in other environments.
 
-Tables are shared by content: one that production restates may be read by what a development
-environment computed for itself, by versions that can be rolled back to, and by plans that are not
-applied yet. What was made of its old rows is outdated there, too; so are the old rows themselves
+Tables are shared by content: a table that production restates may be read by tables that a
+development environment computed, by versions that can be rolled back to, and by plans that are not
+applied yet. Rows computed from its old rows are outdated there, too; so are the old rows themselves
 on its branches, where changes in place are previewed.
 """
 
@@ -37,13 +37,13 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Ranges in which a restatement shows other rows (UTC).
+    """Ranges in which a restatement changes rows (UTC).
 
     Args:
         tables: By the id of a table that it computes again.
-        external: By external model that it was asked to follow.
-        names: By model, for tables whose inputs are not known any more.
-        previews: Branches of these tables, by id: they have the old rows.
+        external: By external model selected for the restatement.
+        names: By model, for tables whose inputs are no longer known.
+        previews: Ids of the previews of these tables, whose branches have the old rows.
     """
 
     tables: Mapping[str, IntervalSet]
@@ -253,16 +253,16 @@ NOTHING = AffectedIntervals(IntervalSet(), IntervalSet())
 def affected_intervals(
     snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet
 ) -> AffectedIntervals:
-    """Return the ranges of a table that follow a change of its inputs, within what is filled.
+    """Return the filled ranges of a table that a change of its inputs affects.
 
-    A table that is made whole is made again into the slot that it filled last, and passes the
-    change on as it came: its readers' other ranges are as true as they are after every run. A
-    table whose rows stand on its earlier ones follows to its end; one that keeps no rows by
-    interval can only be made again from its beginning.
+    A table that is written as a whole is computed again into its last slot, and passes the changed
+    ranges on to its readers, whose other ranges stay as correct as after any run. A table whose
+    rows build on its earlier rows is affected up to its end; a table that keeps no rows by interval
+    can only be computed again from its beginning.
 
     Args:
-        filled: What the table holds (UTC).
-        changed: Where rows of its parents, or of itself, are others (UTC).
+        filled: The table's filled ranges (UTC).
+        changed: Ranges in which rows of its parents, or its own rows, change (UTC).
     """
     kind = snapshot.model.kind
     if not changed or not filled or meaning_of(kind).filled_once:
@@ -270,7 +270,7 @@ def affected_intervals(
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         return AffectedIntervals(IntervalSet((last_slot(snapshot, filled),)), changed)
-    # Years far from what is filled are not to be aligned.
+    # Avoid aligning years far from the filled ranges.
     hull = IntervalSet((Interval(filled.ranges[0].start, filled.ranges[-1].end),))
     near = changed & cadence.unit.align_outward(hull)
     whole = cadence.unit.align_outward(near) & filled

@@ -35,20 +35,21 @@ def assign_tables(
     starts: Mapping[ModelName, datetime],
     unique_id: Callable[[], str],
 ) -> dict[ModelName, PhysicalTable]:
-    """Give every snapshot that owns data a physical table; models of one meaning share one.
+    """Assign a physical table to every snapshot that has data; equal models share a table.
 
-    A table whose missing intervals nobody can fill any more serves only while none is missing. What
-    is made from a preview is made for those alone who see the preview. No environment shows a table
-    and a preview of it, or two previews: a publication moves each Iceberg table's pointer once.
+    A table whose missing intervals no definition can fill any more is used only while it has none.
+    Tables computed from a preview are used only in environments that show the preview. No
+    environment shows a table and its preview, or two previews of one table: a publication moves
+    each Iceberg table's pointer once.
 
     Raises:
-        UsageError: A table that is changed in place is gone, or two models would have previews of
-            one.
+        UsageError: A table that is changed in place no longer exists, or two models would have
+            previews of one table.
     """
     assignment = _Assignment(environment, snapshots, state, window, starts, unique_id)
     out: dict[ModelName, PhysicalTable] = {}
     for name, snapshot in snapshots.items():
-        table = assignment.table_of(name, snapshot) if snapshot.has_table else None
+        table = assignment.choose(name, snapshot) if snapshot.has_table else None
         if table is not None:
             out[name] = table
         assignment.note(name, snapshot, table)
@@ -59,9 +60,9 @@ def assign_tables(
 def _require_one_of_each(
     assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
 ) -> None:
-    """Make sure that no two tables of a plan are branches of one Iceberg table.
+    """Check that no two tables of a plan are branches of one Iceberg table.
 
-    What the environment shows already it may go on showing, as long as others write the table.
+    Pairs that the environment already shows stay allowed.
     """
     shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
     known: dict[TableRef, tuple[ModelName, str]] = {}
@@ -70,9 +71,9 @@ def _require_one_of_each(
         is_new = shown.get(name) != table.id or shown.get(other) != table_id
         if table_id != table.id and is_new:
             raise UsageError(
-                f"{other} and {name} would be shown by two branches of one table, {table.ref}",
-                hint="publish the change of the one that changes in place first, or let one read "
-                "the other: they mean the same",
+                f"{other} and {name} would show two branches of the same table, {table.ref}",
+                hint="publish the in-place change of one of them first, or let one read the other: "
+                "both compute the same rows",
             )
 
 
@@ -106,7 +107,7 @@ class _Assignment:
         self.tables = TablesByContent(self.state.tables.values())
         self.protected = self.state.protected(self.environment)
 
-    def table_of(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
+    def choose(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
         made_of = tuple(sorted(self._reads(snapshot)))
         if snapshot.forward is not None:
             return self._in_place(snapshot, snapshot.forward, made_of)
@@ -149,12 +150,12 @@ class _Assignment:
         deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
         if not deployed:
             wanted = preview_version(snapshot) or ""
-            for known in self.tables.of_version(wanted):
+            for known in self.tables.with_fill_version(wanted):
                 if known.computed_from == made_of:
                     return known
         if table is None:
             raise UsageError(
-                f"{snapshot.name} went on with a table of production's that is gone",
+                f"{snapshot.name} reused a table of production's that no longer exists",
                 hint=f"plan the project again: vde plan {self.environment}",
             )
         if deployed:
@@ -236,7 +237,7 @@ class TablesByContent:
         if columns is not None:
             _index(columns, table)
 
-    def of_version(self, fill_version: str) -> Sequence[PhysicalTable]:
+    def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
         """Return the tables of a fill version."""
         return self._by_fill.get(fill_version, ())
 
@@ -265,13 +266,12 @@ def choose_table(
     tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
-    """Pick the table that serves a snapshot with the least left to do.
+    """Pick the table that serves a snapshot with the least work left.
 
-    It is the one with the most time filled, then with the fewest surplus columns, then with the
-    first id.
+    It has the most time filled; among equals the fewest surplus columns, then the first id.
 
     Args:
-        usable: Says whether a table's missing intervals can be filled by its own definition.
+        usable: Whether the missing intervals of a table can be filled.
     """
 
     def work_left(table: PhysicalTable) -> tuple[timedelta, int, str]:
@@ -288,12 +288,12 @@ def choose_filler(
     definition: Snapshot | None,
     target: Mapping[ModelName, Snapshot],
 ) -> Snapshot | None:
-    """Pick the definition that can compute every column of a table; None when there is none.
+    """Pick a definition that can compute every column of a table; None when none can.
 
     Args:
-        snapshot: What the table serves; it fills it when it makes all of its columns.
-        definition: The snapshot that created the table. It goes on filling surplus columns as
-            long as it means the same over the target's parents as it did then.
+        snapshot: The snapshot that the table serves; picked when it computes all columns.
+        definition: The snapshot that created the table. It still fills surplus columns while it has
+            the same meaning over the target's parents as before.
     """
     if covers(table, snapshot):
         return snapshot
@@ -304,7 +304,7 @@ def choose_filler(
     try:
         again = build_snapshot(definition.model, {p: target[p] for p in definition.parents})
     except ProjectError:
-        # What the surplus columns are made of is gone.
+        # Sources of the surplus columns no longer exist.
         return None
     return again if covers(table, again) else None
 

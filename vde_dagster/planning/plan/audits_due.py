@@ -1,4 +1,4 @@
-"""Audits that a plan runs on rows which it does not compute, and standalone audits that are due."""
+"""Audits that a plan runs on existing rows, and standalone audits that are due."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from vde_dagster.project.model import Audit
 _OTHER_DATA = (Change.ADDED, Change.MODIFIED, Change.AFFECTED)
 
 
-def own_audits_due(
+def needs_audits(
     snapshot: Snapshot,
     old: Snapshot | None,
     table: PhysicalTable | None,
     state: WarehouseState,
     moving: Set[ModelName],
 ) -> bool:
-    """Say whether a model's audits have to look at what it has already.
+    """Say whether a model's audits must check its existing rows.
 
-    A view's rows have passed none since what it reads moved.
+    A view's rows must be audited again whenever its parents change.
 
     Args:
-        old: What the environment shows of it.
+        old: The model's snapshot in the environment.
         table: Its table; None for a view.
-        moving: The models before it that are computed, or that change.
+        moving: Models earlier in the order that are computed or changed.
     """
     audits = snapshot.model.audits
     if not audits or not snapshot.model.kind.is_audited:
@@ -50,8 +50,8 @@ def _passed(
 ) -> set[Audit]:
     """Return the audits that all rows of a table have passed.
 
-    What is published has passed those of the model that is published; all else those of the model
-    that made the table.
+    A published table has passed the audits of the published model; any other table has passed the
+    audits of the model that created it.
     """
     entry = state.base.entries.get(snapshot.name) if state.base is not None else None
     if old is not None and entry is not None and entry.table_id == table.id:
@@ -65,11 +65,11 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Let audits look at what stays, where that matters to what changes around it.
+    """Add audits of unchanged rows where changes around them matter.
 
-    Tables that others write are audited before what reads them is computed. Rows that stay are
-    audited again where another table that the audits read changes. Rows in tables that nobody shows
-    have not passed late audits for certain: these run behind the fills that record them.
+    External tables are audited before their readers are computed. Unchanged rows are audited again
+    where another table that the audits read changes. Tables that no environment shows are audited
+    again too, if they have late audits: these run after the fills that they check.
     """
     models = tuple(planned)
     outside = _outside(models, snapshots)
@@ -94,12 +94,12 @@ def with_audits_of_others(
 def with_audits_of_fills(
     models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
 ) -> tuple[PlannedModel, ...]:
-    """Choose the audits anew for a plan of which only some models are computed.
+    """Choose the audits again for a plan that computes only some of its models.
 
-    What is computed is audited with it: left are models that have no rows of their own.
+    Fills run the audits of computed models; this adds audits of views and external tables.
 
     Args:
-        beside: Whether audits that the plan had are kept.
+        beside: Whether the plan's existing audits are kept.
     """
     models = tuple(models)
     found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
@@ -118,7 +118,7 @@ def with_audits_of_fills(
 def _outside(
     models: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the audited tables of others that computed models read, through queries or not."""
+    """Return audited external tables that computed models read, directly or through views."""
     audited = {
         name for name, one in snapshots.items() if one.model.kind.is_external and one.model.audits
     }
@@ -145,14 +145,14 @@ def audited_range(
 ) -> IntervalSet:
     """Return the range that a standalone audit is run for (UTC); empty when it is not due.
 
-    A plan runs it when it is new or changed, or something moves that it reads, for all that there
-    is. A run runs it once a tick of its cron, for what came since.
+    A plan runs it over the whole range when it is new or changed, or when its parents change. A run
+    runs it once per tick of its cron, for the time since the last tick.
 
     Args:
-        old: What the environment has of it.
-        moving: The models that are computed, or that change.
-        start: Its first instant, when it has one.
-        last: The end of what the environment's runs have audited, when they have.
+        old: The audit's snapshot in the environment.
+        moving: Models that are computed or changed.
+        start: The audit's start, if any.
+        last: The end of the range that the environment's runs have audited, if any.
     """
     now = request.window.now
     slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)

@@ -23,7 +23,7 @@ def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Catego
     same = new.definition_hash == old.definition_hash
     change = Change.AFFECTED if same else Change.MODIFIED
     if new.forward is not None:
-        goes_on = new.own_meaning != old.own_meaning
+        goes_on = new.standalone_meaning != old.standalone_meaning
         return change, Category.FORWARD_ONLY if goes_on else Category.METADATA
     if same:
         return change, Category.AFFECTED
@@ -58,16 +58,18 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
     """Return the columns of a changed model that hold other values; all where its rows differ."""
-    if new.own_rows != old.own_rows:
-        return [column for column, _ in new.own_columns]
-    before = dict(old.own_columns)
-    return [name for name, version in new.own_columns if before.get(name, version) != version]
+    if new.standalone_rows != old.standalone_rows:
+        return [column for column, _ in new.standalone_columns]
+    before = dict(old.standalone_columns)
+    return [
+        name for name, version in new.standalone_columns if before.get(name, version) != version
+    ]
 
 
 REMOVED = "removed from the project"
 
 _MANY = 3
-"""From so many changed columns on they are told together."""
+"""From this number of changed columns on, one sentence lists them."""
 _MOST_CAUSES = 2
 """Edits of other models that are named as causes."""
 
@@ -82,13 +84,13 @@ class Reasons:
     _own: dict[ModelName, list[str]] = field(default_factory=dict)
     _behind: dict[ModelName, list[str]] = field(default_factory=dict)
 
-    def of(self, new: Snapshot, old: Snapshot | None) -> tuple[str, ...]:
-        """Explain a change; parents are asked for before their children."""
+    def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[str, ...]:
+        """Explain a change; must be called for parents before their children."""
         if old is None:
             return ("new in the project",)
         if new.means(old):
             return ()
-        said: list[str] = []
+        inherited: list[str] = []
         shown: dict[str, None] = {}
         behind: dict[str, None] = {}
         for parent in new.parents:
@@ -105,14 +107,14 @@ class Reasons:
                 if _rows_differ(pair):
                     shown[cause] = None
                     reached = [text for text in reached if text != _ROWS.format(parent)]
-            said += reached
+            inherited += reached
         self._behind[new.name] = list(behind)[:_MOST_CAUSES]
-        self._own[new.name] = own_changes(new, old, bool(said))
-        return (*self._own[new.name], *list(shown)[:_MOST_CAUSES], *said)
+        self._own[new.name] = definition_changes(new, old, bool(inherited))
+        return (*self._own[new.name], *list(shown)[:_MOST_CAUSES], *inherited)
 
 
-def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
-    """Return the reasons in a model itself, the cause first."""
+def definition_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
+    """Return the reasons for a change in the model's own definition, the cause first."""
     if new.definition_hash == old.definition_hash:
         return []
     out: list[str] = []
@@ -121,9 +123,9 @@ def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[st
     pin = new.model.physical_version
     if pin is not None and pin != old.model.physical_version:
         out.append(f"physical_version {pin} is another table")
-    if new.own_rows != old.own_rows and (rows := _other_rows(new, old, inherits)):
+    if new.standalone_rows != old.standalone_rows and (rows := _row_change(new, old, inherits)):
         out.append(rows)  # Of long lists of columns only the first are shown.
-    out += _own_columns(new, old)
+    out += _column_changes(new, old)
     if new.model.audits != old.model.audits:
         out.append("audits changed")
     if new.layout_hash != old.layout_hash:
@@ -133,14 +135,14 @@ def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[st
     return out
 
 
-def _own_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    before, after = dict(old.own_columns), dict(new.own_columns)
+def _column_changes(new: Snapshot, old: Snapshot) -> list[str]:
+    before, after = dict(old.standalone_columns), dict(new.standalone_columns)
     differ = [name for name, version in after.items() if before.get(name, version) != version]
-    if new.own_rows == old.own_rows or len(differ) < _MANY:
+    if new.standalone_rows == old.standalone_rows or len(differ) < _MANY:
         out = [f"column {name} is computed differently" for name in differ]
     else:
         out = [f"so do the values of {len(differ)} columns: {', '.join(differ)}"]
-    names = renamed_columns(new.own_columns, old.own_columns)
+    names = renamed_columns(new.standalone_columns, old.standalone_columns)
     for name in [name for name in after if name not in before]:
         if name in names:
             out.append(f"column {names[name]} is renamed to {name}")
@@ -164,7 +166,7 @@ def renamed_columns(
     return {name: gone[after[name]].pop(0) for name in added if gone.get(after[name])}
 
 
-def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
+def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
     if new.version.opaque:
         return f"the query returns other rows (not understood: {new.version.opaque})"
     if new.model.query is None or old.model.query is None or old.version.opaque:
@@ -208,7 +210,7 @@ def _rows_differ(pair: Pair) -> bool:
 
 
 def _reached(new: Snapshot, pair: Pair) -> list[str]:
-    """Return the reasons by which the change of a parent reaches a model."""
+    """Return the reasons why the change of a parent affects a model."""
     after, before = pair
     parent, opaque = after.name, new.version.opaque if new.model.python is None else None
     out: list[str] = []
@@ -230,7 +232,7 @@ def _reached(new: Snapshot, pair: Pair) -> list[str]:
             f"{new.name}.{one.output}" if one.output else f"the rows of {new.name} ({one.how})"
             for one in new.reads
             if one.parent == str(parent) and one.column.lower() == column.name.lower()
-            if one.how != "unknown"  # That is said above.
+            if one.how != "unknown"  # The opaque query above explains it.
         ]
         if targets:
             columns.append(column.name)

@@ -1,7 +1,7 @@
-"""Forward-only changes: a snapshot goes on with the table that production shows.
+"""Forward-only changes: a snapshot reuses the table that production shows.
 
-It inherits production's fill version and, by name, its columns' versions: the table serves it, and
-its children see what they saw. Columns that are new get versions of their own.
+It inherits production's fill version and, by name, its columns' versions, so that the table serves
+it and its children do not change. New columns get new versions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
 def is_concerned(
     snapshots: Mapping[ModelName, Snapshot], state: WarehouseState, options: PlanOptions
 ) -> bool:
-    """Say whether any model of a plan may go on with a table of production's."""
+    """Say whether any model of a plan may reuse a table of production's in place."""
     if state.production is None:
         return False
     if state.previews:
@@ -49,11 +49,11 @@ def is_concerned(
     kinds = (snapshot.model.kind for snapshot in snapshots.values())
     return any(
         kind.changes_in_place and (kind.forward_only or options.forward_only) for kind in kinds
-    ) or any(state.snapshots[key].forward is not None for key in state.shown_ids)
+    ) or any(state.snapshots[key].forward is not None for key in state.published_ids)
 
 
 def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Make sure that the models exist for which a destructive or additive change is allowed.
+    """Check that the models named in options that allow destructive or additive changes exist.
 
     Raises:
         UsageError: A pattern matches no model.
@@ -66,7 +66,7 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern.lower()) for name in names):
                 raise UsageError(
-                    f"--allow-{what}-model {pattern}: there is no such model",
+                    f"--allow-{what}-model {pattern}: no model has this name",
                     hint=suggest(pattern, names, "models"),
                 )
 
@@ -101,7 +101,7 @@ class ForwardOnly:
 
     Args:
         changes: Column changes of the models that extend a table.
-        previewed: The environments whose previews decided that a model goes on.
+        previewed: Environments whose previews decided that a model reuses production's table.
         mistakes: Changes that the models' policies refuse.
     """
 
@@ -118,12 +118,12 @@ class ForwardOnly:
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
-        if base.forward is not None and base.own_alone == plain.meaning:
+        if base.forward is not None and base.standalone_hash == plain.meaning:
             return base
         kind = plain.model.kind
         if not kind.changes_in_place:
             return plain
-        means_the_same = base.own_meaning == plain.own_meaning
+        means_the_same = base.standalone_meaning == plain.standalone_meaning
         if means_the_same and base.forward is None:
             return plain  # The table holds it as it is.
         asked = kind.forward_only or self.options.forward_only
@@ -171,9 +171,9 @@ class ForwardOnly:
             )
 
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
-        """Return the table that a model goes on with, and the definition that fills it.
+        """Return the definition and the table that a model reuses in place.
 
-        It is production's, or the one that had the physical version which the model names.
+        It is production's table, or an earlier one with the model's physical version.
         """
         base, table = self._production(plain.name)
         pin = plain.model.physical_version
@@ -195,9 +195,9 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether some environment previews the same definition, which then goes on so.
+        """Say whether an environment previews the same definition, so that it stays forward-only.
 
-        Where another one has computed it anew, the user has to say which is meant.
+        Where another environment has recomputed it, the user must choose.
         """
         seen = [
             previewed
@@ -214,8 +214,8 @@ class ForwardOnly:
             return True
         if target is None or target.name not in anew:
             self.warnings.append(
-                f"{plain.name} is not changed forward-only, as in {', '.join(by)}: it was computed "
-                f"anew in {', '.join(anew)}; say --forward-only if its rows are to stay"
+                f"{plain.name} is not changed forward-only as in {', '.join(by)}, because it was "
+                f"recomputed in {', '.join(anew)}; add --forward-only to keep its rows"
             )
         return False
 
@@ -308,9 +308,9 @@ def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Say whether a definition that goes on means on its own what another one does."""
+    """Say whether a forward-only definition, taken alone, has the meaning of another one."""
     own = forward.fill_version, forward.columns
-    return forward.own_id == plain.id or own == plain.own_meaning
+    return forward.own_id == plain.id or own == plain.standalone_meaning
 
 
 def _lower(names: Iterable[str]) -> list[str]:
@@ -320,10 +320,10 @@ def _lower(names: Iterable[str]) -> list[str]:
 def columns_in_place(
     plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
 ) -> tuple[tuple[OutputColumn, ...], ColumnChanges]:
-    """Return the columns of a definition that goes on in a table, and what changes of them.
+    """Return the columns of a definition that reuses a table, and how they change.
 
     Args:
-        plain: The definition as it is on its own.
+        plain: The snapshot computed from the definition alone.
         types: Spark SQL types of the table's columns, by name.
     """
     kind = plain.model.kind

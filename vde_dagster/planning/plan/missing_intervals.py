@@ -112,11 +112,11 @@ def missing_intervals(
 
 
 def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
-    """Return which of some wanted ranges have to be filled, so that no unit is of two fills.
+    """Return the wanted ranges that must be filled, so that one fill covers each unit.
 
-    A unit that is filled in part (as it went on, or by hours before the cron became daily) is
-    filled anew from its beginning: a query makes its rows of all that it reads of the unit. Where
-    rows are added to those that are there, or follow from them, filling goes on where it ended.
+    A unit that is filled in part (while it was in progress, or by hours before the cron became
+    daily) is filled again from its beginning, because a query computes its rows from the whole
+    unit. Where fills append rows, or rows build on earlier rows, filling continues where it ended.
     """
     if not snapshot.is_incremental:
         return wanted if wanted - filled else IntervalSet()
@@ -199,17 +199,17 @@ Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
 
 @dataclass(slots=True)
 class Readiness:
-    """Asks the signals of one plan's models, parents first; without `ready` everything passes.
+    """Evaluates the signals of a plan's models, parents first; without `ready` all ranges pass.
 
-    What a signal holds back holds its children back, too: an incremental model in the same range,
-    one that is made whole altogether.
+    Ranges that a signal blocks are blocked in children, too: the same ranges of an incremental
+    model, everything of a model that is written as a whole.
     """
 
     ready: Ready | None = None
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return those of a model's missing intervals that may be filled."""
+        """Return the part of a model's missing intervals that may be filled."""
         parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
         blocked = IntervalSet.union(parents)
         passing = missing
@@ -219,7 +219,7 @@ class Readiness:
         if passing and snapshot.model.signals and self.ready is not None:
             passing = self.ready(snapshot, passing)
         if passing and snapshot.in_order:
-            # What stands on earlier intervals cannot leave one out.
+            # Intervals that build on earlier ones cannot skip any.
             first = passing.ranges[0]
             at_once = first.start == missing.ranges[0].start
             passing = IntervalSet((first,)) if at_once else IntervalSet()

@@ -1,22 +1,22 @@
-"""Parent coverage: intervals that a plan's models hold, and those that full tables lack.
+"""Parent coverage: intervals that a plan's models hold, and parent intervals that full tables lack.
 
-A model that is made whole is made of whatever its parents hold when its turn comes. Its slot may
-reach over more: an interval of a parent is due, a parent's cron ticks later, a signal holds a
-parent back, or only a part of a parent was asked for. Such gaps are remembered with the fill, by
-the model whose rows are missing. As soon as one is smaller, the table is made again, into its slot.
+A full model is computed from the rows that its parents hold at that time. Its slot may cover more:
+an interval of a parent is due, a parent's cron ticks later, a signal blocks a parent, or the plan
+fills only a part of a parent. Such gaps are recorded with the fill, by the model whose rows are
+missing. As soon as a gap shrinks, the table is computed again into its slot.
 
-A model that keeps its rows by interval waits for its parents instead: an interval that was
-computed before its parent's would be recorded as filled and stay wrong. So it waits
+A model that keeps its rows by interval waits for its parents instead: an interval computed before
+its parent's interval would be recorded as filled and stay wrong. It waits
 
-- for a parent that is made whole, until that was made for a slot which reaches over the interval
-  (one that is made of seeds alone has the same rows always);
-- for a unit that a parent fills in part, until that is whole: its rows are made again with every
-  part. Only who fills parts of such a unit itself, or of a longer one, and does so again, takes
-  them.
+- for a full parent, until it was computed for a slot that covers the interval (a parent computed
+  from seeds alone never changes);
+- for a unit that a parent fills in part, until the unit is complete: its rows are computed again
+  with every part. Only a model that itself fills parts of such a unit or of a longer one, and
+  fills them again, reads the parts.
 
-A model that is filled up to the present at each tick takes what its parents hold then: parts of
-units, and full tables of slots that end within a unit which it fills again. Where its rows do not
-name their interval, it waits for nothing.
+A model that is filled up to the present at each tick reads its parents as they are: parts of units,
+and full tables of slots that end within a unit that it fills again. If its rows do not name their
+interval, it does not wait.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ParentCoverage:
     """Models whose rows follow from files alone, whenever they are made."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges in which an incremental model need not wait for its parents."""
+        """Return the ranges in which an incremental model does not wait for its parents."""
         cadence, out = snapshot.cadence, ALWAYS
         if _reads_whole(snapshot):
             return out
@@ -88,7 +88,7 @@ class ParentCoverage:
 
         Args:
             table: Its table; None for a view.
-            intervals: What the plan fills of it (UTC).
+            intervals: The ranges that the plan fills (UTC).
         """
         name, filled_once = snapshot.name, meaning_of(snapshot.model.kind).filled_once
         if filled_once or self._is_static(snapshot):
@@ -108,8 +108,8 @@ class ParentCoverage:
             if name in self._static and (table.intervals or intervals):
                 del self._waits[name]
 
-    def gaps_of(self, name: ModelName) -> ParentGaps:
-        """Return the parent intervals that a full table lacked, or is going to lack."""
+    def lacking_intervals(self, name: ModelName) -> ParentGaps:
+        """Return the parent intervals that a full table lacks, or will lack after its fill."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
@@ -120,7 +120,7 @@ class ParentCoverage:
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges outside a model's start and end, for which nobody waits."""
+        """Return the ranges outside a model's start and end, which children do not wait for."""
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
         before = [Interval(BEGINNING, start)] if start > BEGINNING else []
         after = [Interval(end, FAR)] if end is not None and end < FAR else []
@@ -207,7 +207,11 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
         intervals = model.intervals if model.builds else IntervalSet()
         coverage.note(snapshot, model.table, intervals)
         if intervals and model.table is not None and not snapshot.is_incremental:
-            gaps = {} if meaning_of(snapshot.model.kind).filled_once else coverage.gaps_of(name)
+            gaps = (
+                {}
+                if meaning_of(snapshot.model.kind).filled_once
+                else coverage.lacking_intervals(name)
+            )
             if gaps:
                 found.setdefault(model.table.id, gaps)
     return found
@@ -216,7 +220,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
     """Return the intervals that a run of the plan's target would compute, by model, parents first.
 
-    The plan's own intervals are missing, too. Two models of one table are told as one, the first.
+    They include the plan's own intervals. Of two models with one table, only the first is returned.
     """
     snapshots = in_order(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}

@@ -50,7 +50,7 @@ class EnvironmentStatements:
         """Return them as complete Spark SQL.
 
         Args:
-            start: The start that the plan was asked for (UTC); else the last whole day's.
+            start: The plan's start option (UTC); without one, the start of the last whole day.
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)
@@ -118,19 +118,19 @@ class PlannedModel:
         snapshot_id: The target snapshot; None when removed.
         previous_snapshot_id: The environment's snapshot; None when added.
         table: The physical table that will serve it; None for views and external tables.
-        intervals: What is missing and computed (UTC); of a standalone audit, what it looks at.
-        audits: Whether audits look at rows that exist and stay.
+        intervals: The missing ranges to compute (UTC); for a standalone audit, its range.
+        audits: Whether audits check existing rows that stay.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
-        catches_up: Whether a full table is made again into its slot, as its parents hold more now
-            or as the run ignores crons.
+        catches_up: Whether a full table is computed again into its slot, because its parents hold
+            more rows now or the run ignores crons.
         records_only: Whether the intervals are recorded as filled without computing anything.
-        skippable: Whether nothing is computed if nothing that it reads has changed by its turn.
-        skips: What stays as it is, as far as that was known when the plan was made.
-        always: Why a run computes it whether or not something changed.
+        skippable: Whether the fill is skipped if its inputs are unchanged when it starts.
+        skips: The work known at planning time to be skipped.
+        always: Why a run computes it even if its inputs are unchanged.
         in_place: A change of a table that production shows.
-        backlog: What a model that goes by changes has not read yet, filled by this plan or not.
-        moves: Metrics that read columns or rows which its change makes others.
+        backlog: Input changes that a model filled by changes has not read, in this plan or not.
+        moves: Metrics that read columns or rows affected by the change.
     """
 
     name: ModelName
@@ -210,12 +210,12 @@ class PlannedViews:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A table made of rows that a restatement replaces, and not restated with them.
+    """A table computed from rows that a restatement replaces, but not itself restated.
 
     Args:
-        environments: Those that show it, in order; none for one that is only kept.
-        intervals: What of it has to be computed again (UTC).
-        whole: Whether that can only be done with all of it.
+        environments: Environments that show it, in order; empty if it is only kept.
+        intervals: The ranges to compute again (UTC).
+        whole: Whether the table can only be computed again as a whole.
     """
 
     name: ModelName
@@ -224,8 +224,8 @@ class Outdated:
     intervals: IntervalSet
     whole: bool = False
 
-    def shown_by(self) -> str:
-        """Say which environments show it (`of dev, test`), or that it is only kept."""
+    def environments_text(self) -> str:
+        """Return which environments show it (`of dev, test`), or why it is kept."""
         of = f"of {', '.join(self.environments)}"
         return of if self.environments else "kept for rollbacks and plans"
 
@@ -240,18 +240,18 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The proposal by which a plan waits for an approval; its fields are empty where not recorded.
+    """The proposal of a plan that waits for approval; fields that were not recorded are empty.
 
     Args:
-        files: Hash of the project's files that it was made of.
-        author: Who wants it, or wrote what it is made of.
+        files: Hash of the project files that the plan was made from.
+        author: The person who proposed the plan or wrote the change.
     """
 
     files: str = ""
     author: str = ""
 
-    def is_of(self, files: str) -> bool:
-        """Say whether it proposes what the project's files say, by their hash."""
+    def matches_files(self, files: str) -> bool:
+        """Say whether it was made from the project files with this hash."""
         return self.files in ("", files)
 
 
@@ -265,15 +265,15 @@ _CONSEQUENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """What a gate has against a plan.
+    """A gate's objection to a plan.
 
     Args:
         rule: The rule's name.
-        message: What it says of this plan, in a sentence.
-        level: `refuse`: nobody may apply it; `ask`: it has to be applied by its id, by somebody who
-            has read it; `warn`: anybody may.
-        approvers: Who may approve it; anybody where it is empty.
-        models: What it is about.
+        message: The objection to this plan, in a sentence.
+        level: `refuse`: the plan cannot be applied; `ask`: it must be applied by its id, after
+            someone has read it; `warn`: it may be applied freely.
+        approvers: People who may approve the plan; anyone where empty.
+        models: The models that the objection concerns.
     """
 
     rule: str
@@ -284,7 +284,7 @@ class Objection:
 
     @property
     def sentence(self) -> str:
-        """What people read: the rule, what it says, and what follows."""
+        """The objection as text: the rule, its message, and the consequence."""
         end = _CONSEQUENCES[self.level]
         if self.level == "ask" and self.approvers:
             end += f" of {' or '.join(self.approvers)}"
@@ -307,23 +307,23 @@ class Plan:
 
     Args:
         id: Also names branches and Dagster's partition.
-        base_version: The environment's version that it was made against, 0 for none; the apply
-            refuses when what that shows has changed.
+        base_version: The environment's version at planning time, 0 for none; the plan cannot be
+            applied once the environment has changed.
         models: In topological order; removed ones last.
         entries: The environment's complete target.
         snapshots: Every snapshot that `entries` names, by id.
-        start: The range that was asked for (UTC), or None.
+        start: Start of the requested range (UTC), or None.
         end: Its exclusive end.
         expires_at: When the environment expires once this is published, or None.
         warnings: Likely mistakes in the project, with their places and what to do.
-        restates: Ranges in which readers will see other rows (UTC), by model.
-        outdates: What that makes outdated elsewhere, as far as known when it was planned.
-        other_statements: Whether the environment had other statements so far.
-        proposal: Set where it was made to be approved.
-        branch: The branch of whose name the environment's was made; empty where it is its own.
-        objections: What gates had against it when it was made; None where nobody asked them.
-        kept: What plug-ins keep of the files with the environment, by their names.
-        other_kept: The names under which that is other than the environment has so far.
+        restates: Ranges in which rows change for readers (UTC), by model.
+        outdates: Tables elsewhere that become outdated, as known at planning time.
+        other_statements: Whether the plan changes the environment's statements.
+        proposal: Set for plans that need an approval.
+        branch: The branch that the environment's name was derived from, or empty.
+        objections: Objections of gates at planning time; None where no gates were evaluated.
+        kept: Data that plug-ins store about other project files, by plug-in name.
+        other_kept: Plug-in names whose stored data the plan changes.
     """
 
     id: str
@@ -350,8 +350,8 @@ class Plan:
     other_kept: tuple[str, ...] = ()
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What people read before its work: warnings, and what gates have against it."""
+    def notices(self) -> tuple[str, ...]:
+        """Text shown before the plan's models: warnings, and objections of gates."""
         return (*self.warnings, *(one.sentence for one in self.objections or ()))
 
     @property
@@ -373,7 +373,7 @@ class Plan:
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
-        """The models whose data has to be computed, in topological order."""
+        """The models whose data must be computed, in topological order."""
         return tuple(model for model in self.models if model.builds)
 
     @property
@@ -419,7 +419,7 @@ class Plan:
         return self.snapshots[model.snapshot_id or ""]
 
     def version_of(self, model: PlannedModel) -> str | None:
-        """Return the version of a model's table or view; None for what has neither."""
+        """Return the version of a model's table or view; None if it has neither."""
         snapshot = self.snapshots.get(model.snapshot_id or "")
         if snapshot is None or not snapshot.model.kind.is_shown:
             return None
@@ -441,7 +441,7 @@ class Plan:
             ],
             "views": self.views.to_json(),
             "empty": self.is_empty,
-            "warnings": list(self.told),
+            "warnings": list(self.notices),
             "outdates": [outdated.to_json() for outdated in self.outdates],
             "before_all": list(statements.before),
             "after_all": list(statements.after),

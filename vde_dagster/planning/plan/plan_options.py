@@ -1,4 +1,4 @@
-"""The choices of who asks for a plan, said once for the terminal, the launchpad and Python."""
+"""Options of a plan, declared once for the command line, the launchpad and Python."""
 
 from __future__ import annotations
 
@@ -11,76 +11,76 @@ from typing import Any, get_args, get_type_hints
 from vde_dagster.errors import UsageError
 
 
-def _asked(help: str, default: Any = None, **how: Any) -> Any:
+def _option(help: str, default: Any = None, **how: Any) -> Any:
     return field(default=default, metadata={"help": help, **how})
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The choices of who asks for a plan; times are UTC, and an end is exclusive."""
+    """Options of a plan; times are UTC, and an end is exclusive."""
 
-    start: datetime | None = _asked(
+    start: datetime | None = _option(
         "Only intervals from here on: a date or ISO 8601 instant (UTC), or '3 days ago'."
     )
-    end: datetime | None = _asked(
+    end: datetime | None = _option(
         "Only intervals up to this date, the day included, or before this instant (UTC)."
     )
-    select: tuple[str, ...] = _asked(
+    select: tuple[str, ...] = _option(
         "Take the changes of these only: name, +name, name+, tag:name or a glob; all when empty.",
         (),
     )
-    restate: tuple[str, ...] = _asked(
+    restate: tuple[str, ...] = _option(
         "Compute again what is published of these, and all that is made of it, in the range, "
         "whatever the files say now; patterns as of select.",
         (),
         flags=("--restate", "--restate-model"),
     )
-    backfill: tuple[str, ...] = _asked(
+    backfill: tuple[str, ...] = _option(
         "Fill only these and what they read; publish all. Patterns as of select.",
         (),
         flags=("--backfill-model",),
     )
-    skip_backfill: bool = _asked(
+    skip_backfill: bool = _option(
         "Publish without computing anything; what is missing stays missing.", False
     )
-    empty_backfill: bool = _asked("Record what is missing as filled, and compute nothing.", False)
-    ignore_cron: bool = _asked(
+    empty_backfill: bool = _option("Record what is missing as filled, and compute nothing.", False)
+    ignore_cron: bool = _option(
         "Compute before the model's cron has ticked: whole intervals, and full tables in a run.",
         False,
     )
-    min_intervals: int = _asked(
+    min_intervals: int = _option(
         "Look at the latest N intervals of each model, even those before the start.", 0, metavar="N"
     )
-    no_gaps: bool = _asked(
+    no_gaps: bool = _option(
         "Refuse a plan that would show less time of a model than is shown now.", False
     )
-    now: datetime | None = _asked(
+    now: datetime | None = _option(
         "The instant that is now, for dates and crons; by default it is now.", name="execution_time"
     )
-    full: bool = _asked(
+    full: bool = _option(
         "Compute what is due whether or not something that it reads has changed.",
         False,
         of_run=True,
     )
-    forward_only: bool = _asked(
+    forward_only: bool = _option(
         "Let production's tables go on with the new definitions; rows that are there stay.", False
     )
-    effective_from: datetime | None = _asked(
+    effective_from: datetime | None = _option(
         "Compute again from here on what changes forward-only (UTC)."
     )
-    allow_destructive: tuple[str, ...] = _asked(
+    allow_destructive: tuple[str, ...] = _option(
         "May lose or retype columns forward-only: a name or a glob.",
         (),
         flags=("--allow-destructive-model",),
         metavar="MODEL",
     )
-    allow_additive: tuple[str, ...] = _asked(
+    allow_additive: tuple[str, ...] = _option(
         "May get or widen columns forward-only: a name or a glob.",
         (),
         flags=("--allow-additive-model",),
         metavar="MODEL",
     )
-    remove_models: bool = _asked(
+    remove_models: bool = _option(
         "Confirm that all models of the environment, or a large part of them, are removed.", False
     )
 
@@ -97,36 +97,36 @@ class PlanOptions:
     def read(
         cls, typed: Mapping[str, Any], clock: datetime, spelled: Callable[[str], str]
     ) -> PlanOptions:
-        """Read options as they were typed; relative times are told from the execution time.
+        """Parse options as typed; times are relative to the execution time.
 
         Args:
-            typed: Values by the names of `Asked`; what is empty says nothing.
-            spelled: Says what an option is called where it was typed.
+            typed: Values by the names of `Asked`; empty values are ignored.
+            spelled: Returns the spelling of an option where it was typed.
 
         Raises:
-            UsageError: A text is no time, the execution time lies in the future, or two choices do
-                not go together.
+            UsageError: A text is not a time, the execution time lies in the future, or two options
+                cannot be combined.
         """
-        # Zones of time are read for it, which the command line's start need not wait for.
+        # Imported late: loading time zones would slow the start of the command line.
         from vde_dagster.base.times import parse_range, parse_time
 
-        said = {name: value for name, value in typed.items() if value}
+        values = {name: value for name, value in typed.items() if value}
 
         def time(name: str, now: datetime) -> datetime | None:
-            text = said.pop(name, None)
+            text = values.pop(name, None)
             return parse_time(text, spelled(name), now) if text else None
 
-        text = said.get("execution_time")
+        text = values.get("execution_time")
         now = time("execution_time", clock)
         if now is not None and now > clock:
             raise UsageError(
                 f"{spelled('execution_time')} '{text}' lies in the future",
                 hint="give a time before now",
             )
-        ends = said.pop("start", None), said.pop("end", None)
+        ends = values.pop("start", None), values.pop("end", None)
         since, until = parse_range(*ends, (spelled("start"), spelled("end")), now or clock)
         again = time("effective_from", now or clock)
-        return cls(since, until, now=now, effective_from=again, **said)
+        return cls(since, until, now=now, effective_from=again, **values)
 
     def __bool__(self) -> bool:
         return self != NOTHING_SAID
@@ -155,8 +155,8 @@ class Asked:
 
 
 @cache
-def asked_of_plans() -> tuple[Asked, ...]:
-    """Return what people may ask of a plan, in the order in which help lists it."""
+def plan_option_fields() -> tuple[Asked, ...]:
+    """Return the options of a plan, in the order of the help text."""
     found = []
     for one, hint in zip(fields(PlanOptions), get_type_hints(PlanOptions).values(), strict=True):
         how = one.metadata

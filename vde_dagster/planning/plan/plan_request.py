@@ -27,11 +27,11 @@ class PlanRequest:
 
     Args:
         backfill: The models that are filled, or None for all.
-        ready: Asks the signals of models, or None to let everything pass.
-        changes: Column changes of models that go on with a table of production's.
-        previewed: The environments whose previews decided that a model goes on so.
+        ready: Evaluates the signals of models, or None to let all ranges pass.
+        changes: Column changes of models that reuse a table of production's.
+        previewed: Environments whose previews decided that a model reuses production's table.
         time_to_live: How long an environment other than production is kept.
-        exposures: Dashboards and the like whose readers are told of what breaks.
+        exposures: Exposures, such as dashboards, to check for broken columns.
     """
 
     environment: str
@@ -49,8 +49,8 @@ class PlanRequest:
     exposures: tuple[Exposure, ...] = ()
 
 
-def window_of(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:
-    """Return the range that a plan is limited to.
+def plan_window(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:
+    """Return the time range of a plan.
 
     Args:
         default_start: Start of models that declare none (UTC), or None.

@@ -17,7 +17,7 @@ from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.plan.audits_due import (
     audited_range,
-    own_audits_due,
+    needs_audits,
     with_audits_of_others,
 )
 from vde_dagster.planning.plan.compare_snapshots import (
@@ -134,11 +134,11 @@ class _Work:
     """The work on a model's table.
 
     Args:
-        intervals: What it fills (UTC).
-        again: Whether a change in place fills again what the earlier definition filled.
-        catches_up: Whether a full table is made again into its slot.
-        early: Whether it is so because the run ignores crons.
-        parts: Parts of longer units in its table, which do not count for it.
+        intervals: The ranges to fill (UTC).
+        again: Whether a change in place fills ranges again that the earlier definition filled.
+        catches_up: Whether a full table is computed again into its slot.
+        early: Whether it catches up because the run ignores crons.
+        parts: Parts of longer units in its table, which do not count as filled.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
@@ -176,7 +176,7 @@ class _Planner:
         self.coverage = ParentCoverage(starts, request.window.now)
 
     def planned(self) -> Iterator[PlannedModel]:
-        """Say of each model of the target what changed and what has to be done."""
+        """Yield the change and the work of each model of the target."""
         request, state = self.request, self.state
         building, moving = set[ModelName](), set[ModelName]()
         for name, snapshot in self.snapshots.items():
@@ -188,7 +188,7 @@ class _Planner:
                 yield PlannedModel(
                     name,
                     *classify(snapshot, before),
-                    self.reasons.of(snapshot, before),
+                    self.reasons.explain(snapshot, before),
                     snapshot.id,
                     previous,
                     intervals=due,
@@ -210,7 +210,7 @@ class _Planner:
                 work.intervals,
                 records_only=bool(work.intervals) and request.options.empty_backfill,
                 audits=(not work.intervals or snapshot.is_incremental)
-                and own_audits_due(snapshot, before, table, state, moving),
+                and needs_audits(snapshot, before, table, state, moving),
                 restate=work.again,
                 catches_up=work.catches_up,
                 layout=table is not None and self._layout_differs(snapshot, table),
@@ -233,7 +233,7 @@ class _Planner:
                 change, category, reasons = self._verdict(snapshot, table, _Work())
             else:
                 change, category = classify(snapshot, before)
-                reasons = self.reasons.of(snapshot, before)
+                reasons = self.reasons.explain(snapshot, before)
             changed = name in self.changed and snapshot.model.kind.is_read
             yield PlannedModel(
                 name,
@@ -265,7 +265,7 @@ class _Planner:
         """Return a change with its category and reasons, by definitions, state and work."""
         before = self.old.get(snapshot.name)
         change, category = classify(snapshot, before)
-        reasons = self.reasons.of(snapshot, before)
+        reasons = self.reasons.explain(snapshot, before)
         if snapshot.name in self.state.left_out:
             change, category, reasons = Change.MODIFIED, Category.BREAKING, (_UNREADABLE,)
         said = [*reasons]
@@ -313,7 +313,7 @@ class _Planner:
         table = self.state.tables.get(self.shown[name].table_id or "")
         before = Shown(self.old[name], table)
 
-        def told(one: ContractBreak) -> ContractBreak:
+        def with_declared_readers(one: ContractBreak) -> ContractBreak:
             known = [own for own in self.request.exposures if own.reads_column(name, one.column)]
             named = {
                 what: tuple(own.name for own in known if own.what == what)
@@ -323,7 +323,7 @@ class _Planner:
             return replace(one, exposures=exposures, syncs=syncs, metrics=metrics)
 
         found = contract_breaks(before, new, self.state.view_types, self.old.values())
-        return tuple(map(told, found))
+        return tuple(map(with_declared_readers, found))
 
     def _moves(self, name: ModelName) -> tuple[str, ...]:
         """Name the metrics that read what a changed model shows otherwise than before."""
@@ -334,9 +334,9 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether an existing table of its own is laid out otherwise than a model now asks.
+        """Say whether the layout of a table that the environment owns differs from the model's.
 
-        Its layout is that of the model that the environment shows with it, else of its creator.
+        The table has the layout of the model that the environment shows, else of its creator.
         """
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
@@ -354,7 +354,7 @@ class _Planner:
                 lost = table.intervals - counted.intervals
                 parts = tuple(p for p in table.parts if lost & IntervalSet((p.interval,)))
             table = counted
-        work = self._asked(snapshot, table) if table is not None else _Work()
+        work = self._requested_work(snapshot, table) if table is not None else _Work()
         intervals = self.readiness.let_pass(snapshot, work.intervals)
         self.coverage.note(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
@@ -362,8 +362,8 @@ class _Planner:
         catches_up = work.catches_up and bool(intervals) and not intervals - has
         return replace(work, intervals=intervals, catches_up=catches_up, parts=parts)
 
-    def _asked(self, snapshot: Snapshot, table: PhysicalTable) -> _Work:
-        """Return the work before signals hold anything back."""
+    def _requested_work(self, snapshot: Snapshot, table: PhysicalTable) -> _Work:
+        """Return the work on a table before signals are evaluated."""
         complete = self.coverage.complete_for(snapshot)
         intervals, catches_up, early = IntervalSet(), False, False
         if table.id not in self.protected and self._fills(snapshot, table):
@@ -398,8 +398,8 @@ class _Planner:
     def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Say whether the plan fills a model's missing intervals.
 
-        A run fills whatever is due. A plan fills tables that the environment does not show yet,
-        and what it was asked for by a range; what merely fell due waits for the run.
+        A run fills all due intervals. A plan fills tables that the environment does not show yet,
+        and an explicitly given range; other due intervals wait for the next run.
         """
         request, window = self.request, self.request.window
         if request.options.skip_backfill:

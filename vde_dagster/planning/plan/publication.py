@@ -25,7 +25,7 @@ def planned_views(
     entries: Mapping[ModelName, Entry],
     state: WarehouseState,
 ) -> PlannedViews:
-    """Compare the views of a target with those of the environment, without their types."""
+    """Compare the views of a target with the environment's views, ignoring column types."""
     after = Resolver(
         request.environment,
         entries,
@@ -72,9 +72,9 @@ def _shows(resolver: Resolver, name: ModelName) -> bool:
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
-    """Return the models whose view is the same without rendering it.
+    """Return the models whose views are certainly equal, without rendering them.
 
-    Their entries are, and for queries that are inlined those of all their parents.
+    Their entries are equal; for inlined queries, the entries of all parents are equal, too.
     """
     if before is None or not after.views.same_as(before.views):
         return set()
@@ -144,9 +144,9 @@ def require_no_gaps(
 def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield the ranges that are filled now and would not be, by model.
+    """Yield the ranges that are filled now but would not be after the plan, by model.
 
-    What a lookback fills again is no gap: it is filled.
+    Ranges that a lookback fills again are not gaps: they are filled.
     """
     for model in plan.models:
         entry = current.entries.get(model.name) if current else None

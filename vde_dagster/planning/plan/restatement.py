@@ -30,10 +30,10 @@ from vde_dagster.project.selection import select
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model that is not computed again although it was asked for, or reads what is.
+    """A model that a restatement selects or affects but does not compute again.
 
     Args:
-        hint: What to do instead, or "".
+        hint: The alternative to suggest, or "".
     """
 
     name: ModelName
@@ -60,17 +60,17 @@ def restate(
     fills_missing: bool = False,
     beside: bool = False,
 ) -> Restatement:
-    """Let a run's plan compute ranges of chosen models again, and what is made of them.
+    """Let a run's plan compute ranges of chosen models and of their descendants again.
 
-    Descendants follow in whole intervals of their own, through views and any mixture of cadences;
-    nobody is computed beyond what is filled.
+    Descendants are computed in whole intervals of their cadence, also through views; no model is
+    computed beyond its filled ranges.
 
     Args:
         plan: A run's plan of what an environment shows.
         wanted: The ranges to compute again (UTC).
         protected: Tables that the environment may not write.
         fills_missing: Whether intervals in these ranges that were never filled are filled, too.
-        beside: Whether the plan also does the rest of what it did.
+        beside: Whether the plan also keeps its other work.
     """
     seen = _Seen(plan, protected)
     models = tuple(
@@ -86,17 +86,17 @@ def restate(
 def restate_published(
     run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
 ) -> Plan:
-    """Plan to compute again what an environment shows, and nothing else.
+    """Plan to compute published intervals of an environment again, without other changes.
 
     Args:
         run: A run's plan of the environment.
-        options: Which models, and the range; without one everything that is filled.
+        options: The models and the range; without a range, everything that is filled.
         protected: Tables that the environment may not write.
-        changed: Returns which files differ from a branch, for patterns that ask git.
+        changed: Returns which files differ from a branch, for patterns that use git.
 
     Raises:
-        UsageError: A pattern selects nothing, none of the models can be computed again, or other
-            choices make no sense beside it.
+        UsageError: A pattern selects nothing, none of the models can be computed again, or another
+            option cannot be combined with a restatement.
     """
     for spelt, given in (
         ("--select", options.select),
@@ -106,9 +106,9 @@ def restate_published(
     ):
         if given:
             raise UsageError(
-                f"--restate takes no {spelt}: it computes again what is published, and changes "
-                "nothing else",
-                hint="leave it out, or plan the changes by themselves",
+                f"--restate cannot be combined with {spelt}: it only computes published intervals "
+                "again",
+                hint=f"leave {spelt} out, or plan the changes separately, without --restate",
             )
     models = {name: run.snapshots[e.snapshot_id].model for name, e in run.entries.items()}
     chosen = select(models, options.restate, changed)
@@ -127,14 +127,14 @@ def restate_published(
     return restated.plan
 
 
-def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
-    """Make sure that a restatement, which fills nothing else, would show no emptier tables.
+def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
+    """Check that a restatement, which fills nothing else, shows no tables with fewer rows.
 
-    A run gives a model another table where what it reads is served by another one by now: by a
-    preview, say, when production has moved away from the table that both showed.
+    A run assigns a model another table where a parent's table was replaced, for example by a
+    preview after production moved away from the table that both showed.
 
     Raises:
-        UsageError: A model would get a table that lacks ranges of the one that is shown.
+        UsageError: A model would get a table that lacks ranges of its current table.
     """
     for model in run.models:
         before = shown.get(model.name)
@@ -142,7 +142,7 @@ def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -
             continue
         if before.available - model.table.available:
             raise UsageError(
-                f"'{run.environment}' would show less of {model.name} than it does: it gets "
+                f"'{run.environment}' would lose filled ranges of {model.name}: the model gets "
                 "another table, which a restatement does not fill",
                 hint=f"fill it first: vde run {run.environment}",
             )
@@ -154,7 +154,7 @@ class _Seen:
     def __init__(self, plan: Plan, protected: Set[str]) -> None:
         self.plan, self.protected = plan, protected
         self.changed: dict[ModelName, IntervalSet] = {}
-        self.of_table: dict[str, IntervalSet] = {}
+        self.by_table: dict[str, IntervalSet] = {}
         self.refused: list[Refusal] = []
         self.widened: list[str] = []
 
@@ -173,7 +173,7 @@ class _Seen:
         change = asked | read_ranges(snapshot, self.changed)
         if model.table is not None:
             # Of two models with one table the second shows what is computed for the first.
-            change = change | self.of_table.get(model.table.id, IntervalSet())
+            change = change | self.by_table.get(model.table.id, IntervalSet())
         if not change:
             return idle
         if model.table is None:
@@ -182,7 +182,7 @@ class _Seen:
         found = self._affected(model, snapshot, change, bool(asked))
         intervals = found.intervals
         if fills_missing:
-            intervals = intervals | _of_change(snapshot, model.intervals, change)
+            intervals = intervals | _units_around(snapshot, model.intervals, change)
         if not intervals:
             return idle
         if found.widened:
@@ -191,7 +191,7 @@ class _Seen:
                 f"{snapshot.name} is computed again from {first} on: {found.widened}"
             )
         if found.intervals:
-            self.changed[snapshot.name] = self.of_table[model.table.id] = found.changed
+            self.changed[snapshot.name] = self.by_table[model.table.id] = found.changed
         if beside:
             intervals = intervals | model.intervals
         built = replace(model, builds=True, intervals=intervals)
@@ -243,7 +243,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
         chosen = IntervalSet()
         if model.name == name and model.snapshot_id is not None:
             snapshot = plan.snapshots[model.snapshot_id]
-            chosen = _of_change(snapshot, model.intervals, ranges)
+            chosen = _units_around(snapshot, model.intervals, ranges)
             if chosen and snapshot.in_order:
                 # Whoever asks for a range gets the earlier ones, too, which it stands on.
                 upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
@@ -253,7 +253,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
     return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
 
 
-def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
+def _units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
     """Return the missing whole units around a change."""
     if not missing or not snapshot.is_incremental:
         return missing
@@ -276,10 +276,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An instant at which a model asks to be filled again.
+    """An instant at which a model is due to be filled again.
 
     Args:
-        intervals: What had not been filled since then, of what it asks for (UTC).
+        intervals: The requested ranges that were not filled since (UTC).
     """
 
     at: datetime
@@ -296,10 +296,10 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
-    """Ask for the last intervals as long as a lookback from those that would follow has them.
+    """Restate the last intervals before a model's end while a lookback would still cover them.
 
-    After a model's end nothing falls due that would bring the lookback with it; late rows come
-    all the same. What can only be made again whole is left alone.
+    After a model's end no interval falls due whose lookback would include them, but late rows can
+    still arrive. Models that can only be computed again as a whole are left alone.
     """
     kind, cadence = snapshot.model.kind, snapshot.cadence
     end, lookback = snapshot.model.end_at(now), kind.lookback
@@ -320,11 +320,11 @@ def due_again(
 ) -> Tick:
     """Return the ranges of a model's automatic restatement by its latest ticks.
 
-    What was filled after a tick, by whomever, is new enough.
+    Ranges filled after a tick, by any plan, are new enough.
 
     Args:
-        asked: What it asks for; at least one wish.
-        fills: What was ever filled, and when (UTC).
+        asked: The model's requests; at least one.
+        fills: All earlier fills and their times (UTC).
     """
     asked, log = tuple(asked), tuple(fills)
     intervals = IntervalSet()

@@ -72,7 +72,7 @@ def relation(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query that a model's name stands for; None for what is no model's name.
+    """Return the query that a model's name resolves to; None if it is not a model's name.
 
     Args:
         interval: Its reader's range (UTC), for the time variables of a query without a table.
@@ -101,12 +101,12 @@ def relations(
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
-    """Replace every table that a query reads by a subquery, under the name it is called by.
+    """Replace every table that a query reads by a subquery with the table's alias or name.
 
-    All other words stay as they are, but for QUALIFY, which Spark has not. Common table expressions
-    are left alone, also where one hides a table's name. A column that is qualified with a schema
-    (`staging.orders.id`) loses the schema, as the subquery has none; tables of one name and several
-    schemas in one FROM are told apart by it.
+    Everything else stays unchanged, except QUALIFY, which Spark lacks. Common table expressions are
+    left alone, even if one hides a table's name. A column that is qualified with a schema
+    (`staging.orders.id`) loses the schema, because the subquery has none; if one FROM has tables of
+    the same name in several schemas, the schema decides which subquery the column refers to.
 
     Args:
         names: The reading of tables' names; by default they have two parts, as in stored queries.
@@ -129,7 +129,7 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     aliases = _aliases(unnamed)
     for table, query in found:
         edits += put_in_place(reading, table, query, aliases.get(id(table)))
-    edits += _columns_of(reading.tree, unnamed, aliases)
+    edits += _rename_qualifiers(reading.tree, unnamed, aliases)
     return without_qualify(apply_edits(sql, edits))
 
 
@@ -154,10 +154,10 @@ def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
     return names
 
 
-def _columns_of(
+def _rename_qualifiers(
     tree: exp.Expr, unnamed: Sequence[exp.Table], names: Mapping[int, str]
 ) -> list[Edit]:
-    """Call tables by their new names where columns are qualified with their full ones."""
+    """Replace full table names in column qualifiers with the tables' new names."""
     new = {(table.db.lower(), table.name.lower()): names[id(table)] for table in unnamed}
     if not new:
         return []
@@ -207,10 +207,10 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
     """Make the edits that put a query in a table's place.
 
     Args:
-        alias: The name by which the rest of the query calls it, if it says none.
+        alias: The name for the table if the query gives none.
 
     Raises:
-        UsageError: The table is read as of an earlier version, which a query cannot be.
+        UsageError: The table is read as of an earlier version, which a query does not support.
     """
     start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
     only = _ONLY_A_NAME.fullmatch(query)
@@ -221,7 +221,7 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
         if only is None:
             raise UsageError(
                 f"the query reads {table.name} as of an earlier version, but it is a model",
-                hint="leave the version out; vde query ENV@VERSION reads earlier rows",
+                hint="remove the version; `vde query ENV@VERSION` reads earlier rows",
             )
         behind = _end_of_version(tokens)
         tokens = _from(tokens, behind)

@@ -130,10 +130,11 @@ class Selection:
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
         """Return (name, column) in order, with stars written out.
 
-        It is None where a column is none of the relation, or two are one or have one name.
+        Returns None where a column is not in the relation, or where two columns are the same or
+        have the same name.
 
         Args:
-            source: What the columns of the relation stand for, by their names.
+            source: The columns of the relation, by their names.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None
@@ -155,15 +156,15 @@ class Selection:
 
 
 @lru_cache(maxsize=_KEPT)
-def selection_of(query: str) -> Selection | None:
-    """Read a query that only selects columns of one relation, perhaps under other names.
+def read_selection(query: str) -> Selection | None:
+    """Parse a query that only selects columns of one relation, possibly renamed.
 
     Args:
         query: Spark SQL as it is stored: without comments, with at most two parts in names.
 
-    >>> selection_of("SELECT id AS number, o.day FROM raw.orders AS o").items
+    >>> read_selection("SELECT id AS number, o.day FROM raw.orders AS o").items
     (('number', 'id'), ('day', 'day'))
-    >>> selection_of("SELECT id + 1 AS id FROM raw.orders") is None
+    >>> read_selection("SELECT id + 1 AS id FROM raw.orders") is None
     True
     """
     # Most queries do more, which shows before they are parsed.

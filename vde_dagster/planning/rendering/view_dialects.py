@@ -1,6 +1,6 @@
-"""The dialects of views beside Spark SQL, each with its writer.
+"""The dialects of views other than Spark SQL, each with its writer.
 
-Another dialect is two functions like those of Trino, and a line in `WRITERS` or a plug-in.
+To add a dialect, write two functions like Trino's, and a line in `WRITERS` or a plug-in.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
     """Return the writers of a project's views by dialect.
 
     Args:
-        catalog_names: Dialects beside `WRITERS` for which the project names its catalog.
+        catalog_names: Dialects for which the project names a catalog, including plug-ins' dialects.
 
     Raises:
-        UsageError: None is installed for one of them, or it is broken.
+        UsageError: No writer is installed for one of the dialects, or it is broken.
     """
     more = {name: _PLUGINS.require(name) for name in catalog_names if name not in WRITERS}
     return {**WRITERS, **more}

@@ -116,7 +116,7 @@ def define_view(
         query_columns=query_columns,
         properties=properties,
         comment=snapshot.model.description,
-        shows=_shown_table(binding, resolver),
+        shows=_table_for_view(binding, resolver),
     )
 
 
@@ -128,11 +128,11 @@ def _types(binding: Binding) -> Mapping[str, str]:
     return {column.name: column.type or "STRING" for column in binding.table.columns}
 
 
-def _shown_table(binding: Binding, resolver: Resolver) -> TableForView | None:
-    """Return the table that is shown in place of a view, if there is one.
+def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None:
+    """Return the table that is registered in place of a view, or None.
 
-    A column that a model has under two names may be there once; a schema that names a field twice
-    is none, so that model keeps its view.
+    A physical column that the model has under two names is stored once. A schema cannot name it
+    twice, so such a model keeps its view.
     """
     if not resolver.views.are_tables or binding.table is None:
         return None
@@ -162,14 +162,14 @@ def virtual_update(
 ) -> tuple[tuple[ModelName, str], ...]:
     """Return the statements to run when an environment is published: (model, Spark SQL), in order.
 
-    They are those of each model that the publication adds or changes.
+    Only models that the publication adds or changes have statements to run.
 
     Args:
-        current: None when it is new.
+        current: The environment's current version; None when it is new.
         now: The instant of the publication (UTC).
     """
     before = {}
-    # Views that get other names are new ones: nothing was said to them yet.
+    # Renamed views are new: their statements have not run yet.
     if current is not None and current.views.same_as(resolver.views):
         before = current.entries
     return tuple(
@@ -205,13 +205,13 @@ def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], st
 
 
 def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
-    """Let the names of models mean the environment's views, wherever they stand in a statement.
+    """Replace the names of models with the environment's views anywhere in a statement.
 
-    Statements such as GRANT are in no grammar that is known here, so names are found by their
-    words: a schema, a dot and a name that are a model's, with its catalog or without.
+    Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema, a
+    dot and its name, with or without the catalog.
 
     Args:
-        view_of: Tells the quoted name of a model's view, or None for what has none.
+        view_of: Returns the quoted name of a model's view, or None if it has no view.
     """
     names = TableNames(catalog, "default", any_catalog=True)
 

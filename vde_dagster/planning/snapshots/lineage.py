@@ -26,8 +26,8 @@ class Flow(NamedTuple):
     how: str
 
 
-def own_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
-    """Yield the sources of one column; None for those of the rows."""
+def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
+    """Yield the direct sources of one column, or with None the sources that decide the rows."""
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
         if (read.output.lower() if read.output is not None else None) == wanted:
@@ -49,7 +49,7 @@ def trace(
     columns = [column] if column else [item.name for item in snapshots[name].columns]
     return _walk(
         [(str(name), one) for one in (*columns, None)],
-        lambda at: own_flows(by_name[at[0]], at[1]) if at[0] in by_name else (),
+        lambda at: direct_flows(by_name[at[0]], at[1]) if at[0] in by_name else (),
         lambda flow: (flow.parent, flow.source),
     )
 
@@ -57,7 +57,7 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns of a model down to all that is made of them, each once, nearest first."""
+    """Follow columns of a model to all columns computed from them, each once, nearest first."""
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:
@@ -67,7 +67,7 @@ def trace_down(
     return _walk(
         [(str(name), one.lower()) for one in columns],
         lambda at: (*readers.get(at, ()), *readers.get((at[0], EVERY_COLUMN), ())),
-        # What only decides the rows is in no column of its reader's.
+        # A source that only decides rows appears in no column of the reader.
         lambda flow: (flow.model, flow.column.lower()) if flow.column else None,
     )
 
@@ -92,11 +92,11 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What of a model would be other than it is.
+    """The part of a model that a change would affect.
 
     Args:
-        columns: Names of columns whose values would be, in the model's order.
-        rows: Whether there might be other rows, so that every column counts.
+        columns: Names of columns whose values would change, in the model's order.
+        rows: Whether rows might change, which affects every column.
     """
 
     columns: tuple[str, ...]

@@ -40,12 +40,12 @@ class Read(NamedTuple):
 
     Args:
         parent: The table that is read, as `namespace.name`.
-        column: Its column; `*` where the query reads columns of it that are not known.
-        output: The output column that is made of it or decided by it, or None for the rows.
-        how: `identity`, `transformation` or `aggregation` where an output column is made of it;
-            `conditional`, `window` or how rows are decided where it decides the column's value;
-            `join`, `filter`, `group`, `sort`, `window` or `conditional` for the rows; `python` and
-            `unknown` where nobody knows how.
+        column: Its column; `*` where the query reads unknown columns of it.
+        output: The output column that depends on it, or None where the rows depend on it.
+        how: `identity`, `transformation` or `aggregation` where an output column is computed from
+            it; `conditional`, `window` or one of the words for rows where it decides the column's
+            value; `join`, `filter`, `group`, `sort`, `window` or `conditional` for the rows;
+            `python` and `unknown` where the use cannot be determined.
     """
 
     parent: str
@@ -56,14 +56,14 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The table of production's that a forward-only snapshot goes on with.
+    """The production table that a forward-only snapshot reuses in place.
 
-    The one exception to content addressing: the table's rows are a mixture by policy. Children see
-    the versions of what production shows, so they are not computed anew. All but the table are what
-    the snapshot would have on its own.
+    The only exception to content addressing: rows of several definitions share the table. Children
+    see the versions that production shows, so they are not recomputed. All fields but the table are
+    what the definition alone would have.
 
     Args:
-        columns: (output column, version) of what its query makes.
+        columns: (output column, version) of the query's columns.
     """
 
     table_id: str
@@ -124,7 +124,7 @@ class Snapshot:
         own = (self.fill_version, self.metadata_hash, self.layout_hash)
         if self.forward is None:
             return digest("snapshot", str(self.name), *own, *columns)
-        base = (self.forward.table_id, self.own_alone)
+        base = (self.forward.table_id, self.standalone_hash)
         return digest("snapshot in place", str(self.name), *own, *base, *columns)
 
     def means(self, other: Snapshot) -> bool:
@@ -132,10 +132,10 @@ class Snapshot:
         return self.id == other.id or self.meaning == other.meaning
 
     @property
-    def own_alone(self) -> str:
-        """The meaning that it has on its own."""
-        own = (self.own_fill, self.metadata_hash, self.layout_hash)
-        columns = (part for column in self.own_columns for part in column)
+    def standalone_hash(self) -> str:
+        """Hash of the definition's meaning without an inherited table."""
+        own = (self.standalone_fill, self.metadata_hash, self.layout_hash)
+        columns = (part for column in self.standalone_columns for part in column)
         return digest("snapshot", str(self.name), *own, *columns)
 
     @property
@@ -167,30 +167,30 @@ class Snapshot:
     def computed_columns(self) -> tuple[OutputColumn, ...]:
         """The columns that the query or the code makes, without those that the kind adds."""
         added = {column.name for column in self.model.kind.added_columns}
-        made = {name for name, _ in self.own_columns}
+        made = {name for name, _ in self.standalone_columns}
         return tuple(c for c in self.columns if c.name not in added and c.name in made)
 
     @property
-    def own_columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns that it makes, with the versions that they have on their own."""
+    def standalone_columns(self) -> tuple[tuple[str, str], ...]:
+        """The query's columns, with their versions without an inherited table."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)
 
     @property
-    def own_rows(self) -> str:
-        """The row version that it has on its own."""
+    def standalone_rows(self) -> str:
+        """The row version without an inherited table."""
         return self.version.rows if self.forward is None else self.forward.rows
 
     @property
-    def own_fill(self) -> str:
-        """The fill version that it has on its own."""
+    def standalone_fill(self) -> str:
+        """The fill version without an inherited table."""
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
-    def own_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What it means on its own: its fill version and its columns."""
-        return self.own_fill, self.own_columns
+    def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """The meaning without an inherited table: fill version and columns."""
+        return self.standalone_fill, self.standalone_columns
 
     @property
     def table_version(self) -> str:
@@ -210,8 +210,8 @@ def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapsho
 def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str, str]]:
     """Return Spark SQL types by model and column, as `semantics.analysis.analyze` takes them.
 
-    A type is `UNKNOWN` until it is known, and a model is left out until its columns are. The column
-    `*` stands for the undeclared columns of an external table.
+    Unknown types are `UNKNOWN`, and models whose columns are unknown are left out. The column `*`
+    represents the undeclared columns of an external table.
     """
     schema: dict[str, dict[str, str]] = {}
     for name, snapshot in snapshots.items():

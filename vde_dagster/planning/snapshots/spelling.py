@@ -1,4 +1,4 @@
-"""Column names in the case in which their authors wrote them.
+"""Column names in their authors' upper and lower case.
 
 Columns are compared without case, so versions, tables and views have their names in lower case.
 Outside systems get a name as `columns` declares it, or else as the query writes it.
@@ -21,7 +21,7 @@ def column_spelling(
     """Return the names of a model's columns in their author's case.
 
     Args:
-        snapshots: The model's snapshot and those of its parents, as far as they are there.
+        snapshots: The model's snapshot and the available snapshots of its parents.
         functions: Names of user functions.
     """
     known: dict[ModelName, dict[str, str]] = {}
@@ -38,7 +38,7 @@ def column_spelling(
         if missing:
             waiting += missing
             continue
-        known[one] = _own_spelling(snapshot, snapshots, known, functions)
+        known[one] = _spell_columns(snapshot, snapshots, known, functions)
         waiting.pop()
     return known.get(name, {})
 
@@ -49,7 +49,7 @@ def _starred(snapshot: Snapshot) -> tuple[ModelName, ...]:
     return snapshot.parents if query is not None and "*" in query else ()
 
 
-def _own_spelling(
+def _spell_columns(
     snapshot: Snapshot,
     snapshots: Mapping[ModelName, Snapshot],
     known: Mapping[ModelName, Mapping[str, str]],

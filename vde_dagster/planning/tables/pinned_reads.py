@@ -11,13 +11,13 @@ from vde_dagster.base.names import quote
 
 @dataclass(frozen=True, slots=True)
 class PinnedTable:
-    """A table as one Iceberg snapshot had it.
+    """A table at one Iceberg snapshot.
 
     Args:
         snapshot_id: The snapshot; None for a table without rows.
-        columns: Spark SQL types of the table's columns when it was published; empty where only
-            which state it is matters.
-        there: Spark SQL types in the snapshot's own schema, with which engines read it.
+        columns: Spark SQL types of the table's columns when it was published; empty where only the
+            identity of the state matters.
+        there: Spark SQL types in the snapshot's schema, which engines use to read it.
     """
 
     snapshot_id: int | None
@@ -87,18 +87,18 @@ class KeptCommit:
 
 
 class Input(Enum):
-    """How a kind reads a parent: which of its rows a fill is made of."""
+    """How a kind reads a parent: the rows of the parent that a fill uses."""
 
     WHOLE = "whole"
     """All rows."""
     BY_INTERVAL = "by interval"
     """The rows that the query finds for the interval that is filled."""
     BY_COMMITS = "by commits"
-    """The rows that came since the fill before; all of them, and the table is filled anew, where
-    the parent lost or changed some."""
+    """The rows added since the previous fill; where the parent lost or changed rows, all rows, and
+    the table is computed again."""
     BY_CHANGES = "by changes"
-    """All rows, of which those count that belong to a key that rows came to or went from since the
-    fill before; all of them where that cannot be told."""
+    """All rows of keys whose rows changed since the previous fill; all rows where the changed keys
+    cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,15 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a table's reader goes on with, of those that are kept, newest first.
+    """Return the range of commits that a table's reader continues with.
 
-    They are those since its last read where each of them only added rows; else all rows, which
-    stand for everything that was read before: rows were changed or removed, or that commit is not
-    kept.
+    It starts after the last read if every later commit only added rows. Otherwise, where rows were
+    changed or removed or the last read commit is no longer kept, it covers all rows, which replace
+    everything read before.
+
+    Args:
+        line: The table's kept commits, newest first.
+        since: The last commit that was read.
     """
     until = line[0].snapshot_id if line else None
     for commit in line:

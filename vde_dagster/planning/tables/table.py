@@ -59,10 +59,10 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of an interval unit, filled as the unit went on, to be filled again with the rest.
+    """A part of an interval unit, filled before the unit ended, to be filled again as a whole.
 
-    It may be made of parts of its parents' units. To a definition with a shorter unit its hours
-    would be whole, so that for this one they do not count as filled.
+    It may be computed from parts of its parents' units. A definition with a shorter unit would take
+    its hours for complete units, so they do not count as filled for such a definition.
     """
 
     interval: Interval
@@ -71,11 +71,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A branch of another table, on which a change in place is previewed.
+    """A branch of another table that previews a change in place.
 
     Args:
         of: Id of the other table.
-        inherited: What that held when it branched off (UTC).
+        inherited: The ranges that the other table held when the branch was created (UTC).
     """
 
     of: str
@@ -88,17 +88,17 @@ class PhysicalTable:
     """A table that holds the data of every snapshot with its fill version and columns.
 
     Args:
-        id: Never used again; also part of the table's location.
-        fill_version: Hash of what decides its rows.
+        id: Never reused; also part of the table's location.
+        fill_version: Hash of everything that decides its rows.
         columns: In physical order.
         snapshot_id: The snapshot whose definition fills it.
-        intervals: What is filled and audited (UTC).
+        intervals: The ranges that are filled and audited (UTC).
         created: Whether the table exists in the catalog.
-        computed_from: Ids of the previews that its rows were computed from, sorted: what nobody
-            has deployed serves nobody else.
-        mixed: Whether definitions of several meanings filled it, one after the other.
-        lacks: Parent gaps of the latest fill of a table that is made whole.
-        parts: Units that were filled last in part.
+        computed_from: Ids of the previews that its rows were computed from, sorted: other
+            environments do not use rows of changes that are not deployed.
+        mixed: Whether definitions of different meanings filled it, one after the other.
+        lacks: Parent gaps of the latest fill of a table that is written as a whole.
+        parts: Units that were last filled in part.
     """
 
     id: str
@@ -178,7 +178,7 @@ class ExternalTable:
 
 
 def external_table(model: Model) -> ExternalTable:
-    """Return the table that an external model stands for."""
+    """Return the table of an external model."""
     if model.table:
         catalog, namespace, name = model.table
         return ExternalTable(namespace, name, catalog)

@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.publishing.pins import as_pinned
 from vde_dagster.planning.environments.resolver import column_map
-from vde_dagster.planning.rendering.served_views import Doubled, selection_of
+from vde_dagster.planning.rendering.served_views import Doubled, read_selection
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -61,7 +61,7 @@ def _selected(
     owners: Mapping[ModelName, Snapshot],
 ) -> ShownTable | None:
     query = snapshot.model.query
-    selection = selection_of(query) if query is not None else None
+    selection = read_selection(query) if query is not None else None
     if selection is None:
         return None
     if selection.source in owners:

@@ -283,7 +283,7 @@ class EnvironmentContents:
         }
         reasons = Reasons(both)
         said = {
-            name: reasons.of(*both[name])
+            name: reasons.explain(*both[name])
             for name in in_order({name: new for name, (new, _) in both.items()})
         }
         for name in sorted(ids):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.engine_tasks import FillTask, page_of
+from vde_dagster.planning.engine_tasks import FillTask, notebook_path
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.spark.session.connect import query_frame
@@ -418,7 +418,7 @@ def _rows(
             return prepared
         return query_frame(session, as_subquery(task.query))
     if model.python is not None:
-        page = page_of(task.plan_id, task.table.id, task.interval)
+        page = notebook_path(task.plan_id, task.table.id, task.interval)
         context = model_context(
             *(session, task.snapshot, task.sources, task.interval, task.execution_time),
             root=project_root,

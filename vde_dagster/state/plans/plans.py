@@ -244,7 +244,7 @@ class PlanStore:
             for row in among(conn, wanted, table.plan_id, asked - closed):
                 plan = load_stored_plan(row.payload).plan
                 if plan.proposal is not None:
-                    stays = plan.proposal.is_of(files)
+                    stays = plan.proposal.matches_files(files)
                 else:
                     failed = plan.kind is not PlanKind.PLAN and row.started_at is not None
                     stays = failed and row.started_at == latest[row.environment]
