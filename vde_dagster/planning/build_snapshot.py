@@ -25,7 +25,7 @@ from vde_dagster.planning.snapshots.snapshot import (
 )
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model, PythonSource
-from vde_dagster.semantics.errors import SemanticError, offset_of
+from vde_dagster.semantics.errors import SemanticError, mistake_offset
 from vde_dagster.semantics.versions.lineage import ColumnLineage
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 
@@ -325,5 +325,5 @@ def _located(error: ProjectError, model: Model) -> ProjectError:
     """Give a mistake in a query the file and line of the offending name."""
     if not isinstance(error, SemanticError):
         return error
-    location = model.place(offset_of(model.query or "", error))
+    location = model.place(mistake_offset(model.query or "", error))
     return ProjectError(f"{model.name}: {error.message}", hint=error.hint, location=location)

@@ -175,7 +175,7 @@ _INTEGRAL = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIG
 _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.NCHAR}
 
 
-def compare_one_to_one(left: exp.DataType | None, right: exp.DataType | None) -> bool:
+def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
     """Whether an equality between the types holds for at most one value of either side."""
     if left is None or right is None:
         return False

@@ -20,7 +20,7 @@ from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
-from vde_dagster.semantics.versions.lineage import ColumnLineage, lineage_of, unknown_sources
+from vde_dagster.semantics.versions.lineage import ColumnLineage, trace_lineage, unknown_sources
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
 from vde_dagster.sql.reading import DOUBT
 from vde_dagster.sql.trees import dismantle
@@ -69,15 +69,15 @@ def analyze(
         query: Spark SQL.
         parents: Versions by table name; a table without one is external.
         scalar_functions: User functions that are deterministic and return one value.
-        functions: Other user functions: they are no mistakes.
-        tree: What `sql.reading` made of the text, if it is at hand; it is used up.
-        of: Whose query it is, for the log.
-        session: The session that it runs in.
-        origin: The dialect that it was written in.
+        functions: Other user functions, which are not reported as unknown.
+        tree: The tree from `sql.reading`, if available; it is modified.
+        of: The owner of the query, for the log.
+        session: The session that the query runs in.
+        origin: The dialect that the query was written in.
 
     Raises:
-        SemanticError: A syntax error, or columns that are ambiguous or do not exist; the first
-            one, which has all of them as its `mistakes`.
+        SemanticError: A syntax error, or columns that are ambiguous or do not exist: the first
+            mistake, whose `mistakes` lists all.
     """
     given = tree
     if tree is None:
@@ -158,7 +158,7 @@ def _read(
 def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
     rel.outputs = _distinct_names(rel.outputs)
     names = [o.name for o in rel.outputs]
-    lineage = lineage_of(rel, reading.leaves)
+    lineage = trace_lineage(rel, reading.leaves)
     if reading.doubt is not None:
         version = _opaque_over(query, reading, names, reading.doubt)
     else:

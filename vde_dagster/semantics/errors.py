@@ -38,8 +38,8 @@ class SemanticError(ProjectError):
         self.word = word
 
     @classmethod
-    def of_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
-        """A mistake in a column's name."""
+    def for_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
+        """Create the error about a mistake in a column's name."""
         line, column = place(e)
         return cls(message, hint=hint, line=line, column=column, word=e.name)
 
@@ -71,8 +71,8 @@ class Finding:
     column: int | None = None
 
 
-def offset_of(query: str, mistake: Finding | SemanticError) -> int | None:
-    """The offset in a query's text at which a mistake in it stands."""
+def mistake_offset(query: str, mistake: Finding | SemanticError) -> int | None:
+    """The offset of a mistake in its query's text."""
     if mistake.line is None or mistake.column is None:
         return None
     lines = query.split("\n")[: mistake.line - 1]

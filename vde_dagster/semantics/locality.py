@@ -24,16 +24,16 @@ def columns_of_key(
     parents: Mapping[str, SemanticVersion] | None = None,
     scalar_functions: Collection[str] = (),
 ) -> dict[str, Columns]:
-    """Return, for each table in which a query is local by a key, the columns that have its values.
+    """Return the columns with the key's values, for each table that makes a query local by the key.
 
-    A row of the table concerns those rows of the query alone whose key it has in one of these
-    tuples of columns. Tables that are not named concern any row; of a query that is not understood
-    these are all.
+    A row of the table affects only the query's rows whose key equals one of these tuples of columns
+    in the row. Rows of other tables may affect any row of the query; the result is empty if the
+    query is not understood.
 
     Args:
         query: Spark SQL.
         schema: Types by column and table.
-        key: Output columns; without any, every row concerns every row.
+        key: Output columns; if empty, every row affects every row.
 
     >>> schema = {"o": {"id": "INT", "c": "INT", "n": "INT"}, "c": {"id": "INT", "name": "STRING"}}
     >>> columns_of_key("SELECT c, sum(n) AS n FROM o GROUP BY c", schema, ["c"])

@@ -1,4 +1,4 @@
-"""Session in which a query runs, as far as the rules depend on it by which queries are compared."""
+"""Properties of a query's session that the rules for comparing queries depend on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Session:
     """Assumptions about a session.
 
     Args:
-        has_zoned_timestamps: Whether TIMESTAMP is known to be the type with a time zone, as it is
-            by `spark.sql.timestampType`.
-        unlike: The setting, or the statement, with which the rules may not hold; None for none.
+        has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, as it does by Spark's
+            default of `spark.sql.timestampType`.
+        unlike: The setting or statement that may invalidate the rules, or None.
     """
 
     has_zoned_timestamps: bool

@@ -1,9 +1,9 @@
 """Spark 4.1's built-in functions: the kind of each name, and names of one function.
 
-Every name that ``SHOW FUNCTIONS`` lists stands in exactly one of the lists below, which
-``vde_dagster_tests/spark/test_spark_functions.py`` holds against Spark's own registry. That two
-names, units or types are equal is proved there too; what is not counts as written, and what is in
-no list makes a query opaque. Names and literals are in lower case.
+Every name that ``SHOW FUNCTIONS`` lists is in exactly one of the lists below;
+``vde_dagster_tests/spark/test_spark_functions.py`` compares them with Spark's registry and proves
+which names, units and types are equal. Names without such a proof are compared as written, and a
+name in no list makes a query opaque. Names and literals are in lower case.
 (https://spark.apache.org/docs/latest/api/sql/)
 """
 
@@ -421,7 +421,7 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
 def takes(name: str, count: int) -> bool:
-    """Say whether a function may have so many arguments; true where that is not known.
+    """Say whether a function accepts this number of arguments; true where unknown.
 
     >>> takes("date_trunc", 2), takes("date_trunc", 1), takes("my_function", 5)
     (True, False, True)
@@ -443,7 +443,7 @@ def arguments_text(name: str) -> str:
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """The least and the most arguments that a function takes; None where there is no most."""
+    """The minimum and maximum number of arguments; the maximum is None where unlimited."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)

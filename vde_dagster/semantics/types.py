@@ -119,7 +119,7 @@ def _element(e: exp.Bracket) -> Type:
 
 
 def _exact(e: exp.Binary) -> Type:
-    """The type of arithmetic of which a side is a DECIMAL, as far as its digits have room in one.
+    """The type of arithmetic with a DECIMAL operand, if its digits fit into a DECIMAL.
 
     https://github.com/apache/spark/blob/v4.1.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/expressions/arithmetic.scala
     """
@@ -145,10 +145,10 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 
 
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
-    """The digits before and behind the point of a whole number's type, or of a DECIMAL.
+    """The digits before and after the point of an integer type or a DECIMAL.
 
     Args:
-        shown: Whether a literal has no more than one sees, as beside an operator.
+        shown: Whether a literal counts only its written digits, as it does next to an operator.
     """
     e, kind = e.unnest(), infer(e)
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):

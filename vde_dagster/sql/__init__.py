@@ -1,10 +1,10 @@
-"""Spark SQL as text, tokens and trees, read as Spark reads it.
+"""Spark SQL as text, tokens and trees, parsed the way Spark parses it.
 
-Spark runs what the author wrote; SQLGlot is for understanding. `reading` makes a tree in which
-every call has the name, and every literal the text, that was written (`grammar.tokens` rewrites
-tokens, not text), grouped as Spark's grammar groups operators (`grammar.precedence`). No SQL is
-written from such a tree: texts are changed in places (`edits`), also forms that SQLGlot takes and
-Spark does not (`spark_forms`). Only queries of `other_dialects` are written by SQLGlot, and refused
-where it would read its own text otherwise. A query is parsed once: whoever loads and plans owns
-the trees (`ParsedQueries`).
+Spark runs the author's text; SQLGlot only analyzes it. `reading` builds a tree in which every call
+keeps its written name and every literal its text (`grammar.tokens` rewrites tokens, not text), with
+operators grouped as in Spark's grammar (`grammar.precedence`). SQL is never generated from such a
+tree: texts are edited in place (`edits`), including forms that SQLGlot accepts and Spark does not
+(`spark_forms`). SQLGlot generates only queries of `other_dialects`; a query is refused if SQLGlot
+would parse its own output differently. A query is parsed once: the code that loads and plans a
+project owns the trees (`ParsedQueries`).
 """

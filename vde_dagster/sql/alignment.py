@@ -1,7 +1,7 @@
-"""Words of a query as an engine got it, found in the query as its author wrote it.
+"""Maps words of the query sent to an engine to words of the author's query.
 
-What Spark gets are the author's words with subqueries in place of tables' names, values in place of
-variables and filters in place of QUALIFY, so both texts are compared word by word.
+The query sent to Spark has subqueries in place of table names, values in place of variables and
+filters in place of QUALIFY; all other words are the author's. The texts are compared word by word.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _NAME = 3
 
 
 def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
-    """The offset in an author's query of a stretch of what was sent.
+    """Return the offset in an author's query that corresponds to a range of the query sent.
 
     Args:
-        end: Its end; that of its first word at least.
-        whole: Whether all of its words have to stand in the query; else a part of them will do.
+        end: The end of the range; the range includes at least its first word.
+        whole: Whether all of its words must occur in the query; otherwise some of them suffice.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -42,9 +42,9 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Find the first of some (begin, length) of words among others.
+    """Find the first of several (begin, length) runs of words in another text.
 
-    Where it stands there several times, the words around it decide.
+    If a run occurs there several times, the words around it decide.
     """
     theirs = [word.text for word in own]
     for first, length in spans:

@@ -1,4 +1,4 @@
-"""Casts of nested values by the names of their fields; Spark's CAST goes by position."""
+"""Casts of nested values by the names of their fields; Spark's CAST matches fields by position."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from vde_dagster.sql.scanner import SourceText, Token
 
 
 class Edit(NamedTuple):
-    """A stretch of a text and what stands there instead."""
+    """The replacement of a range of a text."""
 
     start: int
     end: int
@@ -56,7 +56,8 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
         tokens: Its tokens, without comments.
 
     Returns:
-        The text, of the same length, and None; or where a word stands that something has to be.
+        The text, of the same length, and None; or the text and the offset of a NOTHING that cannot
+        be removed.
     """
     tokens = list(tokens)
     while True:
@@ -93,7 +94,7 @@ def _around(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_neighbour(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Take in what stands beside; AND before OR, as it binds tighter."""
+    """Extend a range by a neighboring operator or comma; AND before OR, as AND binds tighter."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.
@@ -141,7 +142,7 @@ class Expanded:
     runs: Runs = ((0, ~0),)
 
     @classmethod
-    def of(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
+    def from_pieces(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
         """Put pieces together, each with its place as in `Runs`."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
@@ -205,7 +206,7 @@ def place_in(runs: Runs, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSource(SourceText):
-    """Text with variables replaced, whose places are those of the file."""
+    """Text with variables replaced, whose locations refer to the original file."""
 
     file: SourceText
     expanded: Expanded

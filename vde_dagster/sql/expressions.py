@@ -62,7 +62,7 @@ def read_expression(text: str) -> Expression:
     """Read an expression.
 
     Raises:
-        ValueError: It is none; says why.
+        ValueError: The text is not an expression; the message has the reason.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -76,17 +76,17 @@ def read_expression(text: str) -> Expression:
     shown = getattr(tree, "expressions", [])
     clauses = {name for name, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or len(shown) != 1 or clauses != {"expressions"}:
-        raise ValueError("it is not one expression")
+        raise ValueError("it is not a single expression")
     (one,) = shown
     if isinstance(one, exp.Alias) or one.find(exp.Query, exp.Star, exp.Window):
-        raise ValueError("an alias, a star, a window or a query cannot stand in it")
+        raise ValueError("it contains an alias, a star, a window or a query")
     mentions = []
     for column in one.find_all(exp.Column):
         parts = column.parts
         bare = next((part for part in parts if "start" not in part.meta), None)
         if bare is not None:  # `source.true`: a word that SQLGlot takes for a value.
             word = bare.sql("spark").lower()
-            raise ValueError(f"'{word}' is no name; quote it with backticks if it is")
+            raise ValueError(f"'{word}' is not a name; quote a column's name with backticks")
         places = tuple(
             (part.meta["start"] - len(_BEFORE), part.meta["end"] + 1 - len(_BEFORE))
             for part in parts

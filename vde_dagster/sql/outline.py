@@ -58,7 +58,7 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of some tokens, with edits whose offsets are those of the whole text."""
+        """Return the text of some tokens, with edits given as offsets in the whole text."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1

@@ -1,12 +1,12 @@
-"""A Spark query in its author's own words, without comments and formatting.
+"""A Spark query in its author's words, without comments and formatting.
 
-SQLGlot's generator exchanges words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here every token
-stays as it was written and only the blanks between them follow rules, so that a query that was
-merely formatted anew has the same text.
+SQLGlot's generator replaces words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here tokens stay as
+written and only the blanks between them follow rules, so that reformatting does not change the
+text.
 
 >>> from sqlglot import tokenize
 >>> text = "select  nvl(a,0)AS b -- or nothing"
->>> one_line(text, tokenize(text, read="spark"), {}, ()).text
+>>> to_one_line(text, tokenize(text, read="spark"), {}, ()).text
 'select nvl(a, 0) AS b'
 """
 
@@ -35,15 +35,15 @@ _AS_WRITTEN = frozenset("${}@:?!~\\")
 """Signs that may mean something else away from their neighbours."""
 
 
-def one_line(
+def to_one_line(
     text: str, tokens: Iterable[Token], prefixes: Mapping[int, str], qualifiers: Container[int]
 ) -> Expanded:
     """Write a query's tokens in one line, with time variables as `@name`.
 
     Args:
         text: The query, with placeholders for its time variables.
-        prefixes: What to put before the tokens at some offsets.
-        qualifiers: Offsets of tokens to leave out, each with the dot behind it.
+        prefixes: Text to put before tokens, by their offset.
+        qualifiers: Offsets of tokens to leave out, each with the following dot.
     """
     out: list[str] = []
     runs: list[tuple[int, int]] = []

@@ -41,7 +41,7 @@ def name_of_call(e: exp.Expr) -> str:
 
 
 def is_star(e: exp.Expr) -> bool:
-    """Return whether an expression is `*`, `t.*` or `s.*`; a query of a star is none."""
+    """Say whether an expression is `*`, `t.*` or `s.*`; a query with a star does not count."""
     return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
 
 

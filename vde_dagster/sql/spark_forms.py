@@ -1,7 +1,7 @@
-"""Forms that SQLGlot reads in Spark SQL and Spark does not, written as Spark has them.
+"""Rewrites forms that SQLGlot accepts in Spark SQL and Spark does not.
 
-Only forms with an exact counterpart are written anew, in places; the rest of the text stays as its
-author wrote it. What has none is a mistake that is told when the project is loaded.
+Only forms with an exact equivalent in Spark are rewritten, in place; the rest of the author's text
+stays unchanged. Other forms are mistakes, which are reported when the project is loaded.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`WITH a AS NOT MATERIALIZED (…)` says nothing about rows."""
+    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, which do not affect its rows."""
     if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
         return
     first = index - 1 if _word(tokens, index - 1) == "NOT" else index

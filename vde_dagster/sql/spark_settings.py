@@ -114,7 +114,7 @@ TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
 def decides_answers(key: str) -> bool:
-    """Whether a setting may decide the answer of a query; an unknown setting may."""
+    """Whether a setting may affect the result of a query; true for unknown settings."""
     return key.startswith(PREFIX) and not key.startswith(_HOW_IT_RUNS)
 
 

@@ -19,7 +19,7 @@ class TemporaryView:
     Args:
         columns: Names for the query's columns, quotes included; empty when it has its own.
         start: Offset in the statement where the query begins; None where it has no query.
-        problem: What keeps it from being one query of one model, and what to do, or None.
+        problem: Why the view cannot be part of one model's query, with a hint, or None.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _created(tokens: list[Token], words: list[str]) -> TemporaryView | None:
     named = tokens[at]
     problem = None
     if is_global:
-        problem = "a global temporary view is seen by all models", "write CREATE TEMPORARY VIEW"
+        problem = "a global temporary view is visible to all models", "write CREATE TEMPORARY VIEW"
     elif words[at + 1 : at + 2] == ["."]:
         problem = "a temporary view has no schema", "give it a name without a dot"
     at += 1
@@ -114,12 +114,12 @@ def _first_words(tokens: list[Token], at: int) -> tuple[str, ...]:
 
 
 def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | None]) -> str:
-    """Write other names for those of two and three parts, wherever they stand.
+    """Replace names of two or three parts anywhere in a statement.
 
-    Names are told by their words: two or three with dots between them, and no bracket behind.
+    A name is two or three words with dots between them, without a bracket after it.
 
     Args:
-        meaning: Tells what is written for a name's parts, without quotes; None for as it is.
+        meaning: Returns the replacement for the unquoted parts of a name; None keeps the name.
     """
     tokens = tokens_of(statement)
     edits = []

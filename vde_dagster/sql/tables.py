@@ -54,7 +54,7 @@ class _Withs:
             if isinstance(node, exp.CTE):
                 inside = node
             elif isinstance(node, exp.With):
-                first, places = self._of(node)
+                first, places = self._cte_places(node)
                 place = first.get(name)
                 here = places[id(inside)] + bool(node.args.get("recursive"))
                 if place is not None and place < here:
@@ -62,12 +62,12 @@ class _Withs:
             else:
                 owned = node.args.get("with_")
                 owner = owned if isinstance(owned, exp.With) and owned is not below else None
-                if owner is not None and name in self._of(owner)[0]:
+                if owner is not None and name in self._cte_places(owner)[0]:
                     return True
             below, node = node, node.parent
         return False
 
-    def _of(self, with_: exp.With) -> tuple[dict[str, int], dict[int, int]]:
+    def _cte_places(self, with_: exp.With) -> tuple[dict[str, int], dict[int, int]]:
         known = self._known.get(id(with_))
         if known is None:
             first: dict[str, int] = {}

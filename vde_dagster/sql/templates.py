@@ -71,7 +71,7 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
 
 
 def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
-    """Scan up to what is not closed, which is a mistake of its own."""
+    """Scan up to the first unclosed token, which is reported separately."""
     with contextlib.suppress(ProjectError):
         yield from scan(source, position, backslash=backslash)
 
@@ -131,10 +131,10 @@ _PIECES = re.compile(
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     """Write `# why` as `--why` where the file's dialect has such comments; offsets stay.
 
-    Where there is no room for the dashes, the comment becomes blanks.
+    If there is no room for the dashes, the comment is replaced by blanks.
 
     Args:
-        dialect: That of a file whose first header names none.
+        dialect: The dialect of a file whose first header does not name one.
     """
     if "#" not in source.text:
         return source

@@ -20,7 +20,7 @@ _PLACEHOLDER = _PREFIX + "{}__"
 
 
 def placeholder(name: str) -> str:
-    """Return the identifier that stands for `@name` while SQLGlot parses (any dialect)."""
+    """Return the identifier that replaces `@name` while SQLGlot parses (any dialect)."""
     return _PLACEHOLDER.format(name)
 
 
@@ -84,7 +84,7 @@ class ParsedQueries:
         return tree
 
     def clear(self) -> None:
-        """Forget all that nobody took."""
+        """Drop all trees that were not taken."""
         for query in list(self._trees):
             tree = self.take(query)
             if tree is not None:
@@ -105,6 +105,6 @@ def collect_rarely() -> None:
 
 
 def dismantle(tree: exp.Expr) -> None:
-    """Take a tree apart that nobody needs: nodes know their parents, so none is freed by itself."""
+    """Dismantle an unused tree: its cyclic references would keep it from being freed at once."""
     for node in list(tree.walk()):
         node.parent = None

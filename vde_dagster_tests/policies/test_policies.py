@@ -63,7 +63,7 @@ def test_what_a_rule_refuses_nobody_applies_and_everybody_reads(shop: ProjectFol
     _rules(shop, OWNERS)
     with open_fake(shop.root) as workspace:
         said = "owners: a mart needs an owner (marts.daily); it cannot be applied"
-        assert said in workspace.plan("prod").told
+        assert said in workspace.plan("prod").notices
         for how in ({}, {"approved": True, "who": "anna"}):
             assert "owners: a mart needs an owner (marts.daily)" in _refused(workspace, **how)
     _owned(shop)

@@ -148,7 +148,8 @@ def test_what_is_made_of_the_tables_own_values_is_not_merged_twice() -> None:
 
 def test_a_word_that_is_a_value_is_no_column(write_project: WriteProject) -> None:
     clause = "(WHEN MATCHED THEN UPDATE SET target.b = source.true)"
-    with pytest.raises(ProjectError, match="'true' is no name; quote it with backticks"):
+    message = "'true' is not a name; quote a column's name with backticks"
+    with pytest.raises(ProjectError, match=message):
         kind(write_project, f"unique_key a, when_matched {clause}")
     found = kind(write_project, f"unique_key a, when_matched {clause.replace('true', '`true`')}")
     assert found.when_matched == (("", (("b", "source.`true`"),)),)

@@ -22,15 +22,15 @@ EXPECTED = {
     "column 'qty' is neither in GROUP BY nor in an aggregate function",
     "a comparison with NULL is never true",
     "NOT IN a list that contains NULL is never true",
-    "RIGHT JOIN takes no LATERAL",
-    "FULL JOIN takes no LATERAL",
-    "within quotes '@start_ds' is a text and no variable",
+    "RIGHT JOIN does not allow LATERAL",
+    "FULL JOIN does not allow LATERAL",
+    "'@start_ds' in quotes is a text, not a variable",
     "'status' is text and is compared with 'k', a number: "
-    "the query fails at the first text that is no number",
+    "the query fails at the first text that is not a number",
     "'qty' is a number and is compared with 'k', text: "
-    "the query fails at the first text that is no number",
+    "the query fails at the first text that is not a number",
     *(
-        f"every row of '{name}' is joined with every other: no condition follows the comma"
+        f"every row of '{name}' is joined with every other row: the comma has no condition"
         for name in ("products", "dim", "customers", "orders", "unknown_two")
     ),
 }

@@ -50,8 +50,8 @@ def test_numbers_of_all_types_change_nothing_about_that(seed: int) -> None:
     ("module", "rule"),
     [
         (joins, "_rejects_nulls"),
-        (joins, "_one_row"),
-        (empty_relations, "_takes_none"),
+        (joins, "_is_same_row"),
+        (empty_relations, "_keeps_no_rows"),
     ],
     ids=lambda part: part if isinstance(part, str) else part.__name__.rsplit(".", 1)[-1],
 )

@@ -134,7 +134,7 @@ def plan(
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
         output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
-        show_warnings(output.out, made.told)
+        show_warnings(output.out, made.notices)
     elif summary:
         show_summary(output.out, plan_report(made))
     else:

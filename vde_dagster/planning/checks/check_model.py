@@ -476,10 +476,10 @@ def _refused(
 ) -> Iterator[Problem]:
     from vde_dagster.semantics.types import is_refused
 
-    of_column = {name.lower(): (name, type_) for name, type_ in types.items()}
+    for_column = {name.lower(): (name, type_) for name, type_ in types.items()}
     for number, (column, text) in enumerate(known.model.kind.assignments):
         value = values.get(f"v{number}", "UNKNOWN")
-        name, type_ = of_column.get(column.lower(), (column, "UNKNOWN"))
+        name, type_ = for_column.get(column.lower(), (column, "UNKNOWN"))
         if is_refused(value, type_):
             yield Problem(
                 f"{known.model.name}: its kind sets '{name}', which is {type_}, to {value}: {text}",

@@ -18,7 +18,7 @@ from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.model import Model
-from vde_dagster.semantics.errors import Finding, offset_of
+from vde_dagster.semantics.errors import Finding, mistake_offset
 from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
 
 
@@ -59,7 +59,7 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
         if one.rule in NAMES and not model.kind.is_shown:
             continue  # Its readers may well do without the column.
         certain = one.certain and not (one.rule == "unnamed" and not model.kind.owns_table)
-        location = model.place(offset_of(model.query or "", one))
+        location = model.place(mistake_offset(model.query or "", one))
         yield Problem(f"{model.name}: {one.message}", one.hint, location, certain)
 
 

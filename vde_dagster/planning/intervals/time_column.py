@@ -68,7 +68,8 @@ class TimeColumn:
         if self._is_formatted:
             return self._formatted(column, interval, string_literal)
         raise ExecutionError(
-            f"the time column '{self.name}' is of type {self.type}, which is not supported for time columns",
+            f"the time column '{self.name}' is of type {self.type}, which is not supported for "
+            "time columns",
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 

@@ -122,7 +122,9 @@ class Templates:
             before, *parts = _MARK.split(places)
             if "".join([before, *parts[1::2]]) == rendered:
                 marks = (~int(offset) for offset in parts[::2])
-                return Expanded.of([(before, ~start), *zip(parts[1::2], marks, strict=True)])
+                return Expanded.from_pieces(
+                    [(before, ~start), *zip(parts[1::2], marks, strict=True)]
+                )
         return Expanded(rendered, ((0, ~start),))
 
     def _render_text(self, source: SourceText, start: int, text: str) -> str:

@@ -28,7 +28,7 @@ from vde_dagster.sql.edits import NOTHING, Edit, Expanded, Runs, without_nothing
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
-from vde_dagster.sql.query_text import one_line
+from vde_dagster.sql.query_text import to_one_line
 from vde_dagster.sql.reading import parsed, read_statements
 from vde_dagster.sql.scanner import SourceText, scan, tokens_of
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
@@ -86,7 +86,9 @@ def render(
         reads.setdefault(name, expander.source.location(expanded.origin(start)))
         words.qualify(table, written)
     if text.in_spark:
-        made = one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(expanded)
+        made = to_one_line(expanded.text, tokens, words.prefixes, words.qualifiers).through(
+            expanded
+        )
     else:
         translated = replace(text, expanded=_word_by_word(text.translated(tree), text))
         translated, _, tree = translated.in_column_forms(
@@ -121,7 +123,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     if isinstance(tree, exp.Command):
         return restore_parameter_text(" ".join(as_written.split()))
     if text.in_spark:
-        return one_line(as_written, tokens, {}, ()).text
+        return to_one_line(as_written, tokens, {}, ()).text
     return text.translated(restore_parameters(tree) if has_placeholder(as_written) else tree)
 
 

@@ -1,15 +1,15 @@
-"""Locality: the columns of a table by which a query's rows of one key are made of its rows.
+"""Locality: the columns of a table that decide which key of a query a row of the table affects.
 
-A query is local in a table by a key if its rows of one value of the key are made of those rows of
-the table that have that value in some columns, and of no others. Then a row that comes to the table
-or goes concerns the query's rows of one key alone. `FROM orders JOIN customers USING (customer_id)
-GROUP BY customer_id` is local by `customer_id` in both; a window that is not partitioned by it, a
-LIMIT, or a table that is joined by another column, is not.
+A query is local in a table by a key if each key's rows are computed only from the table's rows that
+have the key's value in certain columns. A row added to or removed from the table then affects only
+one key of the query. `FROM orders JOIN customers USING (customer_id) GROUP BY customer_id` is local
+by `customer_id` in both tables; a window that is not partitioned by it, a LIMIT, or a table joined
+by another column is not local.
 
-The key is followed down: through groups, where equalities make one expression stand for another,
-into what aggregates by it, into windows that are partitioned by it, into subqueries that are
-correlated by it, and into both sides of a FULL JOIN on it, of which it is the one that is not NULL.
-Where a table is read twice, its rows concern the keys of both readings.
+The key is followed down: through groups, where equalities make expressions interchangeable, into
+aggregations by the key, into windows partitioned by it, into subqueries correlated by it, and into
+both sides of a FULL JOIN on it, whose key is the first side that is not NULL. If a table is read
+twice, its rows affect the keys of both readings.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Located = dict[str, set[tuple[str, ...]] | None]
 
 
 def locate(rel: Rel, key: Sequence[str], terms: Terms) -> Located:
-    """Say by which columns a query is local in each table that it reads.
+    """Return the columns that make a query local in each table that it reads.
 
     Args:
         key: Output columns, in lower case.
 
     Raises:
-        KeyError: There is no such output column.
+        KeyError: The query has no such output column.
     """
     nodes = {output.name: output.node for output in rel.outputs}
     search = _Search(terms)
@@ -106,10 +106,10 @@ class _Search:
             known.add(tuple(min(columns) for columns in own))
 
     def _derived(self, source: Derived, key: Stands, own: Sequence[Sequence[int]]) -> None:
-        """Follow the key into a group, by its columns and by what correlates it.
+        """Follow the key into a group, by its columns and its correlation.
 
-        Of the right side of a LEFT JOIN no column counts: it is NULL in rows that a row more or
-        less makes come and go.
+        Columns of the right side of a LEFT JOIN do not count: adding or removing a row on the right
+        side also adds or removes rows in which they are NULL.
         """
         inner = []
         for stands, places in zip(key, own, strict=True):
@@ -124,9 +124,9 @@ class _Search:
         self._inside((*source.columns, *source.keys, *source.args), within)
 
     def _full_join(self, join: FullJoin, key: Stands) -> None:
-        """Follow the key into both sides, where it is the one that is there of two that are equal.
+        """Follow the key into both sides, if it is the first value of two equal ones not NULL.
 
-        A row that finds none on the other side has NULL there, and the key of its own.
+        A row without a match has NULL on the other side, so the key comes from its own side.
         """
         sides = [
             next((pair for n in stands if (pair := _of_both_sides(n, join, self._terms))), None)
@@ -145,7 +145,7 @@ class _Search:
     def _inside(self, nodes: Iterable[Any], key: Stands) -> None:
         """Follow the key into windows and subqueries of expressions.
 
-        Whatever a subquery is asked, the answer is made of its rows for one row around it.
+        A subquery's result depends only on its rows for one row of the outer query.
         """
         seen: set[Any] = set()
         stack = list(nodes)
@@ -183,12 +183,12 @@ class _Search:
 
 
 def _of_both_sides(node: Node, join: FullJoin, terms: Terms) -> tuple[Node, Node] | None:
-    """Return the expressions of the left and the right side of which a node is the first not NULL.
+    """Return the left and the right expression of a node that takes the first one not NULL.
 
-    None where it is another one, or the join does not ask them to be equal, type for type.
+    None for other nodes, and where the join does not require both to be equal and of one type.
     """
     if node.tag != "Coalesce" and (node.tag != "call" or node.parts[0] != "coalesce"):
-        return None  # USING makes the one, and who writes it the other.
+        return None  # USING creates the former, an author's COALESCE the latter.
     asked = [part for part in node.parts if part.__class__ is Node]
     if len(asked) != 2 or not all(_refers(one, join) for one in asked):
         return None

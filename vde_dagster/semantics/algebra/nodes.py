@@ -1,15 +1,15 @@
-"""The relational algebra that queries are read into, with normal forms of its expressions.
+"""The relational algebra of parsed queries, with normal forms of its expressions.
 
-A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a
-set of conditions. Select-project-join subqueries dissolve into the group around them; what cannot
-dissolve (an aggregation, a LIMIT, a set operation) is a source of its own. The right side of a
-LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the others:
-``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs.
-Written so, joins of every kind but FULL need no order.
+A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a set
+of conditions. Select-project-join subqueries dissolve into the surrounding group; other subqueries
+(an aggregation, a LIMIT, a set operation) become separate sources. The right side of a LEFT JOIN, a
+lateral subquery and a generator are sources that depend on the row of the other sources: ``a LEFT
+JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs. In this
+form, joins of every kind but FULL need no order.
 
-Normal forms keep an expression's value on any data, NULLs and NaNs included. What is left alone
-matters as much: sums are not re-associated (floats round, integers overflow), decimals are not
-folded (their scale is part of their type), and ``x = TRUE`` is not ``x``.
+Normal forms keep an expression's value on any data, NULLs and NaNs included. Some expressions are
+deliberately unchanged: sums are not re-associated (floats round, integers overflow), decimals are
+not folded (their scale is part of their type), and ``x = TRUE`` is not ``x``.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """AND or OR of operands: nested ones are taken in, repeated and neutral ones dropped.
+        """Combine operands with AND or OR: flatten nested ones, drop repeated and neutral ones.
 
-        FALSE of AND and TRUE of OR stay beside operands that are no literals: computing these may
-        raise an error, which `simplify.facts` decides.
+        FALSE in AND and TRUE in OR stay next to operands that are not literals, because evaluating
+        those may raise an error; `simplify.facts` decides.
         """
         neutral = tag == "and"
         absorbing: Node | None = None
@@ -175,7 +175,7 @@ class Terms:
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
-        """Unary minus: an INT literal takes the sign; of others it would change the type."""
+        """Unary minus: an INT literal takes the sign; other literals would change their type."""
         value = integer(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
@@ -191,7 +191,7 @@ def integer(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """The operands of an AND, or the expression alone; TRUE is none."""
+    """The operands of an AND, or the expression alone; empty for TRUE."""
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]
@@ -202,7 +202,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def case_values(node: Node) -> list[Node]:
-    """The values of a CASE, that of its ELSE included."""
+    """The values of a CASE, including its ELSE."""
     return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
@@ -275,9 +275,9 @@ class Group:
     """Sources side by side and the conditions on their rows.
 
     Args:
-        joins: Those of the conditions that a join's ON made (for lineage).
-        sorts: ORDER BY expressions of dissolved subqueries: they decide nothing but the order,
-            which order-sensitive functions see.
+        joins: The subset of the conditions that comes from a join's ON (for lineage).
+        sorts: ORDER BY expressions of dissolved subqueries: they decide only the order, which
+            matters to order-sensitive functions.
     """
 
     sources: list[Source] = field(default_factory=list)
@@ -306,7 +306,7 @@ class Group:
 
 
 class _Exporting:
-    """A source whose columns grow as outer expressions ask for inner ones."""
+    """A source that adds columns when outer expressions refer to inner ones."""
 
     __slots__ = ()
     columns: list[Node]
@@ -321,7 +321,7 @@ class _Exporting:
 
 @dataclass(slots=True, eq=False)
 class Derived(_Exporting):
-    """A source made of a group: `op` says how.
+    """A source derived from a group by the operation `op`:
 
     - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
     - ``limit``: the first rows; `args` are the limits and the sort order.
@@ -365,7 +365,7 @@ class SetOperation:
 
 @dataclass(slots=True, eq=False)
 class Generator:
-    """A table function over the row of the sources beside it (explode and its like)."""
+    """A table function over the row of the other sources (such as explode)."""
 
     op: str
     outer: bool
@@ -404,8 +404,8 @@ class Output:
 class Rel:
     """The relation that a query returns.
 
-    `local` marks the right side of a semi or anti join, whose conditions name sources beside it.
-    `rest` has the columns besides the outputs, where a star stands for columns that are not known.
+    `local` marks the right side of a semi or anti join, whose conditions name sources of the left
+    side. `rest` provides further columns, where a star includes unknown columns.
     """
 
     group: Group
@@ -419,10 +419,10 @@ Replacement = Callable[[Node], Node | None]
 
 
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
-    """Replace, from the top, every expression for which the rule has another one.
+    """Replace expressions according to a rule, from the top.
 
     Args:
-        rule: Returns the replacement, which is not looked into, or None to go on inside.
+        rule: Returns the replacement, which is not searched further, or None to search inside.
         memo: Shared between calls with the same rule.
     """
     done = memo.get(node)
@@ -460,7 +460,7 @@ def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node
 
 
 class _Completion:
-    """The rule for windows, which may stand in each other; a closure would keep itself alive."""
+    """The rule for windows, which may be nested; a closure would keep itself alive."""
 
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group

@@ -27,7 +27,7 @@ MOST_SOURCES = 12
 """In larger joins no keys are looked for, which costs precision but bounds the work."""
 
 
-def at_most_one(inner: Group, terms: Terms) -> bool:
+def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
     """Whether the group has at most one row per row of the sources outside of it."""
     return _spread(inner, set(), terms)
 

@@ -33,8 +33,8 @@ def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
             raise Unsupported(f"{what} with {words}" if what else words.upper())
 
 
-def operands_of(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of AND or OR, without recursion: generated queries have thousands of them."""
+def flat_operands(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of AND or OR, without recursion: generated queries have thousands."""
     stack, operands = [e], []
     while stack:
         item = stack.pop()
@@ -91,10 +91,10 @@ class Binder:
         name = e.__class__.__name__
         if name in SYNTAX_CLASSES:
             return self.generic(e, scope)
-        return self.give_up(f"{name} is not understood", *self.parts_of(e, scope))
+        return self.give_up(f"{name} is not understood", *self.bind_children(e, scope))
 
     def _negated(self, e: exp.Expr, scope: Scope) -> Node:
-        """NOT LIKE and its like. That of ANY and ALL is asked of each pattern, not of the whole."""
+        """NOT LIKE and similar predicates; with ANY and ALL, the NOT applies to each pattern."""
         e.set("negate", None)
         try:
             node = self.bind(e, scope)
@@ -109,13 +109,13 @@ class Binder:
         for key, value in sorted(e.args.items()):
             if value.__class__ is list:
                 if value:
-                    parts += [key, len(value), *(self.part_of(item, scope) for item in value)]
+                    parts += [key, len(value), *(self.bind_argument(item, scope) for item in value)]
             elif value is not None:
-                parts += [key, self.part_of(value, scope)]
+                parts += [key, self.bind_argument(value, scope)]
         return self.terms.make(e.__class__.__name__, *parts)
 
-    def part_of(self, value: Any, scope: Scope) -> Any:
-        """An argument as a part of a node."""
+    def bind_argument(self, value: Any, scope: Scope) -> Any:
+        """Convert an argument to a part of a node."""
         if isinstance(value, exp.Expr):
             return self.bind(value, scope)
         if isinstance(value, (str, bool, int)):
@@ -124,12 +124,12 @@ class Binder:
             return str(value)
         raise Unsupported(f"an argument of type {type(value).__name__}")
 
-    def parts_of(self, e: exp.Expr, scope: Scope) -> list[Node]:
-        """The nodes of an expression's children, for the lineage of what is not understood."""
+    def bind_children(self, e: exp.Expr, scope: Scope) -> list[Node]:
+        """The nodes of an expression's children, for lineage of unsupported expressions."""
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Note why the query is opaque, and go on, for the sake of lineage and names.
+        """Record why the query is opaque, and continue with lineage and names.
 
         Without operands, any column of any table may flow into the expression.
         """
@@ -146,9 +146,9 @@ class Binder:
         return self.give_up("NULL as a condition", node) if _is_untyped(node) else node
 
     def mistaken(self, mistake: SemanticError) -> Node:
-        """Keep a mistake for the end, and go on, so that all of a query's are told at once.
+        """Record a mistake and continue, so that all mistakes of a query are reported at once.
 
-        Where a star stood for unknown columns, it may be none.
+        If a star includes unknown columns, it might not be a mistake, and is not recorded.
         """
         if self.partial is not None:
             return self.give_up(self.partial)
@@ -156,7 +156,7 @@ class Binder:
         return self.give_up(mistake.message)
 
     def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
-        """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""
+        """Record something that Spark will refuse, to be reported as a finding of the query."""
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...]) -> NamedSource:

@@ -195,9 +195,9 @@ def session_value(binder: Binder, name: str, scope: Scope) -> Node:
 def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ordered: bool) -> Node:
     if scope.in_aggregate:
         binder.note("nested aggregate", e)
-        return binder.give_up("nested aggregate functions", *binder.parts_of(e, scope))
+        return binder.give_up("nested aggregate functions", *binder.bind_children(e, scope))
     if name in ("window", "session_window"):
-        return binder.give_up(f"{name} makes rows", *binder.parts_of(e, scope))
+        return binder.give_up(f"{name} makes rows", *binder.bind_children(e, scope))
     if name == "grouping_id" and not e.expressions:
         return binder.give_up("GROUPING_ID() of unnamed keys")
     if scope.clause in ("where", "on", "group"):
@@ -238,7 +238,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     try:
         for key, value in sorted(e.args.items()):
             if key != "this" and value is not None:
-                part = binder.part_of(value, scope)
+                part = binder.bind_argument(value, scope)
                 filters = isinstance(e, exp.Filter) and part.__class__ is Node
                 extra += [key, binder.condition(part) if filters else part]
     finally:
@@ -258,11 +258,11 @@ def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any
         elif isinstance(item, exp.Alias):
             parts += [item.alias, binder.bind(item.this, scope)]
         else:
-            parts += [_own_name(item), binder.bind(item, scope)]
+            parts += [_function_name_in(item), binder.bind(item, scope)]
     return parts
 
 
-def _own_name(e: exp.Expr) -> str | None:
+def _function_name_in(e: exp.Expr) -> str | None:
     if isinstance(e, (exp.Column, exp.Identifier)):
         return e.name
     return e.expression.name if isinstance(e, exp.Dot) else None
@@ -411,7 +411,7 @@ def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
 def _inherit(
     binder: Binder, e: exp.Window, scope: Scope
 ) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None] | None:
-    """PARTITION BY, ORDER BY and frame, with those of a named window."""
+    """PARTITION BY, ORDER BY and frame, including parts inherited from a named window."""
     partition = list(e.args.get("partition_by") or [])
     order_by = e.args.get("order")
     order = list(order_by.expressions) if order_by is not None else []
@@ -429,9 +429,9 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """The function, and whether it tells rows apart that sort equal.
+    """The function, and whether its value differs between rows that sort equal.
 
-    Aggregate functions in its arguments are those of the grouped query below the window, as in
+    Aggregate functions in its arguments belong to the grouped query below the window, as in
     ``SUM(SUM(x)) OVER ()``.
     """
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
-from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, operands_of
+from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
 from vde_dagster.semantics.binding.calls import (
     BINARY,
     DIVISIONS,
@@ -30,7 +30,7 @@ from vde_dagster.sql.reading import is_star, name_of_call
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
-    operands = [binder.bind(item, scope) for item in operands_of(e, e.__class__)]
+    operands = [binder.bind(item, scope) for item in flat_operands(e, e.__class__)]
     return binder.terms.combine("and" if e.__class__ is exp.And else "or", operands)
 
 
@@ -67,10 +67,10 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
 
 
 def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
-    """LIKE with a character of its own for escapes, as one operator of three operands."""
+    """LIKE with an ESCAPE character, as one operator with three operands."""
     like = e.this.unnest()
     if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
-        return binder.give_up("ESCAPE of something unknown", *binder.parts_of(e, scope))
+        return binder.give_up("ESCAPE of something unknown", *binder.bind_children(e, scope))
     escape = binder.bind(e.expression, scope)
     pattern, this = binder.bind(like.expression, scope), binder.bind(like.this, scope)
     parts = ("escape", escape, "expression", pattern, "this", this)
@@ -96,7 +96,7 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """A sign, for which `grammar.tokens` has SQLGlot read an operator that Spark has not."""
+    """A plus sign, which `grammar.tokens` turned into an operator that Spark does not have."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else call(binder.terms, "positive", this)
@@ -115,7 +115,7 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     """IN of a query, or of values."""
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
-        return binder.give_up("IN over an array", *binder.parts_of(e, scope))
+        return binder.give_up("IN over an array", *binder.bind_children(e, scope))
     this = binder.bind(e.this, scope)
     query = e.args.get("query")
     if query is None and len(e.expressions) == 1 and isinstance(e.expressions[0], exp.Query):
@@ -213,7 +213,7 @@ def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
 
 def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
-        return binder.give_up("brackets of an unknown form", *binder.parts_of(e, scope))
+        return binder.give_up("brackets of an unknown form", *binder.bind_children(e, scope))
     key = binder.bind(e.expressions[0], scope)
     this = binder.bind(e.this, scope)
     kind = infer(e.this)

@@ -1,4 +1,4 @@
-"""Generators (explode and its like): table functions over the row beside them."""
+"""Generators (such as explode): table functions over the row of the other sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GROUP BY: its keys and grouping sets, and the grouped query as a source of its own."""
+"""GROUP BY: its keys and grouping sets, and the grouped query as a separate source."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _KeyReader:
         self.has_two_names_of_one_value = False
 
     def element(self, item: exp.Expr) -> list[list[Node]]:
-        """Return the alternatives that one element stands for."""
+        """Return the grouping sets of one element."""
         if isinstance(item, exp.Rollup):
             return _rollup([self._keys(x) for x in item.expressions])
         if isinstance(item, exp.Cube):
@@ -143,7 +143,7 @@ def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
 
 
 def has_aggregate(node: Node) -> bool:
-    """Whether an aggregate function stands in the expression."""
+    """Whether the expression contains an aggregate function."""
     return any(part.tag in AGGREGATES for part in walk([node]))
 
 
@@ -187,13 +187,13 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Whether an aggregate function asks for a key by its name, not by its value."""
+    """Whether an aggregate function refers to a key itself, not to its value."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 
 
 def _without_name(node: Node) -> Node | None:
-    """The expression that a column is made of."""
+    """The expression of a column."""
     if node.tag != "column":
         return None
     inner: Node = node.parts[0]

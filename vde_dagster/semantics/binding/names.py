@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class NamedSource:
-    """A table or subquery in FROM, under the name by which the query knows it.
+    """A table or subquery in FROM, with its name in the query.
 
     Args:
         parts: The alias, or the parts of the table's name.
         nodes: Expressions of a dissolved subquery's columns; a leaf's are made on demand.
         open: The columns are not known: any name may exist.
-        rest: Where the columns come from that a subquery has by the star of an open source.
+        rest: The open source of unknown columns that a subquery includes by a star.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, left out of an unqualified star.
-        written: Names in the case that they have in data, where they are known.
+        written: Names in the case used in the data, where known.
     """
 
     parts: tuple[str, ...]
@@ -89,7 +89,7 @@ class Scope:
     lambdas: list[dict[str, Node]] = field(default_factory=list)
     rest: list[NamedSource] = field(default_factory=list)
     in_sets: bool = False
-    """Whether the query has grouping sets, whose keys are told apart by how they are written."""
+    """Whether the query has grouping sets, whose keys are distinguished by their text."""
 
 
 class Found(NamedTuple):
@@ -234,9 +234,9 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 
 
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
-    """A subquery's column above grouping sets, apart from the expression that it is made of.
+    """A subquery's column above grouping sets, kept distinct from its expression.
 
-    Where the column is a key that a set leaves out it is NULL, and the expression is not.
+    If a grouping set leaves out the column as a key, the column is NULL but the expression is not.
     """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
@@ -248,10 +248,10 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
 
 
 def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
-    """Fields of a struct, one in another.
+    """Nested fields of a struct.
 
-    Spark compares their names without case. Those of a map are keys, and as written; so are all
-    where it is not known what has them.
+    Spark compares names of struct fields without case. Keys of a map keep their case, and so do
+    names if the type is unknown.
     """
     for name in fields:
         struct = kind is not None and kind.this == exp.DType.STRUCT
@@ -269,12 +269,12 @@ def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
 
 
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
-    return SemanticError.of_column(
+    return SemanticError.for_column(
         e,
         f"Column '{'.'.join(parts)}' is ambiguous: it may come from "
         f"{' or '.join(dict.fromkeys(error.tables))}.",
         Hint(
-            f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
+            f"Qualify it with its table, as in {error.tables[0]}.{parts[-1]}.",
             *(Fix.writing(parts[-1], f"{one}.{parts[-1]}") for one in dict.fromkeys(error.tables)),
         ),
     )
@@ -303,6 +303,6 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
         hint = did_you_mean(parts[-1], close, ask="Did you mean") if close else None
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
-        hint = f"The columns there are: {shown}."
+        hint = f"Available columns: {shown}."
     read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
-    return SemanticError.of_column(e, f"Column '{'.'.join(parts)}' does not exist{read}.", hint)
+    return SemanticError.for_column(e, f"Column '{'.'.join(parts)}' does not exist{read}.", hint)

@@ -1,9 +1,9 @@
-"""PIVOT and UNPIVOT as the queries that they stand for, for the sake of lineage and names.
+"""PIVOT and UNPIVOT, rewritten as plain queries for lineage and names.
 
 `PIVOT (sum(a) FOR k IN (1 AS x))` groups by all columns that it does not name, with an aggregate
 `sum(a) FILTER (WHERE k = 1) AS x`; UNPIVOT is a UNION ALL of one query for each of its columns.
-Whoever binds these notes a doubt: Spark's rows are not promised to be theirs in all corners (a
-count of none is NULL in a PIVOT), so that the query's version stays that of its text.
+The caller marks the query as opaque: Spark's rows may differ in corner cases (a count of no rows is
+NULL in a PIVOT), so that the query's version is the version of its text.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _PLAIN = re.compile(r"\w+")
 
 
 def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
-    """Return the query that a table or subquery with a PIVOT or UNPIVOT stands for.
+    """Rewrite a table or subquery with a PIVOT or UNPIVOT as a plain query.
 
     Args:
         e: The table or subquery.
-        columns: Says the names of a table's or subquery's columns.
+        columns: Returns the names of a table's or subquery's columns.
 
     Returns:
-        A SELECT or UNION; None where nothing is turned.
+        A SELECT or UNION; None without a PIVOT or UNPIVOT.
 
     Raises:
-        Unsupported: There are several, or what is turned has another form or name.
+        Unsupported: There are several, or one has an unsupported form or name.
     """
     pivots = e.args.get("pivots")
     if not pivots:

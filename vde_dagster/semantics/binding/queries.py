@@ -51,13 +51,13 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) ->
 
 
 def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Read a query; it may have columns that nobody knows yet, as its `rest`.
+    """Bind a query; its `rest` is the source of columns that are still unknown.
 
     Args:
         outer: The scope whose columns a correlated query may name.
 
     Raises:
-        Unsupported: Something is not understood.
+        Unsupported: The query contains an unsupported form.
     """
     if isinstance(e, exp.Select):
         return _select(binder, e, outer, known)
@@ -148,7 +148,7 @@ def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope)
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
-    """The table that has the columns which a star stands for besides those that are known."""
+    """The table that provides a star's unknown columns, or None."""
     if not scope.rest:
         return None
     decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
@@ -248,20 +248,20 @@ def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
         operands.append(left.args["expression"])
         left = left.args["this"]
         inner = left
-        while isinstance(inner, exp.Subquery) and set(_given(inner)) == {"this"}:
+        while isinstance(inner, exp.Subquery) and set(_filled_args(inner)) == {"this"}:
             inner = inner.this
         if not (
             op == "union"
             and isinstance(inner, exp.Union)
             and (distinct or not inner.args.get("distinct"))
-            and set(_given(inner)) <= {"this", "expression", "distinct"}
+            and set(_filled_args(inner)) <= {"this", "expression", "distinct"}
         ):
             operands.append(left)
             return operands[::-1]
         left = inner
 
 
-def _given(e: exp.Expr) -> list[str]:
+def _filled_args(e: exp.Expr) -> list[str]:
     return [key for key, value in e.args.items() if value]
 
 

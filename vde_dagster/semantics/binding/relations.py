@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called, compare_one_to_one
+from vde_dagster.semantics._sqlglot import called, is_injective_equality
 from vde_dagster.semantics.algebra.nodes import (
     Derived,
     FullJoin,
@@ -18,8 +18,8 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     conjuncts,
 )
-from vde_dagster.semantics.algebra.uniqueness import at_most_one
-from vde_dagster.semantics.binding.binder import Binder, Unsupported, only, operands_of
+from vde_dagster.semantics.algebra.uniqueness import has_at_most_one_row
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, flat_operands, only
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.pivots import turned
@@ -61,11 +61,11 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
-    for item in operands_of(e, exp.And):
+    for item in flat_operands(e, exp.And):
         node = binder.bind(item, scope)
         nodes.append(node)
         equal = joining and isinstance(item, (exp.EQ, exp.NullSafeEQ))
-        if equal and compare_one_to_one(infer(item.this), infer(item.expression)):
+        if equal and is_injective_equality(infer(item.this), infer(item.expression)):
             binder.terms.same_type.add(node)
     if scope.clause != "having" and len(nodes) == 1:
         nodes = [binder.condition(nodes[0])]
@@ -149,7 +149,7 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
 
 
 def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
-    """A function in FROM without LATERAL: it sees the queries around, not the tables beside it."""
+    """A function in FROM without LATERAL: it can use outer queries, not tables of the same FROM."""
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
@@ -158,7 +158,7 @@ def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope
     source, outputs = bind_generator(binder, e.this, names, around)
     if scope.entries:
         for mistake in binder.mistakes[mistakes:]:
-            mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
+            mistake.hint = "Write LATERAL before a function that uses tables of the same FROM."
     scope.correlation.found |= around.correlation.found
     return Sources(Group([source]), [_entry(binder, e, outputs, (e.alias.lower(),), [])])
 
@@ -219,7 +219,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
 
 
 def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """A PIVOT or UNPIVOT, by the query that it stands for, which is enough for lineage."""
+    """A PIVOT or UNPIVOT, bound as an equivalent plain query, which is enough for lineage."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []
@@ -236,7 +236,7 @@ def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
     assert query is not None
     rel = bind_partial(binder, query, scope.parent, scope.ctes)
     if len(binder.mistakes) > mistakes:
-        # They may be of the query in its place, which has no text that could be shown.
+        # They may be mistakes of the plain query, which has no text to show.
         del binder.mistakes[mistakes:]
         raise Unsupported("a PIVOT with a mistake")
     del binder.noted[noted:]
@@ -355,7 +355,7 @@ def _on(
             a, a_type = _side(binder, left, name)
             b, b_type = _side(binder, right, name)
             equal = binder.terms.unordered("eq", [a, b])
-            if compare_one_to_one(a_type, b_type):
+            if is_injective_equality(a_type, b_type):
                 binder.terms.same_type.add(equal)
             out.append(equal)
         return out
@@ -406,7 +406,7 @@ def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scop
     inner.conditions += on
     inner.joins.update(on)
     source = Derived("left", inner, scope.correlation)
-    source.unique = at_most_one(inner, binder.terms)
+    source.unique = has_at_most_one_row(inner, binder.terms)
     group.sources.append(source)
     _wrap(binder, optional, source)
 
@@ -519,7 +519,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """The relation of a CTE, bound anew for each reference, as each is a source of its own."""
+    """The relation of a CTE, bound again for each reference, because each is a separate source."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:

@@ -22,13 +22,13 @@ from vde_dagster.semantics.binding.names import (
 
 
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
-    """The columns that a star stands for, in order.
+    """The columns that a star includes, in order.
 
     Args:
-        partial: Let the scope keep the tables whose columns are not known, as its `rest`.
+        partial: Let the scope keep tables with unknown columns as its `rest`.
 
     Raises:
-        Unsupported: A table's columns are not known, or the star has a form that is not.
+        Unsupported: A table's columns are unknown, or the star has an unsupported form.
     """
     rest: list[NamedSource] | None = [] if partial else None
     if isinstance(item, exp.Column | exp.Dot):
@@ -37,7 +37,7 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
         entries = [e for e in scope.entries if e.parts[-len(qualifier) :] == qualifier]
         if len(entries) > 1:
             raise Unsupported(f"several tables are called {'.'.join(qualifier)}")
-        # A table of the name goes before a column of the name.
+        # A table takes precedence over a column of the same name.
         outputs = _all(binder, entries[0], rest) if entries else _fields(binder, names, scope)
     elif isinstance(item, exp.Star):
         star = item

@@ -1,7 +1,7 @@
-"""Mistakes in queries that are bound, one module per group; nothing here changes a version.
+"""Mistakes in bound queries, one module per group; checks never change a version.
 
-A check says that Spark refuses a query only where it certainly does: what is not known of a query
-is in its favour. `vde_dagster_tests/spark/test_mistakes_on_spark.py` asks Spark.
+A check reports a query as refused only where Spark certainly refuses it; unknown parts of a query
+are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies it on Spark.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
-from vde_dagster.semantics.checks.other_dialects import Origin, other_dialect_findings
-from vde_dagster.semantics.checks.queries import finding_of, output_findings, ungrouped
+from vde_dagster.semantics.checks.other_dialects import Origin, dialect_findings
+from vde_dagster.semantics.checks.queries import make_finding, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
-from vde_dagster.semantics.errors import Finding, offset_of
+from vde_dagster.semantics.errors import Finding, mistake_offset
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -36,17 +36,17 @@ def find(
         if noted.rule == "ungrouped":
             found.update(dict.fromkeys(ungrouped(binder, noted)))
         else:
-            found[finding_of(noted, binder)] = None
+            found[make_finding(noted, binder)] = None
     parts = list(tree.walk())
     found.update(dict.fromkeys(refused_forms(parts)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(parts)))
     found.update(dict.fromkeys(interval_filter_findings(parts)))
-    found.update(dict.fromkeys(other_dialect_findings(parts, origin)))
+    found.update(dict.fromkeys(dialect_findings(parts, origin)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 
 def is_written(one: Finding, query: str) -> bool:
     """Whether a finding holds of the text: the tree does not tell commas from CROSS JOIN."""
-    offset = offset_of(query, one)
+    offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

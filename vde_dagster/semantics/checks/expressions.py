@@ -59,14 +59,14 @@ def _total(e: exp.Anonymous) -> Finding | None:
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         argument = argument.expressions[0]
     what = _class(argument)
-    message = f"'{name}' is given {_shown(argument)}, which is {what}"
+    message = f"'{name}' is given {_sample(argument)}, which is {what}"
     if what == "text":
         return finding(
             "total of text",
             e,
             message,
-            "declare the column as a number where it comes from, or say what is meant: "
-            f"{name}(CAST(… AS DOUBLE)), which fails at the first value that is none",
+            "declare the column as a number in its source, or write "
+            f"{name}(CAST(… AS DOUBLE)), which fails at the first value that is not a number",
             certain=False,
         )
     if what in _NO_TOTAL:
@@ -95,15 +95,15 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
             return finding(
                 "compared with another type",
                 e,
-                f"{_shown(left)} is {kind} and is compared with {_shown(right)}, {other}",
+                f"{_sample(left)} is {kind} and is compared with {_sample(right)}, {other}",
                 "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one",
             )
         if {kind, other} == _NUMBER_AND_TEXT and not (_is_number(left) or _is_number(right)):
             return finding(
                 "number compared with text",
                 e,
-                f"{_shown(left)} is {kind} and is compared with {_shown(right)}, {other}: "
-                "the query fails at the first text that is no number",
+                f"{_sample(left)} is {kind} and is compared with {_sample(right)}, {other}: "
+                "the query fails at the first text that is not a number",
                 "compare values of one type, or CAST the number: CAST(… AS STRING)",
                 certain=False,
             )
@@ -148,7 +148,7 @@ def _branches(e: exp.Case) -> Finding | None:
 
 
 def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
-    """Values that make one column, of which Spark takes the texts for numbers."""
+    """Find values of one column that mix texts and numbers, so that Spark casts the texts."""
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
     if not texts or number is None:
@@ -156,8 +156,8 @@ def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
     return finding(
         "text beside a number",
         texts[0],
-        f"{what} are text, {_shown(texts[0])}, and a number, {_shown(number)}: "
-        "Spark makes numbers of them, and fails at a text that is none",
+        f"{what} are text, {_sample(texts[0])}, and a number, {_sample(number)}: "
+        "Spark converts the texts to numbers, and fails at a text that is not a number",
         "CAST the numbers: CAST(… AS STRING)",
         certain=False,
     )
@@ -194,7 +194,7 @@ def _condition(e: exp.Expr) -> Finding | None:
     if what not in _NO_CONDITION:
         return None
     word = e.__class__.__name__.upper()
-    message = f"the condition of {word}, {_shown(e.this)}, is {what}"
+    message = f"the condition of {word}, {_sample(e.this)}, is {what}"
     return finding("condition", e.this, message, "write a comparison")
 
 
@@ -210,14 +210,14 @@ def _crossed(e: exp.Join) -> Finding | None:
     name = table.alias_or_name.lower()
     where = select.args.get("where") if select is not None else None
     for one in where.find_all(exp.Predicate) if where is not None else ():
-        of = {column.table.lower() for column in one.find_all(exp.Column)}
-        if "" in of or (name in of and len(of) > 1):
+        tables = {column.table.lower() for column in one.find_all(exp.Column)}
+        if "" in tables or (name in tables and len(tables) > 1):
             return None
     return finding(
         CROSSED,
         table,
-        f"every row of '{table.name}' is joined with every other: no condition follows the comma",
-        f"write JOIN {table.name} ON …, or CROSS JOIN {table.name} where it is meant",
+        f"every row of '{table.name}' is joined with every other row: the comma has no condition",
+        f"write JOIN {table.name} ON …, or CROSS JOIN {table.name} if this is intended",
         certain=False,
     )
 
@@ -230,7 +230,7 @@ def _literal(e: exp.Literal) -> Finding | None:
         return finding(
             "variable in a string",
             e,
-            f"within quotes {text} is a text and no variable",
+            f"{text} in quotes is a text, not a variable",
             f"write @{name} without quotes",
             certain=False,
         )
@@ -240,13 +240,13 @@ def _literal(e: exp.Literal) -> Finding | None:
         "jinja in a string",
         e,
         f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja, which is "
-        "read only in blocks: it stays as it is",
+        "evaluated only in blocks: it stays unchanged",
         "write macros and variables with @, such as @start_ds or @VAR('name'), without quotes",
         certain=False,
     )
 
 
-def _shown(e: exp.Expr) -> str:
+def _sample(e: exp.Expr) -> str:
     inner = e.unnest()
     if isinstance(inner, exp.Column):
         return f"'{inner.name}'"

@@ -1,8 +1,8 @@
-"""Filters that leave out a part of the interval for which a model is computed.
+"""Filters that leave out a part of a model's interval.
 
 A filter with `@start_…` and `@end_…` bounds is evaluated for the first and the last value that its
-column has within one interval: `ts <= @end_date` ends at the midnight that begins the interval's
-last day, and `day < @end_date` a day before the interval does.
+column has within one interval: `ts <= @end_date` ends at the first midnight of the interval's last
+day, and `day < @end_date` ends one day before the interval.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
         for bound in _bounds(clause.this):
             columns = {column.sql("spark").lower() for column in bound.value.find_all(exp.Column)}
             bounds.setdefault(" ".join(sorted(columns)), []).append(bound)
-        for of_column in bounds.values():
-            names = {name for bound in of_column for name in _variables(bound.limit)}
+        for for_column in bounds.values():
+            names = {name for bound in for_column for name in _variables(bound.limit)}
             if any(name.startswith("start_") for name in names) and any(
                 name.startswith("end_") for name in names
             ):
-                yield from _checked(of_column)
+                yield from _checked(for_column)
 
 
 def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
@@ -105,7 +105,7 @@ def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
             bound.where,
             f"{shown} {bound.sign} {limit} leaves out the {edge} {part} of every interval: "
             + _reason(name, type_, grain),
-            f"write {interval_filter(shown, type_)}, which holds both ends of the interval",
+            f"write {interval_filter(shown, type_)}, which includes both ends of the interval",
             certain=False,
         )
         return
@@ -114,9 +114,9 @@ def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
 def _reason(name: str, type_: str, grain: timedelta) -> str:
     of_day = name.endswith(("_date", "_ds"))
     if of_day and grain != _DAY:
-        return f"next to a {type_}, @{name} is the midnight at which its day begins"
+        return f"compared with a {type_}, @{name} is the first midnight of its day"
     edge = "last" if name.startswith("end_") else "first"
-    return f"@{name} is the interval's {edge} {'day' if of_day else 'instant'}, which belongs to it"
+    return f"@{name} is the {edge} {'day' if of_day else 'instant'} inside the interval"
 
 
 def _bounds(condition: exp.Expr) -> Iterator[_Bound]:
@@ -186,7 +186,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
 def _holds(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
-    """Whether a bound holds for an interval's first or last value; None if it cannot be told."""
+    """Whether a bound holds for an interval's first or last value; None if unknown."""
     limit = _evaluate(bound.limit, interval)
     if limit is None:
         return None

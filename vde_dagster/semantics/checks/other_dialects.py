@@ -92,10 +92,10 @@ class Origin:
         return _NAMES.get(self.dialect, self.dialect)
 
 
-def other_dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
-    """Look at the operators of a translated query whose columns have their types.
+def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
+    """Check the operators of a translated query whose columns have types.
 
-    An unknown type is told once for each kind of operator.
+    Unknown types are reported once for each kind of operator.
     """
     if origin.dialect in _SPARKS or "*" in origin.trusted:
         return

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having": "HAVING"}
 
 
-def finding_of(noted: Noted, binder: Binder) -> Finding:
-    """What is said of one thing that was noted while a query was bound."""
+def make_finding(noted: Noted, binder: Binder) -> Finding:
+    """Return the finding for one problem that was recorded while binding a query."""
     where, details, name = noted.where, noted.details, name_of_call(noted.where)
     match noted.rule:
         case "unknown function":
             near = closest(name, [*spark_functions.names(), *binder.functions])
-            told = f"Spark has no function '{name}'"
+            message = f"Spark has no function '{name}'"
             hint = (
                 "Functions that your session registers are declared in pyproject.toml: "
                 f'functions = ["{name}"] under [tool.vde]'
@@ -39,43 +39,43 @@ def finding_of(noted: Noted, binder: Binder) -> Finding:
             hint = did_you_mean(name, near, f" {hint}") if near else hint
         case "number of arguments":
             taken = spark_functions.arguments_text(name)
-            told = f"'{name}' is given {_counted(details[0], 'argument')} and takes {taken}"
-            hint = f"DESCRIBE FUNCTION {name} says in Spark which they are"
+            message = f"'{name}' is given {_counted(details[0], 'argument')} and takes {taken}"
+            hint = f"DESCRIBE FUNCTION {name} lists them in Spark"
         case "aggregate in clause":
             what = f"the aggregate function '{name}'" if name else "an aggregate function"
-            told = f"{what} cannot stand in {_CLAUSES[details[0]]}"
+            message = f"{what} is not allowed in {_CLAUSES[details[0]]}"
             hint = "aggregate in a subquery or a CTE first"
             if details[0] == "where":
-                hint = "put the condition into HAVING, which sees the groups"
+                hint = "put the condition into HAVING, which filters the groups"
         case "nested aggregate":
-            told = f"the aggregate function '{name}' stands inside another one"
+            message = f"the aggregate function '{name}' is inside another one"
             hint = "aggregate in a subquery or a CTE first"
         case "window in clause":
-            told = f"a window function cannot stand in {_CLAUSES[details[0]]}"
+            message = f"a window function is not allowed in {_CLAUSES[details[0]]}"
             hint = "put the condition into QUALIFY, or compute the window in a subquery first"
         case "no window":
-            told = f"'{name}' is a window function and has no OVER"
+            message = f"'{name}' is a window function and has no OVER"
             hint = f"write {name}(…) OVER (PARTITION BY … ORDER BY …)"
         case "window without order":
-            told = f"the window of '{name_of_call(where.this)}' has no ORDER BY"
-            hint = "say in OVER (… ORDER BY …) by what the rows are ordered"
+            message = f"the window of '{name_of_call(where.this)}' has no ORDER BY"
+            hint = "write the order of the rows: OVER (… ORDER BY …)"
         case "different widths":
             operation = where.__class__.__name__.upper()
             what = "rows" if operation == "VALUES" else "queries"
             counts = " and ".join(str(width) for width in dict.fromkeys(details[0]))
-            told = f"the {what} of this {operation} have {counts} columns"
+            message = f"the {what} of this {operation} have {counts} columns"
             hint = "give all of them the same columns in the same order"
         case "several columns":
-            told = f"a subquery that stands for one value returns {details[0]} columns"
-            hint = "let it return one, or join it"
+            message = f"a subquery used as one value returns {details[0]} columns"
+            hint = "return one column, or join the subquery"
         case "position":
-            told = f"there is no column {where.this} in the SELECT list, which has {details[0]}"
-            hint = "write a position that is there, or the column's name"
+            message = f"there is no column {where.this} in the SELECT list, which has {details[0]}"
+            hint = "write an existing position, or the column's name"
         case _:
             names, columns = _counted(details[0], "name"), _counted(details[1], "column")
-            told = f"'{where.alias_or_name}' has {columns} and is given {names}"
+            message = f"'{where.alias_or_name}' has {columns} and is given {names}"
             hint, where = "name all of its columns, or none", where.args.get("alias") or where
-    return finding(noted.rule, where, told, hint)
+    return finding(noted.rule, where, message, hint)
 
 
 def _counted(count: int, what: str) -> str:
@@ -87,19 +87,19 @@ _AGGREGATES = ("aggregate", "ordered aggregate", "grouping")
 
 
 def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
-    """Name the columns, each once, where they stand by themselves."""
+    """Report each ungrouped column once, where it is used outside of aggregate functions."""
     (scope,) = noted.details
     select = noted.where
     wrong = set(scope.ungrouped)
-    told: set[Node] = set()
+    reported: set[Node] = set()
     for clause in ("select", "having", "qualify", "order"):
         scope.clause, part = clause, select if clause == "select" else select.args.get(clause)
         if part is None:
             continue
         for item in part.expressions or [part.this]:
             for column, node in _alone(binder, item, scope, wrong):
-                if node not in told:
-                    told.add(node)
+                if node not in reported:
+                    reported.add(node)
                     yield _finding(select, column)
 
 
@@ -145,10 +145,10 @@ def _finding(select: exp.Expr, column: exp.Column) -> Finding:
         message = f"column '{name}' is neither in GROUP BY nor in an aggregate function"
         hint = f"add {name} to GROUP BY, or write any_value({name})"
     elif not any(map(_is_aggregate, select.walk())):
-        message = f"HAVING without GROUP BY makes one group, of which '{name}' has many values"
+        message = f"HAVING without GROUP BY makes one group, in which '{name}' has many values"
         hint = f"write WHERE to choose rows, or GROUP BY {name}"
     else:
-        message = f"column '{name}' stands beside an aggregate function without GROUP BY"
+        message = f"column '{name}' is used with an aggregate function, but without GROUP BY"
         hint = f"add GROUP BY {name}, or write any_value({name})"
     return finding(_RULE, column, message, hint)
 
@@ -156,11 +156,11 @@ def _finding(select: exp.Expr, column: exp.Column) -> Finding:
 UNNAMED = "unnamed"
 REPEATED = "repeated"
 _MOST = 20
-"""How many of a query's columns are told; who generates thousands has the same mistake in all."""
+"""The number of reported columns per query; in generated queries, all have the same mistake."""
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Mistakes in the SELECT list that names a query's columns; `names` is None if not known."""
+    """Find mistakes in the SELECT list that names a query's columns; `names` is None if unknown."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

@@ -1,6 +1,6 @@
-"""Forms of queries that Spark's grammar takes and its parser refuses.
+"""Forms of queries that Spark's grammar accepts and its parser refuses.
 
-They are those of `QueryParsingErrors`, and of checks that no type has a part in. Spark 4.1:
+They come from `QueryParsingErrors` and from checks that do not depend on types. Spark 4.1:
 https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/spark/sql/errors/QueryParsingErrors.scala
 """
 
@@ -57,7 +57,7 @@ def _query(e: exp.Query) -> _Said:
         seen.add(window.name)
         other = window.args.get("alias")
         if other is not None and other.name not in defined:
-            what = f"WINDOW {window.name} stands for '{other.name}', which is not defined there"
+            what = f"WINDOW {window.name} refers to '{other.name}', which WINDOW does not define"
             yield window, what, f"define it: WINDOW {window.name} AS (PARTITION BY … ORDER BY …)"
 
 
@@ -69,32 +69,33 @@ def _join(e: exp.Join) -> _Said:
         return
     if natural or e.args.get("using"):
         word = "NATURAL" if natural else "USING"
-        yield e.this, f"LATERAL cannot be joined by {word}", "write the condition behind ON"
+        yield e.this, f"LATERAL cannot be joined by {word}", "write the condition after ON"
     if e.side in ("RIGHT", "FULL") or e.kind in ("SEMI", "ANTI"):
         word = e.side if e.side in ("RIGHT", "FULL") else e.kind
-        yield e.this, f"{word} JOIN takes no LATERAL", "write JOIN or LEFT JOIN"
+        yield e.this, f"{word} JOIN does not allow LATERAL", "write JOIN or LEFT JOIN"
 
 
 def _lateral(e: exp.Lateral) -> _Said:
     if isinstance(e.this, exp.Identifier):
-        what = f"LATERAL stands before the table '{e.this.name}'"
+        what = f"LATERAL is written before the table '{e.this.name}'"
         yield e.this, what, "leave LATERAL out; it is for subqueries and functions"
 
 
 def _sample(e: exp.TableSample) -> _Said:
     if not any(e.args.values()):
-        yield e.parent or e, "TABLESAMPLE says no size", "write TABLESAMPLE (10 PERCENT)"
+        yield e.parent or e, "TABLESAMPLE has no size", "write TABLESAMPLE (10 PERCENT)"
     percent = e.args.get("percent")
     if isinstance(percent, exp.Literal) and _number(percent) > 100:
         yield percent, "TABLESAMPLE takes at most 100 PERCENT", "write a smaller share"
     bucket = [e.args.get(f"bucket_{name}") for name in ("numerator", "denominator")]
     known = [part for part in bucket if isinstance(part, exp.Literal)]
-    one, of = map(_number, known) if len(known) == 2 else (1, 1)
-    if one > of or of == 0:
+    bucket_number, buckets = map(_number, known) if len(known) == 2 else (1, 1)
+    if bucket_number > buckets or buckets == 0:
         what = f"there is no BUCKET {known[0].this} OUT OF {known[1].this}"
         yield known[0], what, "write TABLESAMPLE (10 PERCENT)"
     if e.args.get("bucket_field") is not None:
-        yield e.args["bucket_field"], "TABLESAMPLE takes no column after ON", "leave ON out"
+        what = "TABLESAMPLE does not allow a column after ON"
+        yield e.args["bucket_field"], what, "leave ON out"
 
 
 def _time_travel(e: exp.Version) -> _Said:
@@ -106,7 +107,7 @@ def _time_travel(e: exp.Version) -> _Said:
 
 def _quantified(e: exp.Any | exp.All) -> _Said:
     if isinstance(e.this, exp.Tuple) and not e.this.expressions:
-        what = f"there is nothing in the brackets of {e.key.upper()}"
+        what = f"the brackets of {e.key.upper()} are empty"
         yield e.parent or e, what, "write patterns"
 
 
@@ -150,7 +151,7 @@ def _type(e: exp.DataType) -> _Said:
         return
     if sizes[0] > MOST_DIGITS or sizes[-1] > sizes[0]:
         shown = f"DECIMAL({', '.join(map(str, sizes))})"
-        hint = "write DECIMAL(precision, scale): at most 38 digits, of them scale behind the point"
+        hint = "write DECIMAL(precision, scale): at most 38 digits, scale of them after the point"
         yield _placed(e), f"there is no {shown}", hint
 
 
@@ -166,10 +167,10 @@ def _call(e: exp.Anonymous) -> _Said:
         hint = f"write it without quotes: {name}({word.upper()}, …)"
         yield e, f"the unit of '{name}' is a text, {unit.this}", hint
     if isinstance(e.parent, exp.Filter) and spark_functions.kind(called(e)) == "scalar":
-        yield e, f"'{name}' is no aggregate function and has FILTER", "write CASE WHEN … END"
+        yield e, f"'{name}' is not an aggregate function, but has FILTER", "write CASE WHEN … END"
     distinct = e.expressions and isinstance(e.expressions[0], exp.Distinct)
     if distinct and spark_functions.kind(called(e)) == "scalar":
-        yield e, f"'{name}' is no aggregate function and has DISTINCT", "leave DISTINCT out"
+        yield e, f"'{name}' is not an aggregate function, but has DISTINCT", "leave DISTINCT out"
 
 
 def _window(e: exp.Window) -> _Said:
@@ -178,7 +179,7 @@ def _window(e: exp.Window) -> _Said:
     call = e.this.this if isinstance(e.this, exp.Filter) else e.this
     arguments = call.expressions if isinstance(call, exp.Anonymous) else ()
     if any(isinstance(argument, exp.Distinct) for argument in arguments):
-        what = f"'{name_of_call(call)}' is given DISTINCT and has OVER, which Spark cannot compute"
+        what = f"'{name_of_call(call)}' has both DISTINCT and OVER, which Spark does not support"
         hint = "group in a subquery and join it, or write size(collect_set(…) OVER (…)) for a count"
         yield call, what, hint
     used = e.args.get("alias")
@@ -195,7 +196,7 @@ def _frame(e: exp.WindowSpec) -> _Said:
     for side in ("start", "end"):
         bound = e.args.get(side)
         if isinstance(bound, exp.Column):
-            yield bound, "a column bounds the frame of a window", "write a number of rows"
+            yield bound, "a column is the bound of a window's frame", "write a number of rows"
 
 
 def _limit(e: exp.Limit | exp.Offset) -> _Said:
@@ -203,7 +204,7 @@ def _limit(e: exp.Limit | exp.Offset) -> _Said:
     if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
         yield value.this, f"{e.key.upper()} is negative", "write 0 or more"
     elif isinstance(value, exp.Literal) and (value.is_string or "." in value.this):
-        yield value, f"{e.key.upper()} takes no {value.this}", "write a whole number"
+        yield value, f"{e.key.upper()} {value.this} is not allowed", "write a whole number"
 
 
 _FORMS: dict[type, Callable[..., _Said]] = {

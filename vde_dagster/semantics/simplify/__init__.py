@@ -84,6 +84,6 @@ the equal queries that another order would tell apart.
 
 def simplify(rel: Rel, terms: Terms) -> None:
     """Bring a bound query into the form that is hashed, in place."""
-    parts = Parts.of(rel, terms)
+    parts = Parts.collect(rel, terms)
     for rule in RULES:
         rule(parts)

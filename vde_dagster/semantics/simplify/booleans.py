@@ -65,7 +65,7 @@ def decide(node: Node, facts: Facts) -> Node:
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
-    """Whether comparing two expressions makes NULL of no value of theirs."""
+    """Whether comparing two expressions turns none of their values into NULL."""
     if facts.comparable(one, two):
         return True
     for constant, other in ((one, two), (two, one)):
@@ -97,7 +97,7 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
 
 
 def _uncast(node: Node, other: Node, facts: Facts) -> Node:
-    """An operand without a cast that comparing it with the other makes by itself."""
+    """An operand without a cast that its comparison implies anyway."""
     if node.tag not in ("cast", "lit"):
         return node
     kind = facts.type(other)
@@ -114,8 +114,8 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
     if node.tag == "lit" and kind in (INT, BIGINT):
         return _as_number(node, facts)
     if kind == DATE and node.tag == "cast" and node.parts[1] == DATE:
-        of = node.parts[2]
-        return of if of.tag == "lit" and is_plain_date(of.parts[1]) else node
+        text = node.parts[2]
+        return text if text.tag == "lit" and is_plain_date(text.parts[1]) else node
     return node
 
 
@@ -156,25 +156,25 @@ def ask_null(node: Node, facts: Facts) -> Node:
     if asked.tag == "cast" and facts.widens(asked):
         return terms.is_null(asked.parts[2])
     if asked.tag == "case":
-        return _of_choice(asked, facts) or node
-    return _of_first_present(asked, facts) or node
+        return _case_is_null(asked, facts) or node
+    return _coalesce_is_null(asked, facts) or node
 
 
-def _of_choice(asked: Node, facts: Facts) -> Node | None:
-    """IS NULL of a CASE whose values are either NULL or never, and have one type."""
+def _case_is_null(asked: Node, facts: Facts) -> Node | None:
+    """IS NULL of a CASE whose values have one type and are each always or never NULL."""
     values = case_values(asked)
     if facts.common(values) is None and any(value.tag != "Null" for value in values):
         return None
 
-    def told(value: Node) -> Node | None:
+    def nullness(value: Node) -> Node | None:
         null = is_null(value)
         known = null or (facts.never_null(value) and facts.never_fails(value))
         return facts.terms.boolean(null) if known else None
 
-    return with_values(asked, told, facts.terms.boolean(True), facts.terms)
+    return with_values(asked, nullness, facts.terms.boolean(True), facts.terms)
 
 
-def _of_first_present(asked: Node, facts: Facts) -> Node | None:
+def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
     if asked.tag != "call" or asked.parts[0] != "coalesce" or not facts.never_fails(asked):
         return None
     tests = [facts.terms.is_null(argument) for argument in asked.parts[1:]]
@@ -182,7 +182,7 @@ def _of_first_present(asked: Node, facts: Facts) -> Node | None:
 
 
 def among(node: Node, facts: Facts) -> Node:
-    """IN of values as the comparisons that it stands for, where none converts another way."""
+    """IN of values as equivalent comparisons, where these do not convert types differently."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):

@@ -49,9 +49,9 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 
 
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
-    """Without conditions that are never true, and what follows one that always is.
+    """Drop branches that are never true, and all after a branch that is always true.
 
-    Spark refuses a CASE of an expression that is no condition, whichever branch it is in.
+    Spark refuses a CASE with an expression that is not a condition in any branch.
     """
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
@@ -66,25 +66,25 @@ def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[
 
 
 def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Branches that ask for different literals of one expression in the order of these."""
+    """Sort neighboring branches that compare one expression with different literals."""
     made: list[Branch] = []
     run: list[tuple[Any, Branch]] = []
-    of: Any = None
+    compared: Any = None
     for branch in [*branches, None]:
-        asked = _literal_of(branch[0], facts) if branch is not None else None
-        if run and (asked is None or asked[0] != of):
+        asked = _compared_literal(branch[0], facts) if branch is not None else None
+        if run and (asked is None or asked[0] != compared):
             made += [one for _, one in sorted(run, key=lambda found: found[0])]
             run = []
         if asked is None or branch is None:
             made += [branch] if branch is not None else []
         else:
-            of = asked[0]
+            compared = asked[0]
             run.append((asked[1], branch))
     return made
 
 
-def _literal_of(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
-    """Of what a condition asks whether it equals a literal, and which literal."""
+def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
+    """The expression and the literal that a condition compares, or None."""
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
     for one, other in (condition.parts, condition.parts[::-1]):

@@ -1,8 +1,8 @@
-"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and what is joined with or made of such.
+"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and relations that depend on such ones.
 
-Those that the query itself says are empty are taken out before Spark computes anything (its rule
-`PropagateEmptyRelation`), so no error of what stands beside them is ever told. Those that follow
-from conditions alone (``x = 1 AND x = 2``) are handed on past what cannot fail.
+Spark removes relations that are empty by their text before it computes anything (its rule
+`PropagateEmptyRelation`), so expressions next to them never raise errors. Relations that are empty
+only by their conditions (``x = 1 AND x = 2``) are propagated past expressions that cannot fail.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def drop_empty(parts: Parts, *, only_written: bool) -> None:
         only_written: Whether only conditions that the author wrote can be FALSE by now.
     """
     if any(
-        any(map(is_false, group.conditions)) or any(map(_takes_none, group.sources))
+        any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
         for group in parts.groups
     ):
         _Emptied(parts, only_written).everywhere()
 
 
-def _takes_none(source: Any) -> bool:
+def _keeps_no_rows(source: Any) -> bool:
     if not isinstance(source, Derived) or source.op != "limit":
         return False
     limit = source.args[0].parts[0]
@@ -62,7 +62,7 @@ class _Emptied:
     def everywhere(self) -> None:
         """Take out what is empty until nothing more is."""
         for _ in range(_MOST_ROUNDS):
-            changed = [self._take_out_of(group) for group in list(self._parts.groups)]
+            changed = [self._remove_empty_sources(group) for group in list(self._parts.groups)]
             if not (self._answer() or any(changed)):
                 break
         for rel in self._parts.rels:
@@ -90,7 +90,7 @@ class _Emptied:
                 return False
             if source.op == "agg" and not (len(source.keys) == 1 and source.keys[0].parts):
                 return False  # Totals of no rows are a row.
-            return _takes_none(source) or self._empty(source.group)
+            return _keeps_no_rows(source) or self._empty(source.group)
         if isinstance(source, SetOperation):
             none = [self._empty(branch.group) for branch in source.branches]
             if source.op == "union":
@@ -128,7 +128,7 @@ class _Emptied:
 
     # what is left out
 
-    def _take_out_of(self, group: Group) -> bool:
+    def _remove_empty_sources(self, group: Group) -> bool:
         parts, changed = self._parts, False
         for source in list(group.sources) if group not in parts.shared else ():
             if source in parts.frozen or source not in group.sources:

@@ -1,10 +1,11 @@
-"""Joins and IN that only ask whether there is a row, as EXISTS; EXISTS on keys of a grouping, asked
-of its rows as Spark's optimiser does with semi and anti joins (`PushDownLeftSemiAntiJoin`).
+"""Joins and IN that only test whether a row exists, as EXISTS; EXISTS on keys of a grouping, pushed
+down to its rows as Spark's optimizer does with semi and anti joins (`PushDownLeftSemiAntiJoin`).
 
-Such joins are ``a JOIN d ON a.k = d.k`` of which no column of ``d`` is used, whose key is ``k``;
-``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with one match of which it is only
-asked if there was one. ``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)`` is;
-elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neither side has NULLs.
+Such joins are ``a JOIN d ON a.k = d.k`` where ``k`` is the key of ``d`` and no column of ``d`` is
+used; ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with at most one match that
+are only tested for a match. ``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)``
+is; elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neither side has
+NULLs.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 
 def tests_as_exists(parts: Parts) -> None:
-    """Replace outer joins of which it is only asked whether there was a match."""
+    """Replace outer joins that are only tested for a match."""
     tested = map(null_test, parts.terms.nodes())
     asked = {node.parts[0] for node in tested if node is not None and node.tag == "ref"}
     if not any(source.op == "left" and source in asked for source in parts.derived()):
         return
-    uses = Uses.of(parts.top)
+    uses = Uses.collect(parts.top)
     for group in list(parts.groups):
         for source in parts.outer_joins(group):
             tests = uses.tests.get(source)
@@ -42,7 +43,7 @@ def tests_as_exists(parts: Parts) -> None:
                 tests
                 and source not in uses.values
                 and (source.unique or not tests.isdisjoint(group.conditions))
-                and all(_tells_matches(test, source) for test in tests)
+                and all(_has_value_in_matches(test, source) for test in tests)
             ):
                 terms = parts.terms
                 exists = _exists(source.group, parts)
@@ -51,17 +52,17 @@ def tests_as_exists(parts: Parts) -> None:
                 parts.replace(known | {terms.make("not", test): exists for test in tests})
 
 
-def _tells_matches(test: Node, source: Derived) -> bool:
+def _has_value_in_matches(test: Node, source: Derived) -> bool:
     """Whether the column that is tested for NULL has a value in every match."""
     tested = null_test(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
-    if _made_of(inner).tag in ("lit", "bool"):
+    if _inner_expression(inner).tag in ("lit", "bool"):
         return True
     return any(rejects_null(c, inner) for c in source.group.conditions)
 
 
-def _made_of(node: Node) -> Node:
+def _inner_expression(node: Node) -> Node:
     """The inner expression of a subquery's column, where it has the same value."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
@@ -72,16 +73,16 @@ def _made_of(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace inner joins to at most one row whose columns nobody uses; return the questions."""
+    """Replace inner joins to at most one row with unused columns; return the EXISTS groups."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
     if not joined:
         return made
-    uses = Uses.of(parts.top)
+    uses = Uses.collect(parts.top)
     for group in joined:
         if group in uses.groups:
-            # Those that may only decide which rows of the others there are.
+            # Sources that can only decide which rows of the other sources remain.
             idle = [
                 source
                 for source in group.sources
@@ -102,7 +103,7 @@ def _has_key(source: Any) -> bool:
 
 
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
-    """Those of the sources that have at most one row per row of what stays."""
+    """The sources that have at most one row per row of the remaining sources."""
     stay = {s for s in group.sources if s not in idle}
     stay |= {s for s in idle if s not in reached(group, {*group.sources} - {s}, terms)}
     if not stay:
@@ -153,9 +154,9 @@ def ask_before_grouping(parts: Parts) -> None:
             asked = condition.parts[0] if condition.tag == "not" else condition
             if asked.tag != "exists" or not _is_simple(asked.parts[0].group):
                 continue
-            source = _asked_of(asked.parts[0].group)
+            source = _outer_source(asked.parts[0].group)
             if source in group.sources and parts.is_grouping(source) and source.keys[0].parts:
-                known = _keys_of(source, asked.parts[0].group, parts)
+                known = _outer_keys(source, asked.parts[0].group, parts)
                 if known is not None:
                     group.conditions.remove(condition)
                     moved = _with(known, asked.parts[0], parts)
@@ -164,7 +165,7 @@ def ask_before_grouping(parts: Parts) -> None:
 
 
 def _is_simple(group: Group) -> bool:
-    """Whether a query is of tables and of conditions in which no other query stands."""
+    """Whether a query reads only tables, with conditions that contain no other query."""
     return all(isinstance(source, Leaf) for source in group.sources) and not any(
         node.tag == "window" or any(isinstance(part, Rel) for part in node.parts)
         for node in walk(group.conditions)
@@ -177,16 +178,16 @@ def _outside(group: Group) -> set[Node]:
     return {node for node in refs if node.parts[0] not in group.sources}
 
 
-def _asked_of(group: Group) -> Any:
-    """The one source that a query is asked about."""
+def _outer_source(group: Group) -> Any:
+    """The single outer source that a query refers to, or None."""
     sources = {column.parts[0] for column in _outside(group)}
     return sources.pop() if len(sources) == 1 else None
 
 
-def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
+def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
     if any(value_type(node) is None for node in known.values()):
-        return None  # Grouping makes 0.0 of -0.0, and texts of them differ.
+        return None  # Grouping turns -0.0 into 0.0, and their texts differ.
     return known if set(known.values()) <= set(source.keys[0].parts) else None
 
 
@@ -204,13 +205,13 @@ def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
 
 
 def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite the IN (query) that conditions, which all must be true, ask for."""
-    return [_asked(condition, conditions, terms) for condition in conditions]
+    """Rewrite IN (query) in conditions that must all be true."""
+    return [_with_exists(condition, conditions, terms) for condition in conditions]
 
 
-def _asked(node: Node, beside: list[Node], terms: Terms) -> Node:
+def _with_exists(node: Node, beside: list[Node], terms: Terms) -> Node:
     if node.tag in ("and", "or"):
-        return terms.combine(node.tag, [_asked(p, beside, terms) for p in node.parts])
+        return terms.combine(node.tag, [_with_exists(p, beside, terms) for p in node.parts])
     if node.tag == "in query":
         this, rel = node.parts
         return _as_exists(this, rel, terms) or node

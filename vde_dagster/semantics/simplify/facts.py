@@ -70,7 +70,7 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """The key of an expression's type, or None; that of NULL alone is none."""
+        """The key of an expression's type, or None if unknown; None for a bare NULL."""
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
@@ -221,8 +221,8 @@ class Facts:
     def never_fails(self, node: Node) -> bool:
         """Whether computing an expression certainly raises no error, in ANSI mode or without it.
 
-        The rule that every rewriting keeps to: an expression that is left out, or computed for
-        other rows than before, is one of which this is true.
+        Every rewriting obeys this rule: only expressions for which this is true are removed, or
+        computed for other rows than before.
         """
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):

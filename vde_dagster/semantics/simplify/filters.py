@@ -23,7 +23,7 @@ from vde_dagster.semantics.algebra.nodes import (
 )
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import STRICT, is_constant, value_type
-from vde_dagster.semantics.simplify.implied_conditions import closed, columns_of, replaced
+from vde_dagster.semantics.simplify.implied_conditions import closed, compared_columns, replaced
 from vde_dagster.semantics.simplify.parts import Parts
 
 
@@ -31,8 +31,8 @@ def move_filters(parts: Parts) -> None:
     """Complete the conditions of all groups, from the inside out, then hand them inwards."""
     for group in parts.groups:
         for source in group.sources:
-            if _takes_filters(source, parts):
-                group.conditions += _known_of(source, parts)
+            if _accepts_filters(source, parts):
+                group.conditions += _group_conditions(source, parts)
         for condition in list(group.conditions):
             if condition.tag == "exists":
                 _hand_out(condition.parts[0].group, group, parts)
@@ -52,7 +52,7 @@ def move_filters(parts: Parts) -> None:
                 # What is asked of outer columns holds of those that they are compared with.
                 given_around = [c for c in group.conditions if not _names(c, source)]
                 _complete_inside(source.group, given_around, parts)
-            elif _takes_filters(source, parts):
+            elif _accepts_filters(source, parts):
                 given |= _hand_in(source, group, parts)
 
 
@@ -63,7 +63,7 @@ def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]
 
 
 def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
-    known = [c for c in given if columns_of(c) is not None]
+    known = [c for c in given if compared_columns(c) is not None]
     found = closed(inner.conditions, parts.terms, known)
     if not _empty(found) or _may_be_dropped(inner):
         inner.conditions = found
@@ -76,7 +76,7 @@ def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
     of_others = [
         condition
         for condition in inner.conditions
-        if (columns := columns_of(condition))
+        if (columns := compared_columns(condition))
         and not any(c.parts[0] in inner.sources for c in columns)
     ]
     around.conditions += of_others
@@ -90,17 +90,17 @@ def _empty(conditions: list[Node]) -> bool:
 def _may_be_dropped(group: Group) -> bool:
     """Whether nothing in a group could raise an error that Spark would tell."""
     return all(isinstance(s, Leaf) for s in group.sources) and all(
-        columns_of(c) is not None for c in group.conditions
+        compared_columns(c) is not None for c in group.conditions
     )
 
 
 def _names(condition: Node, source: Any) -> bool:
-    columns = columns_of(condition)
+    columns = compared_columns(condition)
     return columns is None or any(c.parts[0] is source for c in columns)
 
 
-def _takes_filters(source: Any, parts: Parts) -> bool:
-    """Whether a condition on a source's columns may as well be asked inside of it."""
+def _accepts_filters(source: Any, parts: Parts) -> bool:
+    """Whether a condition on a source's columns can be moved into the source."""
     if parts.is_grouping(source):
         return bool(source.keys[0].parts)
     if isinstance(source, SetOperation) and source not in parts.frozen:
@@ -109,15 +109,15 @@ def _takes_filters(source: Any, parts: Parts) -> bool:
     return False
 
 
-def _known_of(source: Any, parts: Parts) -> list[Node]:
-    """Conditions that hold for every group, as all of its rows fulfil them."""
+def _group_conditions(source: Any, parts: Parts) -> list[Node]:
+    """Conditions that hold for every group, because all of its rows fulfill them."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
     outside = {key: terms.make("ref", source, source.export(key)) for key in source.keys[0].parts}
     found: list[Node] = []
     for condition in source.group.conditions:
-        columns = columns_of(condition)
+        columns = compared_columns(condition)
         if columns and columns <= outside.keys():
             found.append(replaced(condition, outside, terms))
     return found
@@ -129,7 +129,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
     given: set[Group] = set()
     kept: list[Node] = []
     for condition in group.conditions:
-        columns = columns_of(condition)
+        columns = compared_columns(condition)
         if not columns or any(c.parts[0] is not source for c in columns):
             kept.append(condition)
         elif isinstance(source, SetOperation):
@@ -149,7 +149,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
 
 
 def put_constants(parts: Parts) -> None:
-    """Replace fixed columns in what is made of a group's rows, from the inside out."""
+    """Replace fixed columns in expressions over a group's rows, from the inside out."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
@@ -207,7 +207,7 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
 
 
 class _Above:
-    """What is made of groups' rows: queries' outputs, and sources but for outer joins."""
+    """Expressions over groups' rows: queries' outputs, and sources except outer joins."""
 
     def __init__(self, parts: Parts) -> None:
         self.derived = {source.group: source for source in parts.derived() if source.op != "left"}
@@ -215,7 +215,7 @@ class _Above:
         self._frozen = parts.frozen
 
     def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
-        """Put what a function returns in the place of every expression."""
+        """Replace every expression by a function's result."""
         source, rel = self.derived.get(group), self._rels.get(group)
         if rel is not None:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
@@ -226,10 +226,9 @@ class _Above:
 
 
 class _Constants:
-    """Replaces fixed columns, and computes what has become a constant.
+    """Replaces fixed columns, and computes expressions that became constant.
 
-    A window is computed over rows of which some may not be of this group any more: what stands
-    in it is left alone.
+    Expressions in a window stay: it is computed over rows that may no longer be in this group.
     """
 
     def __init__(self, known: dict[Node, Node], terms: Terms) -> None:
@@ -271,8 +270,8 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
 def use_presence(parts: Parts) -> None:
-    """Simplify what is made of a group's rows by what its conditions say of NULLs."""
-    # Their value depends on what is NULL in another way than that of others does.
+    """Simplify expressions over a group's rows where its conditions exclude NULLs."""
+    # Expressions that treat NULL specially.
     asking = set(
         walk(
             node

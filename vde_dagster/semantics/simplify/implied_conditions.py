@@ -1,7 +1,7 @@
 """Conditions that follow from others: equal columns, bounds within bounds, contradictions.
 
-Only comparisons of columns and literals count, which can raise no error. All of a row's conditions
-must be true, so what an equality says of one column is so for the other.
+Only comparisons of columns and literals count, which cannot raise errors. All conditions of a row
+must be true, so conditions on one of two equal columns also hold for the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_EQUAL = 8
 _LARGEST = 2**31 - 2
 
 
-def columns_of(node: Node) -> set[Node] | None:
+def compared_columns(node: Node) -> set[Node] | None:
     """The references in a condition that only compares them; None for any other condition."""
     tag = node.tag
     if tag in ("bool", "Null"):
@@ -46,7 +46,7 @@ def columns_of(node: Node) -> set[Node] | None:
         return None
     found: set[Node] = set()
     for part in parts:
-        inner = columns_of(part)
+        inner = compared_columns(part)
         if inner is None:
             return None
         found |= inner
@@ -59,16 +59,16 @@ def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
 
 
 def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
-    """Conditions with all that follows from them, and without what follows from stronger ones.
+    """Add all conditions that follow from others, and drop those that follow from stronger ones.
 
     Args:
-        given: Conditions of the rows around that are true as well; they are not returned, and
-            nothing is said of columns that only they have.
+        given: Further true conditions of the outer rows; they are not returned, and nothing is
+            derived about columns that occur only in them.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
         return conditions
-    columns = {fact: columns_of(fact) for fact in [*conditions, *given]}
+    columns = {fact: compared_columns(fact) for fact in [*conditions, *given]}
     own = {c for condition in conditions for c in (columns[condition] or ())}
     if not own:
         return conditions
@@ -89,7 +89,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
         if fact not in around and (single is None or single & outside):
             kept[fact] = None
         for column in single or ():
-            for other in classes.of(column):
+            for other in classes.members(column):
                 said = fact if other is column else replaced(fact, {column: other}, terms)
                 about.setdefault(other, {})[said] = None
     present = {
@@ -192,13 +192,13 @@ def _rejects(condition: Node, column: Node) -> bool:
     return condition.tag == "in" and condition.parts[0] is column
 
 
-def _without_nullness(column: Node, said: list[Node], *, strict: bool) -> list[Node] | None:
-    """Leave out IS NOT NULL where another condition says it; IS NULL contradicts that."""
+def _without_nullness(column: Node, facts: list[Node], *, strict: bool) -> list[Node] | None:
+    """Drop IS NOT NULL where another condition implies it; return None if IS NULL contradicts."""
     if not strict:
-        return said
-    if any(_is_null(c, column) for c in said):
+        return facts
+    if any(_is_null(c, column) for c in facts):
         return None
-    return [c for c in said if not (c.tag == "not" and _is_null(c.parts[0], column))]
+    return [c for c in facts if not (c.tag == "not" and _is_null(c.parts[0], column))]
 
 
 def _is_null(condition: Node, column: Node) -> bool:
@@ -209,21 +209,21 @@ EQUAL = ("eq", "nseq")
 
 
 class Classes:
-    """Expressions of which each is equal to all others of its class."""
+    """Equivalence classes of equal expressions."""
 
     def __init__(self) -> None:
         self._of: dict[Node, list[Node]] = {}
 
     def join(self, one: Node, two: Node) -> None:
-        """Make one class of those of two expressions."""
-        first, second = self.of(one), self.of(two)
+        """Merge the classes of two expressions."""
+        first, second = self.members(one), self.members(two)
         if first is second:
             return
         merged = list(dict.fromkeys([*first, *second]))
         for member in merged:
             self._of[member] = merged
 
-    def of(self, node: Node) -> list[Node]:
+    def members(self, node: Node) -> list[Node]:
         """The class of an expression."""
         return self._of.get(node) or [node]
 
@@ -232,8 +232,8 @@ class Classes:
         return list({id(members): members for members in self._of.values()}.values())
 
 
-def one_for_another(conditions: Iterable[Node]) -> Classes:
-    """Columns of which each may stand for the other: of one type, whose equal values are one."""
+def interchangeable(conditions: Iterable[Node]) -> Classes:
+    """Classes of interchangeable columns: of one type whose equal values are identical."""
     return _joined(conditions, _alike)
 
 

@@ -1,5 +1,5 @@
-"""Joins in their shortest form: outer joins that are inner ones, FULL JOINs of one side, and joins
-of a table with itself by a key, of which one reading is enough.
+"""Joins in their shortest form: outer joins that act as inner joins, FULL JOINs of one side, and
+joins of a table with itself by a key, where one reading is enough.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     sources_in,
 )
-from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, at_most_one
+from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, has_at_most_one_row
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import not_true_if_null
 from vde_dagster.semantics.simplify.implied_conditions import equal_values
@@ -62,16 +62,16 @@ def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts
 
 
 def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
-    """The side that each column is of, or None if that does not tell them apart."""
+    """The side of each column, or None if a column cannot be assigned to one side."""
     if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
         return None
     sides = {s: g for g in (join.left, join.right) for s in g.sources}
     found: list[Group] = []
     for column in join.columns:
-        of = {sides.get(s) for s in sources_in(column)}
-        side = of.pop() if len(of) == 1 else None
+        own = {sides.get(s) for s in sources_in(column)}
+        side = own.pop() if len(own) == 1 else None
         if side is None:
-            return None  # A constant does not say which side it is of.
+            return None  # A constant belongs to neither side.
         found.append(side)
     return found
 
@@ -90,7 +90,7 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
     optional.conditions += join.conditions
     optional.joins.update(join.conditions)
     outer = Derived("left", optional, join.correlation)
-    outer.unique = at_most_one(optional, terms)
+    outer.unique = has_at_most_one_row(optional, terms)
     known: dict[Node, Node] = {}
     for i, column in enumerate(join.columns):
         inside = sources_in(column) <= own
@@ -131,7 +131,7 @@ def _merge_all(group: Group, parts: Parts) -> None:
     changed = False
     for i, kept in enumerate(leaves):
         for other in leaves[i + 1 :]:
-            if other in group.sources and _one_row(kept, other, group.conditions, parts):
+            if other in group.sources and _is_same_row(kept, other, group.conditions, parts):
                 _merge(kept, other, group, parts)
                 changed = True
     if changed:
@@ -148,7 +148,7 @@ def _merge_asked(group: Group, parts: Parts) -> None:
         beside = [*group.conditions, *inner.conditions]
         for kept in _leaves(group, parts):
             for other in _leaves(inner, parts):
-                if _one_row(kept, other, beside, parts):
+                if _is_same_row(kept, other, beside, parts):
                     _merge(kept, other, inner, parts)
         if len(inner.sources) == number:
             continue
@@ -170,23 +170,24 @@ def _leaves(group: Group, parts: Parts) -> list[Leaf]:
     ]
 
 
-def _one_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
-    """Whether the conditions say that two readings are of one row."""
+def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
+    """Whether the conditions imply that two readings return the same row."""
     if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
         return False
     make = parts.terms.make
     classes = equal_values(conditions)
     return any(
-        all(make("ref", two, c) in classes.of(make("ref", one, c)) for c in key) for key in one.keys
+        all(make("ref", two, c) in classes.members(make("ref", one, c)) for c in key)
+        for key in one.keys
     )
 
 
 def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Leave a reading out; what is asked of it is asked of the other one."""
+    """Remove one reading, and refer to the other one instead."""
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)
-    # Who sees the order of rows sees another one.
+    # Order-sensitive functions may see another order.
     group.sorts.append(make("regrouped", other.table))
     parts.replace({node: make("ref", kept, node.parts[1]) for node in own})
     parts.terms.keys.clear()

@@ -1,11 +1,11 @@
-"""Queries in queries that change nothing: DISTINCT over a key, or where repeated rows do not count
-(as below EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations of
-set operations.
+"""Nested queries that have no effect: DISTINCT over a key, or where repeated rows do not count (as
+below EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations of set
+operations.
 
-Grouping makes 0.0 of -0.0, and pads what is CHAR. Who compares a key, or groups by it again, finds
-the same with or without the grouping; who writes it as text, or divides by it, does not. (Spark's
-own optimiser leaves out a DISTINCT below another one or below a minimum, and answers -0.0 then; in
-other places it keeps it. More work is right where that is not known.)
+Grouping turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives
+the same result with or without the grouping; converting it to text or dividing by it does not.
+(Spark's optimizer removes a DISTINCT below another one or below a minimum, and then returns -0.0;
+elsewhere it keeps it. If in doubt, the grouping stays.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vde_dagster.semantics.algebra.nodes import (
 )
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
-from vde_dagster.semantics.simplify.implied_conditions import columns_of
+from vde_dagster.semantics.simplify.implied_conditions import compared_columns
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
@@ -41,7 +41,7 @@ def drop_groupings(parts: Parts) -> None:
     found = [source for source in parts.derived() if source.op == "agg"]
     if not found or (len(found) == len(parts.rels) == 1 and not _is_unique(found[0], parts)):
         return
-    uses = Uses.of(parts.top)
+    uses = Uses.collect(parts.top)
     uses.drop_unused(parts.terms)
     sets = set(uses.exists)
     for group in list(uses.groups):
@@ -52,15 +52,15 @@ def drop_groupings(parts: Parts) -> None:
                     sets.update(branch.group for branch in source.branches)
             elif isinstance(source, Derived) and source.op == "agg":
                 used = (source.columns[i] for i in uses.columns.get(source, ()))
-                if all(node.tag not in AGGREGATES or of_a_set(node) for node in used):
+                if all(node.tag not in AGGREGATES or ignores_repeats(node) for node in used):
                     sets.add(source.group)
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Dissolve the groupings in groups of which it only counts whether they have rows."""
+    """Dissolve the groupings in groups that are only tested for rows."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
-    uses = Uses.of(parts.top)
+    uses = Uses.collect(parts.top)
     for group in groups:
         _drop_in(group, groups, uses, parts)
 
@@ -73,7 +73,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
             if parts.is_grouping(source) and source.keys[0].parts:
                 known = _as_a_set(source, uses, parts.terms) if group in sets else None
                 if known is None:
-                    known = _of_one_row_each(source, uses, parts)
+                    known = _ungrouped_columns(source, uses, parts)
                 if known is not None:
                     keys = source.keys[0].parts
                     parts.dissolve(source, group, known)
@@ -101,14 +101,14 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
     return None if correlated and not exact else known
 
 
-def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
+def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
     """Replacements for a grouping's columns where every group has one row."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):
-        node = _of_one_row(source.columns[i])
+        node = _value_over_one_row(source.columns[i])
         if node is None or value_type(node) is None:
-            return None  # Grouping makes 0.0 of -0.0.
+            return None  # Grouping turns -0.0 into 0.0.
         known[terms.make("ref", source, i)] = node
     return known if _is_unique(source, parts) else None
 
@@ -118,8 +118,8 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
     return any(key <= keys for key in group_keys(source.group, parts.terms))
 
 
-def _of_one_row(node: Node) -> Node | None:
-    """The value that a key or an aggregate function has over one row."""
+def _value_over_one_row(node: Node) -> Node | None:
+    """The value of a key or an aggregate function over one row."""
     if node.tag not in AGGREGATES:
         return node
     total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
@@ -128,7 +128,7 @@ def _of_one_row(node: Node) -> Node | None:
     return total[1]
 
 
-def of_a_set(node: Node) -> bool:
+def ignores_repeats(node: Node) -> bool:
     """Whether an aggregate function's value does not depend on how often a row occurs."""
     body = node.parts[0]
     if node.tag != "aggregate" or body.tag != "call":
@@ -180,7 +180,7 @@ def ask_without_limits(parts: Parts) -> None:
             and rel in parts.seen
             and not {rel.group, only.group} & parts.shared
             and only not in parts.frozen
-            and _takes_some(only)
+            and _keeps_some_rows(only)
             and _correlates_plainly(only.group)
         ):
             inner = only.group
@@ -199,7 +199,7 @@ def _correlates_plainly(group: Group) -> bool:
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]
     return all(
-        columns_of(condition) is not None and all(map(_is_plain, walk([condition])))
+        compared_columns(condition) is not None and all(map(_is_plain, walk([condition])))
         for condition in around
     )
 
@@ -209,8 +209,8 @@ def _is_plain(node: Node) -> bool:
     return len(kinds) < 2
 
 
-def _takes_some(source: Derived) -> bool:
-    """Whether a LIMIT leaves a row if there are any, and sorts by nothing that may fail."""
+def _keeps_some_rows(source: Derived) -> bool:
+    """Whether a LIMIT keeps at least one row if any exist, and its sort keys cannot fail."""
     limit, offset, *keys = source.args
     by = [key.parts[-1] for key in keys if key.tag == "sort"]
     own = source.group.sources
@@ -305,7 +305,7 @@ def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperati
         return None
     nodes = [o.node for o in branch.outputs]
     if outer.op == "union":
-        return None if any(map(_asks, [*nodes, *group.conditions])) else inner
+        return None if any(map(_contains_query, [*nodes, *group.conditions])) else inner
     if outer.op.startswith("except") and i > 0:
         return None
     as_it_is = [node.parts if node.tag == "ref" else None for node in nodes]
@@ -314,15 +314,17 @@ def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperati
     return inner if same and not group.conditions else None
 
 
-def _asks(node: Node) -> bool:
-    """Whether a subquery or a window stands in an expression."""
+def _contains_query(node: Node) -> bool:
+    """Whether an expression contains a subquery or a window."""
     if node.tag == "window":
         return True
-    return any(_asks(p) if p.__class__ is Node else isinstance(p, Rel) for p in node.parts)
+    return any(
+        _contains_query(p) if p.__class__ is Node else isinstance(p, Rel) for p in node.parts
+    )
 
 
 def _spliced(branch: Rel, inner: SetOperation, parts: Parts) -> list[Rel]:
-    """The queries of an inner set operation, with what the outer one asks of them."""
+    """The queries of an inner set operation, with the outer query's conditions and outputs."""
     for rel in inner.branches:
         known = {
             parts.terms.make("ref", inner, i): output.node for i, output in enumerate(rel.outputs)

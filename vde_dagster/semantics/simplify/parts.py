@@ -27,10 +27,10 @@ class Parts:
     """The parts of a query by kind.
 
     Args:
-        groups: Inner ones first; those that windows look at are not among them.
-        frozen: Sources that a window is computed over. What reads the window's result is not
-            what the window read, so these sources take nothing from the groups they are in.
-        shared: Groups that several sources stand for, or that a window's rows are asked for.
+        groups: Inner groups first, without groups that windows are computed over.
+        frozen: Sources that a window is computed over. Conditions of their groups apply after the
+            window, so they must not be moved into these sources.
+        shared: Groups that several sources share, or that occur in a window's conditions.
     """
 
     terms: Terms
@@ -42,7 +42,7 @@ class Parts:
     windowed: list[Group] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rel: Rel, terms: Terms) -> Parts:
+    def collect(cls, rel: Rel, terms: Terms) -> Parts:
         """Collect the parts of a query."""
         parts = cls(terms)
         inner: list[Rel] = []
@@ -92,7 +92,7 @@ class Parts:
         return self.rels[-1]
 
     def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Put the rows that a source is made of in its place in a group."""
+        """Replace a source in a group by the sources and conditions it is derived from."""
         group.splice(source, source.group)
         self.forget(source.group)
         self.replace(columns)
@@ -132,7 +132,7 @@ class Parts:
         ]
 
     def replace(self, known: dict[Node, Node]) -> None:
-        """Put expressions in the place of others wherever they stand."""
+        """Replace expressions everywhere in the query."""
         terms, memo = self.terms, dict[Node, Node]()
         self.change(lambda node: rewrite(node, known.get, terms, memo))
 
@@ -185,9 +185,9 @@ class Uses:
     Args:
         asked_in: Per source, the groups whose conditions name it, and None for any other place.
         tests: Per source, the expressions ``x IS NULL`` of its columns x.
-        values: The sources whose columns stand in more than such tests.
-        parents: Per reference, the expressions that it is part of; None where it stands alone.
-        exists: Groups of which it only counts whether they have rows.
+        values: Sources whose columns are used outside of such tests, too.
+        parents: Per reference, the expressions that contain it; None where it is used alone.
+        exists: Groups that are only tested for rows.
     """
 
     groups: dict[Group, None] = field(default_factory=dict)
@@ -200,8 +200,8 @@ class Uses:
     _seen: set[Any] = field(default_factory=set)
 
     @classmethod
-    def of(cls, rel: Rel) -> Uses:
-        """Walk a query."""
+    def collect(cls, rel: Rel) -> Uses:
+        """Collect the uses in a query."""
         uses = cls()
         uses._group(rel.group)
         for output in rel.outputs:
@@ -209,7 +209,7 @@ class Uses:
         return uses
 
     def drop_unused(self, terms: Terms) -> None:
-        """Put NULL in the place of columns that nobody asks for."""
+        """Replace unused columns by NULL."""
         null = terms.make("Null")
         for group in self.groups:
             for source in group.sources:

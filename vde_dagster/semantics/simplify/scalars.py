@@ -46,10 +46,10 @@ def convert(node: Node, facts: Facts) -> Node:
     exact = this.tag == "cast" and facts.type(this) in WHOLE and facts.widens(this)
     if exact and (target in (*WHOLE, TEXT, DOUBLE) or target.startswith("DECIMAL")):
         return terms.make("cast", safe, target, this.parts[2])
-    return _of_literal(target, this, facts) or node
+    return _cast_literal(target, this, facts) or node
 
 
-def _of_literal(target: str, this: Node, facts: Facts) -> Node | None:
+def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
     if this.tag != "lit":
         return None
     value = integer(this)
@@ -159,7 +159,7 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def not_each(node: Node, facts: Facts) -> Node:
-    """NOT LIKE ANY asks whether any pattern does not match, NOT LIKE ALL whether none does."""
+    """NOT LIKE ANY is true if any pattern does not match, NOT LIKE ALL if no pattern matches."""
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
@@ -188,7 +188,7 @@ def string_together(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """An argument of CONCAT, which casts to text by itself."""
+    """An argument of CONCAT without the cast to text that CONCAT implies."""
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
     number = integer(node)

@@ -1,8 +1,8 @@
 """Aggregate functions in one form, and totals of totals in one step.
 
 ``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
-rows of ``t``, also through joins that ask for keys of the inner grouping alone, and through UNION
-ALL. Only integers are added up in another order: sums of floats would be rounded otherwise.
+rows of ``t``, also through joins that use only keys of the inner grouping, and through UNION ALL.
+Only integers are added in another order: sums of floats would round differently.
 (Spark: `EliminateAggregateFilter` and `EliminateDistinct`.)
 """
 
@@ -28,8 +28,8 @@ from vde_dagster.semantics.simplify.choices import choose
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
 from vde_dagster.semantics.simplify.nested_queries import (
     OF_A_SET,
+    ignores_repeats,
     is_exact,
-    of_a_set,
     shows_grouping,
 )
 from vde_dagster.semantics.simplify.parts import Parts, Uses
@@ -86,20 +86,20 @@ def _counted(condition: Node, facts: Facts) -> Node:
     return facts.terms.make("call", "count_if", condition)
 
 
-def _count(of: Node, body: Node, facts: Facts) -> Node:
-    """COUNT of an expression: of all rows, of those of a condition, or of none."""
-    if of.tag == "Distinct":
+def _count(argument: Node, body: Node, facts: Facts) -> Node:
+    """COUNT of an expression: counts all rows, rows that meet a condition, or no rows."""
+    if argument.tag == "Distinct":
         return body
-    if is_null(of):
+    if is_null(argument):
         return _counted(facts.terms.boolean(False), facts)
-    if facts.never_null(of) and facts.never_fails(of):
+    if facts.never_null(argument) and facts.never_fails(argument):
         return facts.terms.make("count rows")
-    if of.tag == "case" and len(of.parts) == 2:
-        condition, value = of.parts
+    if argument.tag == "case" and len(argument.parts) == 2:
+        condition, value = argument.parts
         if facts.never_null(value) and facts.never_fails(value):
             return _counted(condition, facts)
-    if of.tag == "case" and len(of.parts) == 3 and is_null(of.parts[1]):
-        tested, value = null_test(of.parts[0]), of.parts[2]
+    if argument.tag == "case" and len(argument.parts) == 3 and is_null(argument.parts[1]):
+        tested, value = null_test(argument.parts[0]), argument.parts[2]
         if tested is not None and facts.never_null(value) and facts.never_fails(value):
             return facts.terms.make("call", "count", tested)
     return body
@@ -113,13 +113,13 @@ def merge_totals(parts: Parts) -> None:
     """Merge groupings of groupings, from the inside out."""
     if sum(source.op == "agg" for source in parts.derived()) < 2:
         return
-    uses = Uses.of(parts.top)
+    uses = Uses.collect(parts.top)
     for group in [g for g in parts.groups if g in uses.groups]:
         for source in group.sources:
             if isinstance(source, Derived) and source.op == "agg" and len(source.keys) == 1:
                 for inner in list(source.group.sources):
                     if _merge(source, inner, uses, parts):
-                        uses = Uses.of(parts.top)
+                        uses = Uses.collect(parts.top)
 
 
 def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
@@ -129,11 +129,11 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
         if inner.op != "union" or not inner.alike:
             return False
         steps = _Steps(outer, inner, uses, parts.terms)
-        return steps.of_union(inner) and _put_union(inner, steps, parts)
+        return steps.merges_with_union(inner) and _put_union(inner, steps, parts)
     if not parts.is_grouping(inner):
         return False
     steps = _Steps(outer, inner, uses, parts.terms)
-    if not steps.of_grouping(inner):
+    if not steps.merges_with_grouping(inner):
         return False
     keys = inner.keys[0].parts
     known = {
@@ -147,10 +147,10 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """Finds out whether the totals of an outer grouping merge with those of an inner source.
+    """Decides whether the totals of an outer grouping can be merged with those of an inner source.
 
     Args:
-        merged: The outer totals that do, and the totals that stand for them.
+        merged: The outer totals that can be merged, and their replacements.
     """
 
     outer: Derived
@@ -159,12 +159,12 @@ class _Steps:
     terms: Terms
     merged: dict[Node, Node] = field(default_factory=dict)
 
-    def of_grouping(self, inner: Derived) -> bool:
-        """Whether all totals merge with those of a grouping."""
+    def merges_with_grouping(self, inner: Derived) -> bool:
+        """Whether all totals can be merged with a grouping's totals."""
         keys = set(inner.keys[0].parts)
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
-            return False  # Of no rows there is one total, and of that no rows make a group.
+            return False  # No rows give one total, but a grouping of no rows gives no row.
         facts = Facts(self.terms)
         for i in self._used():
             key, column = inner.columns[i], self.terms.make("ref", inner, i)
@@ -176,8 +176,8 @@ class _Steps:
                 return False
         return self._rest_are_of_sets(alone)
 
-    def of_union(self, union: SetOperation) -> bool:
-        """Whether all totals merge with those of the groupings of a UNION ALL."""
+    def merges_with_union(self, union: SetOperation) -> bool:
+        """Whether all totals can be merged with the totals of a UNION ALL's groupings."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
             return False
@@ -189,7 +189,7 @@ class _Steps:
             return False
         returned: set[Node] = set()
         for i in self._used():
-            totals = [_total_of(branch, i) for branch in union.branches]
+            totals = [_branch_total(branch, i) for branch in union.branches]
             if not any(totals):
                 continue
             first = totals[0]
@@ -199,7 +199,7 @@ class _Steps:
             made = [branch.outputs[i].node for branch in union.branches]
             alike = len(types) == 1 and None not in types
             if not alike or any(self.uses.parents.get(node) != {None} for node in made):
-                return False  # Branches that ask for their totals elsewhere, too.
+                return False  # Branches use their totals elsewhere, too.
             may_be_empty = not self.outer.keys[0].parts and not any(alone)
             if not self._step(i, first, may_be_empty=may_be_empty, through=True):
                 return False
@@ -219,7 +219,7 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Whether everything that asks for a total merges with it."""
+        """Whether every use of a total can be merged with it."""
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
             return False
@@ -248,10 +248,10 @@ class _Steps:
     def _rest_are_of_sets(self, alone: bool) -> bool:
         """Whether no other total of the outer grouping depends on how often its rows occur.
 
-        One total of no rows is a row, of which even a maximum is another than of no rows.
+        A total over no rows is one row, and even the maximum of one row differs from that of none.
         """
         rest = [node for node in self._aggregates() if node not in self.merged]
-        return bool(self.merged) and not (alone and rest) and all(of_a_set(n) for n in rest)
+        return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 
 def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
@@ -265,7 +265,7 @@ def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
     for branch, grouping in zip(union.branches, groupings, strict=True):
         assert grouping is not None
         for i, output in enumerate(branch.outputs):
-            total = _total_of(branch, i)
+            total = _branch_total(branch, i)
             if total is not None and _name(total) is not None:
                 body = total.parts[0]
                 of = terms.number(1) if body.tag == "count rows" else body.parts[1]
@@ -285,7 +285,7 @@ def _only_grouping(branch: Rel) -> Derived | None:
     return source
 
 
-def _total_of(branch: Rel, i: int) -> Node | None:
+def _branch_total(branch: Rel, i: int) -> Node | None:
     node, source = branch.outputs[i].node, branch.group.sources[0]
     if node.tag != "ref" or node.parts[0] is not source or not isinstance(source, Derived):
         return None

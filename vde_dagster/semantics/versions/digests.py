@@ -1,11 +1,11 @@
-"""From the algebra to hashes.
+"""Hashes of the relational algebra.
 
-Every group gets a frame: a label per source, made of the source's row version and, among equal
-sources, an occurrence number. A reference is hashed as the number of frames between its place
-and the source's frame, the label, and the version of the column; so equal queries at different
-depths do not collide, and correlated ones are told apart. Where sources are equal (self joins),
-all ways to number them are tried and the least hash is kept, so that the order in which a query
-names them does not matter.
+Every group gets a frame: a label per source, built from the source's row version and, among equal
+sources, an occurrence number. A reference is hashed as the number of frames between its place and
+the source's frame, the label, and the version of the column; so equal queries at different depths
+do not collide, and correlated queries stay distinct. If sources are equal (self joins), all ways to
+number them are tried and the least hash is kept, so that the order of sources in the query does not
+matter.
 
 >>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
@@ -40,7 +40,7 @@ from vde_dagster.semantics.algebra.nodes import (
     sources_in,
 )
 from vde_dagster.semantics.algebra.uniqueness import is_lookup
-from vde_dagster.semantics.simplify.implied_conditions import EQUAL, one_for_another
+from vde_dagster.semantics.simplify.implied_conditions import EQUAL, interchangeable
 
 _MAX_NUMBERINGS = 24
 
@@ -87,12 +87,12 @@ class Digester:
         classes: dict[bytes, list[int]] = {}
         for i, row in enumerate(rows):
             classes.setdefault(row, []).append(i)
-        ways = _ways_of(classes.values())
+        ways = _count_orders(classes.values())
         alike = [[members] for members in classes.values()]
         if ways > _MAX_NUMBERINGS:
-            asked = self._asked(group, parent, free, rows)
-            alike = [_told_apart(members, asked) for members in classes.values()]
-            ways = _ways_of(members for parts in alike for members in parts)
+            asked = self._condition_marks(group, parent, free, rows)
+            alike = [_split_by_conditions(members, asked) for members in classes.values()]
+            ways = _count_orders(members for parts in alike for members in parts)
         if ways == 1 or ways > _MAX_NUMBERINGS:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
             return numbered(numbers)
@@ -106,10 +106,10 @@ class Digester:
         assert best is not None
         return best[1]
 
-    def _asked(
+    def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """The conditions on each source, in a form that equal sources share."""
+        """Hash the conditions on each source, in a form that equal sources share."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -152,9 +152,9 @@ class Digester:
         return Closed(digest_all("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
-        """Conditions that make columns interchangeable, with digests of their own.
+        """Conditions that make columns interchangeable, with separate digests.
 
-        From here on one of the columns stands for the others, see `Frame.instead`.
+        Afterwards one of the columns represents the others, see `Frame.instead`.
         """
         own = frame.labels
         made: dict[Node, bytes] = {}
@@ -162,10 +162,10 @@ class Digester:
         for c in group.conditions:
             if c.tag not in EQUAL or any(p.tag != "ref" or p.parts[0] not in own for p in c.parts):
                 continue
-            if one_for_another([c]).all():
+            if interchangeable([c]).all():
                 of.update({p: self._reference(p, frame) for p in c.parts})
                 made[c] = digest_all(c.tag, sorted(of[p] for p in c.parts))
-        for members in one_for_another(made).all():
+        for members in interchangeable(made).all():
             frame.instead.update(dict.fromkeys(members, min(members, key=of.__getitem__)))
         return made
 
@@ -181,10 +181,10 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Frame for the columns of a grouping, in which every key of grouping sets has a digest.
+        """Frame for the columns of a grouping, with a distinct digest for every grouping set's key.
 
-        A set that leaves out a key has NULL for it. So another key, or a literal, is another column
-        even where its value is the same in every row below.
+        A set that leaves out a key has NULL for it, so another key or a literal is a different
+        column even if its value is equal in every input row.
         """
         if len(source.keys) < 2:
             return frame
@@ -354,7 +354,7 @@ class Digester:
         return digest_all(tag, parts)
 
     def _reference(self, node: Node, frame: Frame) -> bytes:
-        level, home = frame.home_of(node.parts[:1])
+        level, home = frame.find_home(node.parts[:1])
         source, key = home.instead.get(node, node).parts
         return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
@@ -362,7 +362,7 @@ class Digester:
         """A window function: its own group's rows, and which of them the row at hand is."""
         group: Group = node.parts[0]
         ties: bool = node.parts[1]
-        level, home = frame.home_of(group.sources)
+        level, home = frame.find_home(group.sources)
         terms = [p for p in node.parts[2:] if isinstance(p, Node)]
         closed = self._close(group, home.parent, terms)
         parts: list[Any] = [level, closed.rows]
@@ -377,9 +377,9 @@ class Digester:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Labels of the sources of one group, inside the frames of the queries around it.
+    """Labels of the sources of one group, inside the frames of the outer queries.
 
-    Of columns that are equal in every row, `instead` has the one that stands for all of them.
+    `instead` maps columns that are equal in every row to the column that represents them.
     """
 
     parent: Frame | None
@@ -387,12 +387,12 @@ class Frame:
     instead: dict[Node, Node] = field(default_factory=dict)
     memo: dict[Any, bytes] = field(default_factory=dict)
 
-    def home_of(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """The frame that has sources, and how many queries around this one it is."""
+    def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
+        """The frame that contains some sources, and its number of levels above this one."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
-                raise LookupError("a reference to a source out of reach")
+                raise LookupError("a reference to a source that no outer query contains")
             level, home = level + 1, home.parent
         return level, home
 
@@ -410,7 +410,7 @@ class Closed:
 
 
 def _is_dependent(source: Any) -> bool:
-    """Whether a source's rows depend on the sources beside it or around it."""
+    """Whether a source's rows depend on other sources of its query or of outer queries."""
     if isinstance(source, Derived):
         return source.op == "left" or source.correlation.found
     if isinstance(source, (SetOperation, FullJoin)):
@@ -418,12 +418,12 @@ def _is_dependent(source: Any) -> bool:
     return isinstance(source, Generator)
 
 
-def _ways_of(classes: Iterable[list[int]]) -> int:
+def _count_orders(classes: Iterable[list[int]]) -> int:
     return prod(factorial(len(members)) for members in classes)
 
 
-def _told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
-    """The members in classes of which the same is asked, in the order of that."""
+def _split_by_conditions(members: list[int], asked: list[bytes]) -> list[list[int]]:
+    """Split members into classes with equal conditions, ordered by these."""
     found: dict[bytes, list[int]] = {}
     for i in members:
         found.setdefault(asked[i], []).append(i)

@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that decides which rows there are, or which value is taken, or might."""
+    """A column that decides, or may decide, which rows or which of several values are returned."""
 
     table: str
     column: str
@@ -50,9 +50,9 @@ class ColumnLineage:
     """Column-level lineage of a query (the kinds are those of OpenLineage).
 
     Args:
-        columns: What flows into each output.
-        conditions: What decides the value of an output.
-        rows: What decides which rows there are, or their order.
+        columns: Sources of each output's values.
+        conditions: Columns that decide which value an output takes.
+        rows: Columns that decide which rows are returned, or their order.
     """
 
     columns: dict[str, tuple[Source, ...]]
@@ -79,16 +79,16 @@ def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
     return tuple(IndirectSource(*read, "unknown") for read in sorted(found))
 
 
-def lineage_of(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
-    """The lineage of a query's outputs.
+def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
+    """Return the lineage of a query's outputs.
 
     Args:
         rel: The query.
-        leaves: The tables that it reads: all of them may flow into what is not understood.
+        leaves: The tables that it reads; any may flow into expressions that are not understood.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)
-    # A window knows the rows that it is over; what decides them is said once.
+    # Columns that decide the rows under a window are listed once, as deciding rows.
     around = {one for one in rows if one.kind not in ("conditional", "window")}
     columns: dict[str, tuple[Source, ...]] = {}
     conditions: dict[str, tuple[IndirectSource, ...]] = {}
@@ -194,7 +194,7 @@ class Tracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """What decides which rows a group has."""
+        """The columns that decide which rows a group has."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.

@@ -72,10 +72,10 @@ def opaque_version(
     columns: Iterable[str],
     why: str,
 ) -> SemanticVersion:
-    """The version of something that is compared as a whole.
+    """The version of a query that is compared as a whole.
 
     Args:
-        parents: What it reads, by the names it uses.
+        parents: Versions of the tables that it reads, by the names in its text.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):

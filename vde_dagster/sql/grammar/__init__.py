@@ -1,8 +1,8 @@
-"""The grammar of the Spark that is installed: whether it takes a text, asked without a JVM.
+"""The grammar of the installed Spark: checks without a JVM whether it accepts a text.
 
-`spark` reads it out of Spark's own classes (`compiled`) and cuts a text into tokens, `recogniser`
-says how far the grammar takes them. What Spark's parser refuses behind its grammar is in `literals`
-for texts with a type, and in `semantics.checks.refused_forms`.
+`spark` loads the grammar from Spark's own classes (`compiled`) and splits a text into tokens;
+`recogniser` finds the first token that the grammar does not accept. Further checks of Spark's
+parser are in `literals` for typed literals, and in `semantics.checks.refused_forms`.
 
-SQLGlot's parser follows the grammar by `tokens` and `precedence`; `strings` reads string literals.
+`tokens` and `precedence` make SQLGlot's parser follow the grammar; `strings` reads string literals.
 """

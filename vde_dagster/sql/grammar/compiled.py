@@ -1,8 +1,8 @@
-"""The compiled parser of the Spark that is installed: its archive, Java class files, and ANTLR's
-network of states in them.
+"""The compiled parser of the installed Spark: its archive, Java class files, and ANTLR's network of
+states in them.
 
-The format of class files is chapter 4 of the Java Virtual Machine Specification; that of the
-network is that of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
+Chapter 4 of the Java Virtual Machine Specification describes class files; the network has the
+format of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
 """
 
 from __future__ import annotations
@@ -192,14 +192,14 @@ _RULE_STOP, _LOOP_END = 7, 12
 
 
 class Edge(NamedTuple):
-    """A way from one state to another.
+    """A transition from one state to another.
 
     Args:
-        target: The state that it leads to; of a call, the one behind the call.
-        first: Of a call, the called rule's start; of a predicate, its rule.
-        second: Of a call, the called rule; of a predicate, its number.
-        third: Of a call, the precedence that is asked of the rule.
-        symbols: Ranges of the tokens or characters that it takes, both ends included.
+        target: The next state; for a call, the state after the call.
+        first: For a call, the called rule's start; for a predicate, its rule.
+        second: For a call, the called rule; for a predicate, its number.
+        third: For a call, the minimum precedence passed to the rule.
+        symbols: Ranges of the tokens or characters that it accepts, both ends included.
     """
 
     kind: int
@@ -226,10 +226,10 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network from the constant in which Java's parsers carry it.
+    """Read a network from the serialized constant of a Java parser.
 
     Raises:
-        UnknownFormat: It is of another version.
+        UnknownFormat: The network has another version.
     """
     numbers = _numbers(text)
     take = numbers.__next__
@@ -270,7 +270,7 @@ def read_network(text: str) -> Network:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Decode numbers of up to 31 bits from UTF-16 units: the first bit says that there are two."""
+    """Decode numbers of up to 31 bits from UTF-16 units: a first bit of 1 marks two units."""
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:
         return iter(units)

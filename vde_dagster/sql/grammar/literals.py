@@ -1,7 +1,7 @@
-"""Literals of a type's name and a text: what Spark's grammar takes and its parser cannot read.
+"""Typed literals that Spark's grammar accepts and its parser cannot read.
 
-The rules are those of Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`; no list of time zones
-is asked.
+The rules follow Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`; names of time zones are not
+checked.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FROM_TO = {
 
 
 class Malformed(NamedTuple):
-    """A literal that cannot be read, by the numbers of its words, and what could stand there."""
+    """A literal that cannot be read: the indexes of its words, and a valid example."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ class Malformed(NamedTuple):
 
 
 def malformed(words: Sequence[str]) -> Malformed | None:
-    """Find the first literal, among the words of a query, whose text is none of its type."""
+    """Find the first literal in the words of a query whose text is invalid for its type."""
     for at, word in enumerate(words[:-1]):
         name = word.upper()
         found = None
@@ -80,14 +80,14 @@ def malformed(words: Sequence[str]) -> Malformed | None:
             found = _interval(words, at + 1)
         elif name in _TEXTS and _quoted(words[at + 1]):
             end, text = _text(words, at + 1)
-            if text is not None and not _is_of(name, text):
+            if text is not None and not _is_valid(name, text):
                 found = Malformed(at + 1, end, _TEXTS[name][1])
         if found is not None:
             return found
     return None
 
 
-def _is_of(name: str, text: str) -> bool:
+def _is_valid(name: str, text: str) -> bool:
     found = re.fullmatch(_TEXTS[name][0], text, re.IGNORECASE)
     if found is None:
         return False

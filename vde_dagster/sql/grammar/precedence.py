@@ -62,8 +62,8 @@ class _Run:
 
     Args:
         operators: (index, width, level) of each binary operator.
-        predicate: Whether a predicate such as LIKE stands before or behind it.
-        between: Whether the next AND is that of a BETWEEN.
+        predicate: Whether a predicate such as LIKE precedes or follows it.
+        between: Whether the next AND belongs to a BETWEEN.
     """
 
     start: int

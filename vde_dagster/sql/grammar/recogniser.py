@@ -1,8 +1,8 @@
-"""A recogniser for grammars of ANTLR: it accepts or refuses tokens and builds no tree.
+"""A recognizer for ANTLR grammars: it accepts or refuses tokens and builds no tree.
 
-Each rule, with each precedence that is asked of it, is an automaton whose states are made when they
-are met first, so that what alternatives begin with in common is read once. A text is looked at as
-by GLL (Scott and Johnstone, 2010): what a rule takes at a place is found once, whoever asks.
+Each rule, with each precedence, is an automaton whose states are created when first reached, so
+that common prefixes of alternatives are read once. Texts are processed as in GLL (Scott and
+Johnstone, 2010): the matches of a rule at a position are computed once and shared by all callers.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _Asked:
 
 
 class Recogniser:
-    """A grammar that can be asked whether it takes tokens.
+    """A grammar that accepts or refuses tokens.
 
     Args:
-        holds: Whether a predicate of it holds, by its number.
-        barred: What rules are not to take, though the grammar lets them.
+        holds: Whether one of its predicates holds, by its number.
+        barred: Tokens that rules must not accept, although the grammar allows them.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class Refusal:
 
     Args:
         text: The token; "" at the end.
-        expected: What could stand there; all names are one of them.
+        expected: Tokens that the grammar accepts there; all names count as one.
     """
 
     start: int
@@ -305,7 +305,7 @@ class Lexer:
         predicates: The names of its predicates by their numbers, and whether they are negated.
 
     Raises:
-        UnknownFormat: It asks what is not known here.
+        UnknownFormat: The network uses an unknown predicate.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""From SQLGlot's tokens to tokens by which its parser reads Spark SQL as it was written.
+"""Rewrites SQLGlot's tokens so that its parser keeps Spark SQL as it was written.
 
-SQLGlot's parser makes one class of several functions, units, formats and literals. Here every call
-gets a name that the parser does not know, and becomes an `exp.Anonymous`; every literal keeps its
-text, quotes and all; and the syntax that only some functions have (`EXTRACT(DAY FROM d)`) becomes a
-plain call. A parser of our own is impossible: compiled classes take no interpreted children.
+SQLGlot's parser merges several functions, units, formats and literals into one class. Here every
+call gets a name unknown to the parser, and becomes an `exp.Anonymous`; every literal keeps its text
+with its quotes; and special syntax of some functions (`EXTRACT(DAY FROM d)`) becomes a plain call.
+Subclassing the parser is impossible: its compiled classes cannot have interpreted subclasses.
 
 The rules follow Spark's grammar (`SqlBaseParser.g4` and `SqlBaseLexer.g4` of Spark 4.1).
 """
@@ -75,7 +75,7 @@ class AsWritten(NamedTuple):
     """Tokens for SQLGlot's parser, with the offsets of the text.
 
     Args:
-        doubt: What they do not tell about the query, if anything: it has to be opaque.
+        doubt: Syntax that the tokens cannot represent, or None; it makes the query opaque.
     """
 
     tokens: list[Token]
@@ -148,11 +148,11 @@ class _Reader:
                 index = end
                 continue
             else:
-                self._other(token, kind)
+                self._keep_token(token, kind)
             index += 1
         return AsWritten(out, self._doubt or calls.doubt)
 
-    def _other(self, token: Token, kind: TokenType | None) -> None:
+    def _keep_token(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
             self._doubt = "COLLATE"
         elif kind == T.UNKNOWN:
@@ -162,9 +162,9 @@ class _Reader:
         self._out.append(token)
 
     def _plus(self, token: Token, following: TokenType | None) -> Token:
-        """Give a sign, which SQLGlot drops, that of an operator which Spark has not (`|/`).
+        """Replace a plus sign, which SQLGlot drops, by an operator that Spark does not have (`|/`).
 
-        In Spark ``+x`` makes a DOUBLE of texts and of NULL. A number's sign changes nothing.
+        In Spark ``+x`` converts texts and NULL to DOUBLE. Before a number, the sign has no effect.
         """
         before = self._out[-1].token_type if self._out else None
         number = following == T.NUMBER and T.DCOLON not in self._kinds
@@ -239,8 +239,8 @@ _KEPT = frozenset({"CAST", "TRY_CAST"})
 
 
 @lru_cache(maxsize=1)
-def _known_functions() -> frozenset[str]:
-    """Name the functions for which SQLGlot's parser for Spark has a class or a syntax."""
+def _functions_with_syntax() -> frozenset[str]:
+    """Return the functions that have a class or special syntax in SQLGlot's parser for Spark."""
     from sqlglot.parsers.spark import SparkParser
 
     names = {*SparkParser.FUNCTIONS, *SparkParser.FUNCTION_PARSERS}
@@ -249,18 +249,18 @@ def _known_functions() -> frozenset[str]:
 
 
 class Calls:
-    """The calls of one query, whose names get other texts.
+    """The calls of one query, which are renamed.
 
     Attributes:
-        changes: What else has to change: by the index of a token that is still to be read.
-        doubt: What the tokens cannot tell about the query, if anything.
+        changes: Further changes, by the index of a later token.
+        doubt: Syntax that the tokens cannot represent, or None.
     """
 
     def __init__(self, tokens: list[Token]) -> None:
         self.changes: dict[int, Callable[[Token], None]] = {}
         self.doubt: str | None = None
         self._in = tokens
-        self._known = _known_functions()
+        self._known = _functions_with_syntax()
         self._closing: dict[int, int] | None = None
 
     def before_bracket(self, index: int) -> None:
@@ -378,10 +378,10 @@ _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMES
 
 
 def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
-    """Read a run of strings, which Spark takes for one; `''` in a string is no border.
+    """Read adjacent strings, which Spark joins into one; `''` in a string does not end it.
 
     Returns:
-        The index behind it, and its text with all quotes.
+        The index after them, and their text with all quotes.
     """
     first = tokens[index]
     last = first
@@ -421,10 +421,10 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval: values with units, or one value from a unit to another.
 
-    Its values are literals in Spark, never expressions. Anything else is a column's name.
+    Its values are literals in Spark, never expressions. Otherwise INTERVAL is a column's name.
 
     Returns:
-        The index behind it, and what stands for it.
+        The index after it, and the tokens that replace it.
     """
     pieces: list[str] = []
     end, size = index + 1, len(tokens)
