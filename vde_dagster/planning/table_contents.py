@@ -125,7 +125,7 @@ class Skipped:
 
     @property
     def why(self) -> str:
-        """One clause for people."""
+        """The reason as a clause."""
         return f"nothing that it reads has changed since {instant_text(self.since)}"
 
     def to_json(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _last_tile(
 
 
 def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState]) -> Iterator[str]:
-    """Yield the keys of the tables that do not hold what they held, or are read newly."""
+    """Yield the keys of tables whose rows changed, or that were not read before."""
     for key, state in now.items():
         before = was.get(key)
         if before is None or not before.still_is(state):

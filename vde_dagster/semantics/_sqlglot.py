@@ -112,9 +112,9 @@ def type_text(kind: exp.DataType | None) -> str:
 
 
 def type_key(kind: exp.Expr) -> str:
-    """A text that two types share only if they are one for Spark.
+    """A text that is equal for two types only if Spark treats them as one type.
 
-    SQLGlot writes types of other engines, and TIME, as types that they are not.
+    SQLGlot writes types of other engines, and TIME, as different types.
     """
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]

@@ -179,7 +179,7 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
 
 
 def _distinct_names(outputs: list[Output]) -> list[Output]:
-    """Outputs under names of their own; Spark refuses to store two columns of one name."""
+    """Give outputs distinct names; Spark refuses to store two columns of one name."""
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     named: list[Output] = []

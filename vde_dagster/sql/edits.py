@@ -1,5 +1,5 @@
-"""Edits of a text in places; text without macros whose pieces know their place in the file; and
-removal of the nothing that a macro returned.
+"""Edits of a text in place; text with expanded macros, whose pieces keep their place in the file;
+and removal of the NOTHING that a macro returned.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Return a text whose pieces came from another one with where they came from in the end."""
+        """Map the pieces of this text, which came from another text, to their original places."""
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):

@@ -1,10 +1,10 @@
 """A small scanner of SQL text: enough to find headers, statements and macro calls exactly.
 
-It knows strings, quoted identifiers, comments and brackets, and nothing of grammar, so that it
-works on text that still has macros in it and costs nothing to import.
+It recognizes strings, quoted identifiers, comments and brackets, but no grammar, so that it works
+on text that still contains macros, and it is fast to import.
 
-SQLGlot's compiled parser has no limit of nesting: a text of twenty thousand brackets ends the
-process, and one of a few hundred nested types takes minutes. So brackets are counted first.
+SQLGlot's compiled parser does not limit nesting: a text of twenty thousand brackets crashes the
+process, and a few hundred nested types take minutes. So brackets are counted first.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, or a part of it, that knows where each offset lies."""
+    """A file's text, or a part of it, with the location of each offset."""
 
     path: Path
     text: str
@@ -315,7 +315,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
 
 
 def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
-    """Make the error for a text whose reading used up the stack; points at what looks guilty."""
+    """Create the error for a text whose parsing exhausted the stack; points at the likely place."""
     try:
         offset, depth = deepest(source)
     except ProjectError:

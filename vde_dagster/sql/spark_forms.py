@@ -56,7 +56,7 @@ _TAIL = frozenset(
 
 
 class NoSparkForm(Exception):
-    """A form that Spark has not, by its offset."""
+    """A form that Spark does not have, with its offset."""
 
     def __init__(self, offset: int, message: str, hint: str) -> None:
         super().__init__(message)

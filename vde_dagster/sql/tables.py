@@ -1,4 +1,4 @@
-"""The tables that a query reads, told from names of its WITH clauses."""
+"""The tables that a query reads, distinguished from names of its WITH clauses."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Blank out what is in blocks, and comments; every other character keeps its offset."""
+    """Blank out blocks and comments; all other characters keep their offsets."""
     return _blanked(
         source,
         [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],

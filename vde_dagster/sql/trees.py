@@ -96,10 +96,10 @@ _ALLOCATIONS = 1_500_000
 
 
 def collect_rarely() -> None:
-    """Let the garbage collector of this process look seldom.
+    """Make the garbage collector of this process run less often.
 
-    Only for a process that is all ours and ends soon: a syntax tree is some thousand objects, and
-    with Python's threshold of 700 each is looked at several times for nothing.
+    Only for a short process without other code: a syntax tree has thousands of objects, and with
+    Python's threshold of 700 each would be visited several times without effect.
     """
     gc.set_threshold(_ALLOCATIONS, 20, 20)
 

@@ -338,7 +338,7 @@ def _cast(value: str, has: str | None, wanted: str) -> str:
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
-    """Read columns from their places; what a table has not yet is NULL in all of its rows."""
+    """Select columns from their physical columns; NULL for columns that the table lacks."""
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""

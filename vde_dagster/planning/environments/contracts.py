@@ -217,7 +217,7 @@ def mistakes_in_readers(
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
-    """Say in one line what breaks: the first, and how many more."""
+    """Summarize the breaks in one line: the first one, and the number of others."""
     more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
     return f"{breaks[0].describe()}{more}"
 
@@ -228,7 +228,7 @@ def same_type(one: str, other: str) -> bool:
 
 
 def widens(was: str, becomes: str) -> bool:
-    """Say whether a type holds every value of another one, read as the same kind of value."""
+    """Say whether a type holds every value of another type with the same meaning."""
     before, after = _plain(was), _plain(becomes)
     if (before, after) in _WIDER:
         return True
@@ -312,7 +312,7 @@ def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> 
 
 
 def _plain(type_: str) -> str:
-    """Return a type as Iceberg keeps it, so that two spellings of one are equal."""
+    """Return a type as Iceberg stores it, so that two spellings of a type are equal."""
     text = re.sub(r"\s+", "", type_.upper())
     text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
     text = _WORD.sub(lambda word: _SAME.get(word.group(), word.group()), text)

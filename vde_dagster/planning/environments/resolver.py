@@ -252,9 +252,9 @@ class TableRead:
     """A table that a fill reads.
 
     Args:
-        key: The physical table's id, or `namespace.name` of one that others write.
+        key: The physical table's id, or `namespace.name` of an external table.
         branch: The Iceberg branch that is read, or None for `main`.
-        foreign: The other catalog that it lies in, or None.
+        foreign: The other catalog that contains it, or None.
     """
 
     key: str

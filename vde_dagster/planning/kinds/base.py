@@ -53,7 +53,7 @@ class Meaning:
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
-        """Return how fills read each parent: by interval where the kind is filled so, else whole.
+        """Return how fills read each parent: by interval for kinds filled by intervals, else whole.
 
         A parent read by commits must be a table that the model's query reads.
         """
@@ -77,7 +77,7 @@ class Meaning:
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:
-        """Return the number of jobs that may fill it at once: one, where it reads its own rows."""
+        """Return how many jobs may fill it in parallel: one if it reads its own rows."""
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

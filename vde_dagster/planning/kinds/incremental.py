@@ -47,7 +47,7 @@ class TimeRangeMeaning(IncrementalMeaning):
     """Each interval's rows replace those that were there."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the time column: rows outside of the filled intervals never get in."""
+        """Add the time column: rows outside of the filled intervals are never written."""
         kind = kind_of(model, IncrementalByTimeRange)
         column = version_of(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
@@ -109,7 +109,7 @@ class PartitionMeaning(IncrementalMeaning):
 
 
 class UnmanagedMeaning(PartitionMeaning):
-    """Every fill's rows, or with `insert_overwrite` those that none has replaced since."""
+    """Rows of all fills; with `insert_overwrite`, later fills replace rows of earlier ones."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash whether fills replace rows, and the partitioning."""
@@ -124,7 +124,7 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no key where fills add rows."""
+        """Return no keys if fills append rows."""
         kind = kind_of(model, IncrementalUnmanaged)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 

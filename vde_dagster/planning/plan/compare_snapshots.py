@@ -13,7 +13,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return the change of a model and its category; None is a removed or an added one."""
+    """Return the change of a model and its category; a side is None if removed or added."""
     if new is None:
         return Change.REMOVED, None
     if old is None:
@@ -57,7 +57,7 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
 
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    """Return the columns of a changed model that hold other values; all where its rows differ."""
+    """Return the changed columns of a changed model; all columns if its rows changed."""
     if new.standalone_rows != old.standalone_rows:
         return [column for column, _ in new.standalone_columns]
     before = dict(old.standalone_columns)

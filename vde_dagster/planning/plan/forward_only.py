@@ -114,7 +114,7 @@ class ForwardOnly:
     mistakes: list[ProjectError] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a model's snapshot as a change in place of production's, or as its own."""
+        """Return a model's snapshot as an in-place change of production's table, or unchanged."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain

@@ -158,7 +158,7 @@ class PlannedModel:
 
     @property
     def again(self) -> bool:
-        """Whether intervals are filled again that are filled."""
+        """Whether filled intervals are filled again."""
         return self.restate or self.catches_up
 
     @property
@@ -388,7 +388,7 @@ class Plan:
 
     @property
     def breaks(self) -> tuple[ContractBreak, ...]:
-        """The columns and whole models that readers will not find as they are now."""
+        """The columns and models that change or disappear for readers."""
         return tuple(broken for model in self.models for broken in model.breaks)
 
     @property

@@ -40,11 +40,11 @@ class PhysicalColumn(NamedTuple):
     """A column of a physical table.
 
     Args:
-        version: Hash of how its value is made (hex).
+        version: Hash of the expression that computes its value (hex).
         type: Spark SQL type, once the table was created.
-        earlier: Hashes of the same value by earlier canonicalisers.
-        in_place: Whether it was added to a table that had rows: who fills the table need not make
-            it, and the table's version leaves it out.
+        earlier: Hashes of the same expression by earlier canonicalizers.
+        in_place: Whether it was added to a table that had rows: a fill need not compute it, and the
+            table's version leaves it out.
     """
 
     name: str

@@ -76,7 +76,7 @@ def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
 
 
 def note_arguments(binder: Binder, e: exp.Expr) -> None:
-    """Note a call with fewer or more arguments than the function of Spark's takes."""
+    """Record a call with too few or too many arguments for a Spark function."""
     name = name_of_call(e)
     given = [
         part

@@ -27,8 +27,8 @@ class NamedSource:
 
     Args:
         parts: The alias, or the parts of the table's name.
-        nodes: Expressions of a dissolved subquery's columns; a leaf's are made on demand.
-        open: The columns are not known: any name may exist.
+        nodes: Expressions of a dissolved subquery's columns; a leaf's are created on demand.
+        open: The columns are unknown: any name may exist.
         rest: The open source of unknown columns that a subquery includes by a star.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, left out of an unqualified star.

@@ -47,6 +47,6 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Whether a finding holds of the text: the tree does not tell commas from CROSS JOIN."""
+    """Whether a finding applies to the text: in the tree, commas look like CROSS JOIN."""
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

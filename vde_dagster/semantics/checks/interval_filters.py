@@ -165,7 +165,7 @@ def _type_text(value: exp.Expr) -> str | None:
 
 
 def _grain(value: exp.Expr) -> timedelta | None:
-    """Return the distance of two neighboring values, or None where it is not known."""
+    """Return the distance between neighboring values, or None if unknown."""
     kind = infer(value)
     if kind is not None and kind.this in (exp.DType.DATE, exp.DType.TEXT):
         return _DAY

@@ -120,7 +120,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """A text of digits that is compared with whole numbers as the number that it is."""
+    """A text of digits that is compared with integers, as a number."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits

@@ -184,7 +184,7 @@ class _Emptied:
         return True
 
     def _dissolve(self, source: SetOperation, group: Group) -> None:
-        """Put the one query that is left of a set operation in its place."""
+        """Replace a set operation by its only remaining query."""
         parts, (branch,) = self._parts, source.branches
         terms, nodes = parts.terms, [o.node for o in branch.outputs]
         inner = branch.group

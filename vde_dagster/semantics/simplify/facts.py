@@ -361,7 +361,7 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """The type of a reference's or literal's type if equal values of it are one; else None."""
+    """The type of a reference or literal if its equal values are identical; else None."""
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):

@@ -247,7 +247,7 @@ def equal_values(conditions: Iterable[Node]) -> Classes:
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Whether two expressions have types between which equality goes from one pair to the next."""
+    """Whether equality is transitive between the types of two expressions."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)

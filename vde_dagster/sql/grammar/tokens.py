@@ -172,7 +172,7 @@ class _Reader:
         return like(token, T.PIPE_SLASH, "+") if signs and not number else token
 
     def _shift(self, index: int) -> int:
-        """Give `>>>`, which SQLGlot does not know, the sign of an operator that Spark has not."""
+        """Replace `>>>`, unknown to SQLGlot, by an operator that Spark does not have."""
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
             self._out.append(like(run[0], T.DQMARK, "??"))
