@@ -56,7 +56,7 @@ def test_years_before_one_thousand_keep_four_digits() -> None:
 
 @pytest.mark.parametrize("type_", ["date", "string", "int"])
 def test_days_cannot_be_cut_into_hours(type_: str) -> None:
-    with pytest.raises(ExecutionError, match="cannot tell the interval"):
+    with pytest.raises(ExecutionError, match="cannot separate the interval"):
         TimeColumn("t", type_).condition(hours(3, 4))
 
 
@@ -101,5 +101,5 @@ def test_a_day_that_goes_on_has_all_rows_of_a_column_that_tells_days(
     column = TimeColumn("t", type_, format_, partials=True)
     assert column.condition(hours(0, 10)).endswith(f"AND `t` < {end}")
     if type_ != "timestamp":
-        with pytest.raises(ExecutionError, match="cannot tell the interval"):
+        with pytest.raises(ExecutionError, match="cannot separate the interval"):
             column.condition(hours(3, 10))

@@ -62,7 +62,7 @@ def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
             )
         elif name in ("bucket", "truncate") and not re.search(r"(^|,)\s*\d+\s*(,|$)", call[2]):
             yield Problem(
-                f"partitioned_by of {model.name}: '{text}' has no number",
+                f"partitioned_by of {model.name}: '{text}' lacks a number",
                 f"write {name}(16, column)",
                 place,
             )
@@ -347,7 +347,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
 
 
 def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parts of a file that are for a stage of SQLMesh's that there is not here."""
+    """Find parts of a file for stages of SQLMesh that do not exist here."""
     for stage, place in compared_with(known.model, STAGE):
         if stage in _NO_STAGES:
             yield Problem(

@@ -115,14 +115,14 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Refuse intervals whose ends lie within one value of the column, or end behind it."""
+        """Refuse intervals that start or end within one value of the column."""
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)
             interval = Interval(interval.start, end)
         for instant in (interval.start, interval.end):
             if _floor(instant, finest) != instant:
                 raise ExecutionError(
-                    f"the time column '{self.name}' is {what}, which cannot tell the interval "
+                    f"the time column '{self.name}' is {what}, which cannot separate the interval "
                     f"{interval.text} from the rest of its {UNITS[finest]}",
                     hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
                 )

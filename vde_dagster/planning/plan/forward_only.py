@@ -89,8 +89,8 @@ def require_used(options: PlanOptions, plan: Plan) -> None:
     previews = (model.table is not None and model.table.preview for model in plan.models)
     if not any(model.in_place for model in plan.models) and not any(previews):
         raise UsageError(
-            "--effective-from is for changes in place, and the plan has none",
-            hint="say --forward-only too, or forward_only true in the model's kind; --start fills "
+            "--effective-from applies to changes in place, but the plan has none",
+            hint="add --forward-only, or set forward_only true in the model's kind; --start fills "
             "earlier intervals of other models",
         )
 

@@ -90,7 +90,7 @@ class PlanOptions:
         if self.skip_backfill and (self.empty_backfill or self.backfill):
             raise UsageError(
                 "a plan that skips the backfill has nothing to fill or to record",
-                hint="leave skip_backfill out, or the choice of what is filled",
+                hint="leave skip_backfill out, or the options that choose what to fill",
             )
 
     @classmethod

@@ -111,33 +111,33 @@ def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
         return
     listed = "".join(f"\n  - {name}" for name in gone)
     many = f"all {len(shown)}" if len(shown) > 1 else "the only"
-    said = many if every else f"{len(gone)} of the {len(shown)}"
+    number = many if every else f"{len(gone)} of the {len(shown)}"
     raise UsageError(
-        f"the plan would remove {said} model{'s' if len(shown) > 1 else ''} of "
+        f"the plan would remove {number} model{'s' if len(shown) > 1 else ''} of "
         f"'{plan.environment}', and nothing was changed:{listed}",
-        hint="look whether this is the project's folder, with all of its models; if they are to "
-        f"go: vde plan {plan.environment} --remove-models (in Dagster: remove_models: true)",
+        hint="check that this is the project's folder, with all of its models; to remove them: "
+        f"vde plan {plan.environment} --remove-models (in Dagster: remove_models: true)",
     )
 
 
 def require_no_gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> None:
-    """Make sure that what a plan publishes covers the time that is shown now.
+    """Check that a plan publishes all time ranges that the environment shows now.
 
     Raises:
-        UsageError: It does not; names each model with what would be gone.
+        UsageError: It does not; the message lists the missing ranges by model.
     """
     gone = dict(_gaps(plan, current, tables))
     if gone:
-        said = "; ".join(
+        ranges_by_model = "; ".join(
             f"{name}, {range_text(ranges.ranges[0].start, ranges.ranges[-1].end)}"
             for name, ranges in gone.items()
         )
         raise UsageError(
-            f"'{plan.environment}' would no longer show data that it shows now: {said}",
-            hint="let the plan fill it (without --start, --end, --skip-backfill), or leave "
-            "--no-gaps out",
+            f"'{plan.environment}' would no longer show data that it shows now: {ranges_by_model}",
+            hint="let the plan fill these ranges (without --start, --end, --skip-backfill), or "
+            "leave --no-gaps out",
         )
 
 

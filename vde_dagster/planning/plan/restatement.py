@@ -115,7 +115,7 @@ def restate_published(
     if not chosen:
         raise UsageError(
             f"'{' '.join(options.restate)}' leaves no model to restate",
-            hint="name models that the environment shows, or patterns of them",
+            hint="select models that the environment shows, by name or pattern",
         )
     asked = IntervalSet((Interval(run.start or EPOCH, run.end or FAR),))
     restated = restate(
