@@ -192,7 +192,9 @@ class Environments:
                 )
             )
         failed = run_virtual_update(handles, name, owner)
-        return FreezeResult(published, len(published.held), _live(entries, state.snapshots), failed)
+        return FreezeResult(
+            published, len(published.pinned_states), _live(entries, state.snapshots), failed
+        )
 
     def audit(
         self,
