@@ -103,7 +103,7 @@ def test_nothing_is_planned_run_or_rolled_back_there(shop: Shop) -> None:
         lambda: workspace.environments.rollback("still", 1),
     ]
     for attempt in attempts:
-        with pytest.raises(UsageError, match=r"'still' is frozen: it shows prod@2 and never"):
+        with pytest.raises(UsageError, match=r"'still' is frozen: it always shows prod@2"):
             attempt()
     shown = workspace.store.environments.get("still")
     assert shown is not None
@@ -318,9 +318,9 @@ def test_it_stays_as_it_is_when_production_goes_back_and_forth(tmp_path: Path) -
         assert found.version == 1
         assert store.pins.at(name, 1) == pinned
         assert view_sql(moving, f"marts__{name}.daily") == views[name]
-        tables = store.tables.load(found.held)
-        states = {one: (tables[one].ref, held) for one, held in found.held.items()}
-        assert pinned_tables(workspace.lakehouse, states).keys() == found.held.keys()
+        tables = store.tables.load(found.pinned_states)
+        states = {one: (tables[one].ref, held) for one, held in found.pinned_states.items()}
+        assert pinned_tables(workspace.lakehouse, states).keys() == found.pinned_states.keys()
     assert "pin_gone" not in {one.problem for one in workspace.maintenance.fsck()}
     workspace.close()
 

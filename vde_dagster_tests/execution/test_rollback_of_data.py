@@ -212,7 +212,7 @@ def test_what_an_environment_made_of_rows_that_went_is_computed_again_by_its_nex
     assert all(json.loads(made[1]) == rows["daily"][day] for day, made in rows["totals"].items())
     dev = workspace.store.environments.get("dev")
     assert dev is not None
-    assert not dev.held
+    assert not dev.pinned_states
 
 
 def test_an_environment_goes_back_alone_and_holds_what_production_shows(

@@ -88,7 +88,7 @@ def test_what_a_rule_asks_the_owner_approves_who_read_that_plan(shop: ProjectFol
             with pytest.raises(UsageError, match="readers will see other values") as raised:
                 workspace.apply(plan, **how)
             assert raised.value.hint is not None
-            assert raised.value.hint.startswith("anna, carla may approve it")
+            assert raised.value.hint.startswith("anna, carla can approve it")
             assert f"--plan {plan.id}" in raised.value.hint
         assert workspace.apply(plan, who="Anna", approved=True).published
 
@@ -167,7 +167,7 @@ def test_a_project_without_the_table_has_no_rules(shop: ProjectFolder) -> None:
     ("text", "message"),
     [
         ("name: owners", "policies.yaml:1.*rules must be a list"),
-        ("- name: a\n  message: m", "policies.yaml:1.*a rule cannot be read: .*require"),
+        ("- name: a\n  message: m", "policies.yaml:1.*a rule is invalid: .*require"),
         ("- name: a\n  message: m\n  requires: 'true'", "policies.yaml:3.*unknown field"),
         (
             "- name: a\n  message: m\n  require: 'plan.models.'",
