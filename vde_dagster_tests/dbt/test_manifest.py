@@ -394,12 +394,12 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value="select\n  cast('10:00' as time) as at"),
-            "target/compiled/shop/models/marts/customers.sql:2:19: the query cannot be written in "
-            "Spark SQL: the type TIME",
+            "target/compiled/shop/models/marts/customers.sql:2:19: the query cannot be translated "
+            "to Spark SQL: the type TIME",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value="select 1\n  , '10:00'::time as time"),
-            "models/marts/customers.sql:2:14: the query cannot be written in Spark SQL: the type",
+            "models/marts/customers.sql:2:14: the query cannot be translated to Spark SQL: the",
         ),
         (
             lambda m: [node.update(compiled_code=None) for node in m["nodes"].values()],
@@ -643,8 +643,8 @@ def test_a_refused_model_is_named_with_its_tests_and_a_hint_for_dbt(shop: DbtCop
         shop.load()
 
     assert str(raised.value).partition("customers.sql")[2] == (
-        ":1:8: the query cannot be written in Spark SQL: hash() of duckdb is not known to mean the "
-        "same on Spark; 4 tests of 'customers' not read: at_least_customers_total__0, "
+        ":1:8: the query cannot be translated to Spark SQL: hash() of duckdb is not known to mean "
+        "the same on Spark; 4 tests of 'customers' not read: at_least_customers_total__0, "
         "not_null_customers_customer_id, "
         "relationships_customers_customer_id__customer_id__ref_stg_customers_, "
         "unique_customers_customer_id Hint: write it in SQL that Spark has, too, or leave it out: "

@@ -128,7 +128,11 @@ def test_tables_of_an_earlier_release_are_kept(
 ) -> None:
     """Kinds had no strategies of dbt, and snapshots no records of deletions in their tables."""
     root = copied("table").root
-    make, read, merged = kinds.snapshot_kind, models.read_times, IncrementalByUniqueKey.of
+    make, read, merged = (
+        kinds.snapshot_kind,
+        models.read_times,
+        IncrementalByUniqueKey.from_properties,
+    )
 
     def earlier_key(given: dict[str, Any]) -> Kind:
         return merged({name: value for name, value in given.items() if name != "strategy"})
@@ -142,7 +146,7 @@ def test_tables_of_an_earlier_release_are_kept(
             kinds, "snapshot_kind", lambda *a: replace(make(*a), as_dbt=False, deleted_name="")
         )
         patched.setattr(models, "read_times", earlier_times)
-        patched.setattr(IncrementalByUniqueKey, "of", earlier_key)
+        patched.setattr(IncrementalByUniqueKey, "from_properties", earlier_key)
         before = warehouse.apply(warehouse.plan(root, "prod", now=at(3, 10)))
     shutil.rmtree(root / ".vde")
     after = warehouse.plan(root, "prod", now=at(3, 11))
