@@ -62,6 +62,8 @@ def found(expression: str, dialect: str, *trusted: str) -> list[Finding]:
         ("tsql", "s + s"),
         ("redshift", "s + s"),
         ("duckdb", "m DIV 2"),
+        ("mysql", "i / j"),
+        ("clickhouse", "i / m"),
         ("postgres", "ROUND(f)"),
         ("trino", "CONCAT(s, z)"),
         ("duckdb", "s || f"),
@@ -119,8 +121,8 @@ def test_operator_with_the_same_value_there_is_none(dialect: str, expression: st
         ("redshift", "AVG(u)", "avg"),
         ("tsql", "u + v", "+"),
         ("postgres", "ROUND(u)", "round"),
-        ("mysql", "i / j", "/"),
-        ("clickhouse", "i / m", "/"),
+        ("mysql", "u / j", "/"),
+        ("clickhouse", "u / m", "/"),
     ],
 )
 def test_operator_of_unknown_types_is_a_warning(dialect: str, expression: str, word: str) -> None:
