@@ -302,7 +302,7 @@ def test_a_file_has_no_run(team: Team, vde: Vde) -> None:
     for command in (("apply", "prod", "--yes", "--plan"), sign):
         ended = vde(*command, team.file, "--project", root)
         assert ended.code == 2
-        assert "is a run, which cannot be saved to a file" in ended.err
+        assert "it is a run, which cannot be in a file" in ended.err
     assert team.shown()[0] == 1
 
 
