@@ -184,9 +184,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
         if mistake.location is not None
     }
     own = {path: reason for path, reason in found.items() if path in texts}
-    return own or dict.fromkeys(
-        texts, f"the project would not load after formatting: {error.message}"
-    )
+    return own or dict.fromkeys(texts, f"formatted, the project would not load: {error.message}")
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:

@@ -537,10 +537,10 @@ def test_a_plan_that_claims_the_files_of_now_and_has_others_is_not_approved(
         claimed = Proposal(files and workspace.project.files_hash, "anna")
         workspace.store.plans.save(replace(made, proposal=claimed))
         forged = workspace.store.plans.load(made.id)
-        with pytest.raises(ConflictError, match=r"differs from the project files in marts\.top"):
+        with pytest.raises(ConflictError, match=r"differs from the files in marts\.top"):
             require_proposed(workspace, forged)
         without = {name: one for name, one in made.entries.items() if name.name != "top"}
-        with pytest.raises(ConflictError, match=r"differs from the project files in marts\.top"):
+        with pytest.raises(ConflictError, match=r"differs from the files in marts\.top"):
             require_proposed(workspace, replace(forged, entries=without))
         require_proposed(workspace, workspace.plan("prod", author="anna"))
 

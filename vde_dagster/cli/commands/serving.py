@@ -130,9 +130,7 @@ def ui(
                 f"Dagster is at {found.url} (Ctrl-C stops it)",
             )
             for name, message in found.load_errors().items():
-                output.err.print(
-                    f"the code location {name} failed to load: {message}", markup=False
-                )
+                output.err.print(f"code location {name} failed to load: {message}", markup=False)
             found.wait()
     except KeyboardInterrupt:
         raise Cancelled from None

@@ -129,9 +129,7 @@ def _unknown_views(plan: Plan, handles: Handles) -> bool:
 def damages(state: WarehouseState, environment: str) -> Iterator[str]:
     """Return the warnings on damaged definitions and their repair."""
     for name in state.mended:
-        yield (
-            f"the stored definition of {name} was damaged; it is restored from the project's files"
-        )
+        yield (f"the stored definition of {name} was damaged; it is restored from its file")
     for name in state.left_out:
         yield (
             f"the definition of {name} in '{environment}', or in production, cannot be read "

@@ -72,15 +72,11 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
     models, settings = handles.project.models, handles.settings
     model = find_model(models, wanted.model, settings.default_namespace)
     if models[model].query is None and models[model].python is None:
-        raise UsageError(
-            f"{model} has neither a query nor code to test", hint="choose another model"
-        )
+        raise UsageError(f"{model} has neither a query nor code to test", hint="name another model")
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
     if file_of_project(handles.root, path).exists() and not wanted.overwrite:
-        raise UsageError(
-            f"the file {path} exists", hint="choose another with --path, or add --overwrite"
-        )
+        raise UsageError(f"the file {path} exists", hint="add --overwrite, or another --path")
     tables = _rows_of_parents(handles, model, wanted)
     body: dict[str, Any] = {"model": str(model)}
     if wanted.variables:

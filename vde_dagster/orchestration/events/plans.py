@@ -208,9 +208,7 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
         )
     # The plan's writer chose the hash above, so the definitions are compared too.
     if others := listed(_models_unlike_files(workspace, plan), 5):
-        raise ConflictError(
-            f"plan {plan.id} differs from the project files in {others}", hint=again
-        )
+        raise ConflictError(f"plan {plan.id} differs from the files in {others}", hint=again)
 
 
 def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:

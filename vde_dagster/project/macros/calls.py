@@ -69,9 +69,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
         bound = inspect.signature(function).bind(evaluator, *positional, **named)
     except TypeError as error:
         signature = ", ".join(list(inspect.signature(function).parameters)[1:])
-        raise expander.error(
-            f"@{name}: {error}", f"the macro's signature is ({signature})"
-        ) from None
+        raise expander.error(f"@{name}: {error}", f"its signature is ({signature})") from None
     try:
         _coerce_arguments(function, bound, expander.scope.dialect)
         return evaluator.checked(function(*bound.args, **bound.kwargs))

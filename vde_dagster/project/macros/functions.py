@@ -117,9 +117,7 @@ def reduced(expander: Expander, arguments: list[str]) -> str:
     """`@REDUCE(items, (x, y) -> expression)`: one expression, combined from left to right."""
     function = _last_function(expander, "REDUCE", arguments)
     if len(function.names) != 2:
-        raise expander.error(
-            "the function of @REDUCE must have two parameters", "write (x, y) -> x + y"
-        )
+        raise expander.error("@REDUCE's function must have two parameters", "write (x, y) -> x + y")
     items = argument_items(expander, arguments[:-1])
     if not items:
         raise expander.error("@REDUCE has no items", "pass a list with at least one item")

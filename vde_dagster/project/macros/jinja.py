@@ -212,9 +212,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
 
 _PRINT_ONLY = "print it in a string, or use SQL's functions"
 _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {{ var('x') }}"
-_HINTS = dict.fromkeys(
-    ("ref", "source", "config"), "this is a function of dbt; write the table's name"
-)
+_HINTS = dict.fromkeys(("ref", "source", "config"), "a function of dbt; write the table's name")
 
 
 def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:

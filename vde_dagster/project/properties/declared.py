@@ -20,9 +20,7 @@ def _switch(description: str, default: str | None = None) -> dict[str, Any]:
 DECLARED: Mapping[str, dict[str, Any]] = {
     "name": _property("the model's name, schema.name", type="string"),
     "kind": _property("how its rows are stored", "VIEW"),
-    "cron": _property(
-        "when it is due: five fields, or @hourly, @daily, @weekly, @monthly, @yearly"
-    ),
+    "cron": _property("when due: five fields, or @hourly, @daily, @weekly, @monthly, @yearly"),
     "cron_tz": _property("the IANA time zone of the cron", "UTC"),
     "interval_unit": _property(
         "the unit of intervals; by default the largest unit that fits the cron", examples=_UNITS
@@ -34,9 +32,7 @@ DECLARED: Mapping[str, dict[str, Any]] = {
     "owner": _property("its owner, for display"),
     "description": _property("its description; by default the comment before the header"),
     "tags": _property("words with which commands select models, tag:x"),
-    "columns": _property(
-        "its columns with their types, (name TYPE, …); required for Python models"
-    ),
+    "columns": _property("its columns with types, (name TYPE, …); required for Python models"),
     "column_descriptions": _property("descriptions of columns: (name = 'text', …)"),
     "audits": _property("queries that must return no rows, (not_null(columns := (id)), …)"),
     "signals": _property("Python functions that decide which intervals may be filled"),
