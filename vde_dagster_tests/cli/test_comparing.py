@@ -85,10 +85,10 @@ def test_queries_are_run_and_tables_are_compared(
     some = vde("table-diff", "prod:dev", "shop.rows", "--where", "id < 3", "--limit", "0", *at).json
     assert (some["rows"]["joined"], some["samples"]) == (2, {})
     shown = vde("table-diff", "prod:dev", "shop.rows", "--project", shop.root).out
-    assert "rows that only the second has" in shown
+    assert "rows only in the second" in shown
     wrong = vde("table-diff", "prod:dev", "shop.rows", "--on", "idd", *at)
     assert wrong.code == 2
-    assert "'idd' is no column of both tables" in wrong.json["error"]["message"]
+    assert "'idd' is not a column of both tables" in wrong.json["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_a_model_in_python_has_a_test(folder: ProjectFolder, vde: Vde) -> None:
     [
         (["db.nothing"], "model 'db.nothing' does not exist"),
         (["db.copy", "--query", "db.days=SELECT 1", "-n", "x"], "db.copy does not read db.days"),
-        (["db.copy", "--query", "db.all", "-n", "x"], "is not of the form NAME=VALUE"),
+        (["db.copy", "--query", "db.all", "-n", "x"], "does not have the form NAME=VALUE"),
         (["db.copy", "-e", "dev", "-n", "x"], "environment 'dev' does not exist"),
         (["db.clock"], "does not return the same rows twice"),
     ],

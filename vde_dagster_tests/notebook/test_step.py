@@ -128,7 +128,7 @@ FAILING = {
     "plans": ("workspace.plan('dev')", "a step's workspace has no 'plan'"),
     "yields": ("workspace.yields(7)", "a int is no table of rows"),
     "ends": ("import os; os._exit(3)", "the kernel of models/ends.ipynb ended in cell 2"),
-    "nothing": ("7", "has yielded no rows"),
+    "nothing": ("7", "yielded no rows"),
     "lacks": (
         "import pandas; workspace.yields(pandas.DataFrame({'b': [1]}))",
         "returned no column 'a'",

@@ -34,7 +34,7 @@ def test_a_tick_sends_once_and_fails_where_nobody_takes_it(tmp_path: Path) -> No
         assert vde_notify.default_status == dg.DefaultSensorStatus.STOPPED
         with dg.build_sensor_context(instance) as context:
             server.refuses = True
-            with pytest.raises(dg.Failure, match="'team' did not take"):
+            with pytest.raises(dg.Failure, match="'team' did not accept"):
                 vde_notify(context)
             server.refuses = False
             assert "team: 1 message" in str(vde_notify(context))
