@@ -147,8 +147,7 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     """The digits before and after the point of an integer type or a DECIMAL.
 
-    Args:
-        shown: Whether a literal counts only its written digits, as it does next to an operator.
+    With `shown`, a literal counts only its written digits, as it does next to an operator.
     """
     e, kind = e.unnest(), infer(e)
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):

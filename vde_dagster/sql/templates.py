@@ -133,8 +133,7 @@ def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
 
     If there is no room for the dashes, the comment is replaced by blanks.
 
-    Args:
-        dialect: The dialect of a file whose first header does not name one.
+    `dialect` is the dialect of a file whose first header does not name one.
     """
     if "#" not in source.text:
         return source

@@ -70,9 +70,8 @@ def pair_columns(
     renamed; then one of the same name, whose values are compared unchanged. A column whose type
     does not widen into the new type is never matched: its values might not be convertible.
 
-    Args:
-        same_table: Whether one physical table serves both versions: columns then have the same
-            meaning where they have the same place.
+    With `same_table`, one physical table serves both versions, and columns of the same place have
+    the same meaning.
 
     >>> old = [ViewColumn("a", "INT", "1"), ViewColumn("b", "INT", "2")]
     >>> new = [ViewColumn("b", "INT", "1"), ViewColumn("c", "INT", "3")]

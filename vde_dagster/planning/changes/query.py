@@ -244,8 +244,7 @@ def weigh_lineage(
 
     Args:
         pairs: Columns that have the same place in both versions.
-        older_types: Spark SQL type by column, in the older snapshot's schema.
-        newer_types: Spark SQL type by column, in the newer snapshot's schema.
+        older_types, newer_types: Spark SQL types by column, in each snapshot's schema.
     """
     columns = [pair.after for pair in pairs]
     old, new = _places(columns, older_types, "o"), _places(columns, newer_types, "n")

@@ -91,8 +91,7 @@ class ContractBreak:
     def describe(self, more_readers: Iterable[str] = ()) -> str:
         """Describe the change in a sentence.
 
-        Args:
-            more_readers: Readers other than the project's models.
+        `more_readers` are readers other than the project's models.
         """
         subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
         if self.becomes is None:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 class Previewed:
     """A definition that an environment shows as a change in place, on a branch.
 
-    Args:
-        anew: Environments that show the same definition with a separate, newly computed table.
+    `anew` are environments that show the same definition with a separate, newly computed table.
     """
 
     environment: str

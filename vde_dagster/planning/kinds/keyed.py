@@ -102,8 +102,7 @@ def check_steady(
 ) -> None:
     """Refuse functions that do not have exactly one value per row in an expression of a kind.
 
-    Args:
-        functions: The functions that the expression calls, in lower case.
+    `functions` are the functions that the expression calls, in lower case.
 
     Raises:
         ProjectError: The expression calls such a function; the error has its place.

@@ -270,8 +270,7 @@ def choose_table(
 
     It has the most time filled; among equals the fewest surplus columns, then the first id.
 
-    Args:
-        usable: Whether the missing intervals of a table can be filled.
+    `usable` returns whether the missing intervals of a table can be filled.
     """
 
     def work_left(table: PhysicalTable) -> tuple[timedelta, int, str]:

@@ -49,8 +49,7 @@ class EnvironmentStatements:
     ) -> EnvironmentStatements:
         """Return them as complete Spark SQL.
 
-        Args:
-            start: The plan's start option (UTC); without one, the start of the last whole day.
+        `start` is the plan's start option (UTC); without one, the start of the last whole day.
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)
@@ -268,7 +267,6 @@ class Objection:
     """A gate's objection to a plan.
 
     Args:
-        rule: The rule's name.
         message: The objection to this plan, in a sentence.
         level: `refuse`: the plan cannot be applied; `ask`: it must be applied by its id, after
             someone has read it; `warn`: it may be applied freely.

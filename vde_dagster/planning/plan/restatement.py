@@ -32,8 +32,7 @@ from vde_dagster.project.selection import select
 class Refusal:
     """A model that a restatement selects or affects but does not compute again.
 
-    Args:
-        hint: The alternative to suggest, or "".
+    `hint` is the alternative to suggest, or "".
     """
 
     name: ModelName
@@ -278,8 +277,7 @@ class Wish:
 class Tick:
     """An instant at which a model is due to be filled again.
 
-    Args:
-        intervals: The requested ranges that were not filled since (UTC).
+    `intervals` are the requested ranges that were not filled since (UTC).
     """
 
     at: datetime

@@ -74,8 +74,7 @@ def relation(
 ) -> str | None:
     """Return the query that a model's name resolves to; None if it is not a model's name.
 
-    Args:
-        interval: Its reader's range (UTC), for the time variables of a query without a table.
+    `interval` is its reader's range (UTC), for the time variables of a query without a table.
     """
     if name not in resolver.entries:
         return None

@@ -183,8 +183,7 @@ _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
     """Return the writers of a project's views by dialect.
 
-    Args:
-        catalog_names: Dialects for which the project names a catalog, including plug-ins' dialects.
+    `catalog_names` are the dialects with a catalog in the project, including plug-ins' dialects.
 
     Raises:
         UsageError: No writer is installed for one of the dialects, or it is broken.

@@ -22,7 +22,6 @@ def column_spelling(
 
     Args:
         snapshots: The model's snapshot and the available snapshots of its parents.
-        functions: Names of user functions.
     """
     known: dict[ModelName, dict[str, str]] = {}
     # Parents first; a model that reads itself has been entered already.

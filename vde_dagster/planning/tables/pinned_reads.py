@@ -135,15 +135,11 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the range of commits that a table's reader continues with.
+    """Return the commits that a reader continues with; `line` has the kept ones, newest first.
 
     It starts after the last read if every later commit only added rows. Otherwise, where rows were
     changed or removed or the last read commit is no longer kept, it covers all rows, which replace
     everything read before.
-
-    Args:
-        line: The table's kept commits, newest first.
-        since: The last commit that was read.
     """
     until = line[0].snapshot_id if line else None
     for commit in line:

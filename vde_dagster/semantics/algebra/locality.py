@@ -38,10 +38,7 @@ Located = dict[str, set[tuple[str, ...]] | None]
 
 
 def locate(rel: Rel, key: Sequence[str], terms: Terms) -> Located:
-    """Return the columns that make a query local in each table that it reads.
-
-    Args:
-        key: Output columns, in lower case.
+    """Return the columns that make a query local by a key (in lower case), for each table.
 
     Raises:
         KeyError: The query has no such output column.

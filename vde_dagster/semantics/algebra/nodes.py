@@ -421,9 +421,8 @@ Replacement = Callable[[Node], Node | None]
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
     """Replace expressions according to a rule, from the top.
 
-    Args:
-        rule: Returns the replacement, which is not searched further, or None to search inside.
-        memo: Shared between calls with the same rule.
+    The rule returns the replacement, which is not searched further, or None to search inside;
+    `memo` is shared between calls with the same rule.
     """
     done = memo.get(node)
     if done is not None:

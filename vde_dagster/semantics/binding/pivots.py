@@ -37,7 +37,6 @@ def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Exp
     """Rewrite a table or subquery with a PIVOT or UNPIVOT as a plain query.
 
     Args:
-        e: The table or subquery.
         columns: Returns the names of a table's or subquery's columns.
 
     Returns:

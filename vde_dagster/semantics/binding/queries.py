@@ -53,8 +53,7 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) ->
 def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
     """Bind a query; its `rest` is the source of columns that are still unknown.
 
-    Args:
-        outer: The scope whose columns a correlated query may name.
+    A correlated query may name columns of the scope `outer`.
 
     Raises:
         Unsupported: The query contains an unsupported form.

@@ -24,8 +24,7 @@ from vde_dagster.semantics.binding.names import (
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
     """The columns that a star includes, in order.
 
-    Args:
-        partial: Let the scope keep tables with unknown columns as its `rest`.
+    With `partial`, the scope keeps tables with unknown columns as its `rest`.
 
     Raises:
         Unsupported: A table's columns are unknown, or the star has an unsupported form.

@@ -149,8 +149,7 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 class _Steps:
     """Decides whether the totals of an outer grouping can be merged with those of an inner source.
 
-    Args:
-        merged: The outer totals that can be merged, and their replacements.
+    `merged` has the outer totals that can be merged, and their replacements.
     """
 
     outer: Derived

@@ -83,7 +83,6 @@ def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
     Args:
-        rel: The query.
         leaves: The tables that it reads; any may flow into expressions that are not understood.
     """
     tracer = Tracer(leaves)

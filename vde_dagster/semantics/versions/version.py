@@ -74,8 +74,7 @@ def opaque_version(
 ) -> SemanticVersion:
     """The version of a query that is compared as a whole.
 
-    Args:
-        parents: Versions of the tables that it reads, by the names in its text.
+    `parents` are versions of the tables that it reads, by the names in its text.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):

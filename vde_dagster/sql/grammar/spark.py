@@ -301,8 +301,7 @@ class _State:
 class Lexer:
     """A lexer of Spark's kind: comments may be nested, and case does not matter.
 
-    Args:
-        predicates: The names of its predicates by their numbers, and whether they are negated.
+    `predicates` are the names of its predicates by their numbers, and whether they are negated.
 
     Raises:
         UnknownFormat: The network uses an unknown predicate.
