@@ -142,7 +142,7 @@ class Expanded:
     runs: Runs = ((0, ~0),)
 
     @classmethod
-    def from_pieces(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
+    def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
         """Put pieces together, each with its place as in `Runs`."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 

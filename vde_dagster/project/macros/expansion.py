@@ -137,9 +137,7 @@ class Expander:
                 several statements.
         """
         end = len(self.source.text) if end is None else end
-        expanded = Expanded.from_pieces(
-            self._pieces(self.source, start, end, top=True, whole=whole)
-        )
+        expanded = Expanded.build(self._pieces(self.source, start, end, top=True, whole=whole))
         if expanded.text.strip() == NOTHING:
             return Expanded("")
         self._check(expanded)

@@ -122,9 +122,7 @@ class Templates:
             before, *parts = _MARK.split(places)
             if "".join([before, *parts[1::2]]) == rendered:
                 marks = (~int(offset) for offset in parts[::2])
-                return Expanded.from_pieces(
-                    [(before, ~start), *zip(parts[1::2], marks, strict=True)]
-                )
+                return Expanded.build([(before, ~start), *zip(parts[1::2], marks, strict=True)])
         return Expanded(rendered, ((0, ~start),))
 
     def _render_text(self, source: SourceText, start: int, text: str) -> str:

@@ -44,7 +44,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
         done = until
     if done == header.start:
         return header if "blueprints" not in header.properties else _without_blueprints(header)
-    expanded = Expanded.from_pieces([*pieces, (source.text[done:], done)])
+    expanded = Expanded.build([*pieces, (source.text[done:], done)])
     made = ExpandedSource(source.path, expanded.text, source, expanded)
     parsed = parse_header(made, _header_tokens(made, header.start))
     return _without_blueprints(replace(parsed, comment=header.comment))
