@@ -182,4 +182,4 @@ def test_what_runs_notebooks_is_asked_for_by_those_that_are_models(
     monkeypatch.setattr("vde_dagster.plugins.notebook.model_file.find_spec", lambda name: None)
     with pytest.raises(ProjectError, match="not installed") as told:
         load_project(shop.root)
-    assert "vde-dagster[notebook]" in str(told.value.hint)
+    assert "[notebook]'" in str(told.value.hint)

@@ -117,8 +117,8 @@ WRONG = {
     "kind FULL, freshness 'soon'": "'soon' is not a length of time",
     "kind FULL, freshness '0 hours'": "'0 hours' is not a length of time",
     "kind FULL, cron '@daily', freshness '2 hours'": "is shorter than the time between two ticks",
-    "kind VIEW, freshness '2 days'": "kind VIEW has none",
-    "kind EMBEDDED, freshness '2 days'": "kind EMBEDDED has none",
+    "kind VIEW, freshness '2 days'": "filled repeatedly, unlike kind VIEW",
+    "kind EMBEDDED, freshness '2 days'": "filled repeatedly, unlike kind EMBEDDED",
 }
 
 

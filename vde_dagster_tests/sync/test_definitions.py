@@ -22,13 +22,13 @@ WHOLE = """
     prod: {url: "http://127.0.0.1:9/"}
 """
 BROKEN = [
-    ("mode: mirror", "mode: mirrored", 4, "a sync cannot be read: Invalid enum value 'mirrored'"),
+    ("mode: mirror", "mode: mirrored", 4, "a sync is invalid: Invalid enum value 'mirrored'"),
     ("mode: mirror", "mod: mirror", 4, "unknown field `mod`.*'mode'"),
     ("name: top", "name: top of", 1, r"`\$\.name`"),
     ("mode: mirror", "mode: append", 3, "the sync 'top' has a key, and its mode is append"),
     ("  key: [customer]\n", "", 1, "the sync 'top' has no key, and its mode is mirror"),
     ("sink: http", "sink: htp", 7, "no sink 'htp' is installed"),
-    ("url:", "uri:", 7, "the sink http cannot be read: .*`uri`.*'url'"),
+    ("url:", "uri:", 7, "the sink http is invalid: .*`uri`.*'url'"),
     ("prod:", "'p rod':", 7, "p rod"),
     ("marts.customers", "marts.customer", 1, "the sync 'top' reads marts.customer, which is no"),
     ("    prod:", "    dev: {url: 'http://127.0.0.1:9/'}\n    prod:", 8, "two environments send"),
