@@ -51,13 +51,14 @@ sweep: $(STAMP)  ## All variations of the searches and crash sweeps of which a c
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)
 
-check: $(STAMP)  ## Linters, formatting, types, layers of imports, circles of imports, declared dependencies
+check: $(STAMP)  ## Linters, formatting, types, layers and circles of imports, declared dependencies, plain English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
 	$(BIN)/deptry --no-ansi vde_dagster
+	$(BIN)/python .ci/prose.py --ceiling .ci/prose_ceiling
 
 extension:  ## Build the extension for VS Code as editors/vscode/dist/vde-dagster.vsix; needs Node.js 20+
 	cd editors/vscode && npm ci --no-audit --no-fund --loglevel error && npm run --silent build
