@@ -19,6 +19,7 @@ SCHEMA = {
         "e": "DATE",
         "z": "TIMESTAMP",
         "b": "BOOLEAN",
+        "a": "ARRAY<INT>",
         "u": "UNKNOWN",
         "v": "UNKNOWN",
     }
@@ -34,6 +35,11 @@ def found(expression: str, dialect: str, *trusted: str) -> list[Finding]:
 @pytest.mark.parametrize(
     ("dialect", "expression"),
     [
+        ("duckdb", "MEDIAN(m)"),
+        ("duckdb", "LENGTH(a)"),
+        ("duckdb", "TRY_ELEMENT_AT(s, 1)"),
+        ("postgres", "GET(s, 0)"),
+        ("postgres", "DATE_FORMAT(i, '999')"),
         ("postgres", "i / j"),
         ("redshift", "i / 2"),
         ("trino", "j / (i + 1)"),

@@ -264,6 +264,13 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     return None
 
 
+def _median(e: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect == "duckdb" and e.expressions and _kind(e.expressions[0]) == "decimal":
+        what = "the median of decimals has other digits than Spark keeps"
+        return _found(e, origin, what, _TO_FLOAT, certain=True)
+    return None
+
+
 def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
     """Find subscripts of texts, and lengths of lists: their translation is for the other type."""
     kind = infer(e.expressions[0]) if e.expressions else None
@@ -300,6 +307,7 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     "mean": _average,
     **dict.fromkeys(("length", "char_length", "get", "element_at", "try_element_at"), _of_list),
     "date_format": _format,
+    "median": _median,
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
@@ -317,5 +325,6 @@ _WORDS: dict[object, str] = {
     **dict.fromkeys(("length", "char_length"), "length"),
     **dict.fromkeys(("get", "element_at", "try_element_at"), "[]"),
     "date_format": "to_char",
+    "median": "median",
 }
 """Names by which a model trusts an operator."""
