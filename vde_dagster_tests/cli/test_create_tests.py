@@ -88,7 +88,7 @@ def test_values_of_all_types_come_back_and_the_test_passes(
 
     again = vde("test", "--create", "db.copy", *here)
     assert again.code == 2
-    assert "there is a file tests/test_copy.yaml" in again.json["error"]["message"]
+    assert "the file tests/test_copy.yaml exists" in again.json["error"]["message"]
     chosen = ("--query", "db.all=SELECT * FROM db.all WHERE id = 2", "--overwrite")
     assert vde("test", "--create", "db.copy", *chosen, *here).json["inputs"] == {"db.all": 1}
     assert vde("test", *here).code == 0

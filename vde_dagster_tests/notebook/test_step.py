@@ -122,11 +122,17 @@ def test_only_an_edit_of_code_computes_it_again(shop: ProjectFolder, workspace: 
 
 FAILING = {
     "divides": ("1 / 0", "cell 2 of models/divides.ipynb failed: ZeroDivisionError"),
-    "asks": ("n = 'marts.daily'\nworkspace.read(n)", "marts.daily, which is not among"),
-    "misses": ("workspace.read('marts.top', columns=['plase'])", "no column 'plase'"),
+    "asks": (
+        "n = 'marts.daily'\nworkspace.read(n)",
+        "marts.daily, which neither its header nor its cells name",
+    ),
+    "misses": (
+        "workspace.read('marts.top', columns=['plase'])",
+        "does not have the column 'plase'",
+    ),
     "pins": ("workspace.read('marts.top', 'prod@1')", "prod@1 cannot be pinned in a step"),
     "plans": ("workspace.plan('dev')", "a step's workspace has no 'plan'"),
-    "yields": ("workspace.yields(7)", "a int is no table of rows"),
+    "yields": ("workspace.yields(7)", "a int is not a table of rows"),
     "ends": ("import os; os._exit(3)", "the kernel of models/ends.ipynb ended in cell 2"),
     "nothing": ("7", "yielded no rows"),
     "lacks": (
@@ -206,5 +212,7 @@ def test_a_step_reads_the_rows_that_a_read_without_spark_has(
 
 
 def test_a_step_reads_nothing_that_it_does_not_name(context: ModelContext) -> None:
-    with pytest.raises(UsageError, match=r"marts\.top, which is not among"):
+    with pytest.raises(
+        UsageError, match=r"marts\.top, which neither its header nor its cells name"
+    ):
         read(context, "marts.top")

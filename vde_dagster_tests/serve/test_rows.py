@@ -109,7 +109,7 @@ def test_the_tag_is_the_publication(server: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "says"),
     [
-        ("/data/prod/marts.sums", 400, "has no table and can only be read by an engine"),
+        ("/data/prod/marts.sums", 400, "does not have a table, so only engines can read it"),
         ("/data/prod/marts.big", 404, "marts.big"),
         ("/data/prod/nope.nope", 404, "nope.nope"),
         ("/data/nope/raw.orders", 404, "nope"),
