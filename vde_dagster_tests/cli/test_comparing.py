@@ -38,7 +38,10 @@ def test_queries_are_run_and_tables_are_compared(
 
     early = vde("evaluate", "shop.days", *at)
     assert early.code == 2
-    assert "shop.days reads shop.rows, which has no table yet" in early.json["error"]["message"]
+    assert (
+        "shop.days reads shop.rows, whose current definition has no table yet"
+        in early.json["error"]["message"]
+    )
     with Workspace.open(shop.root) as workspace:
         workspace.apply(workspace.plan("prod", skip_backfill=False))
     shop.edit("models/days.sql", "count(*) AS n", "count(*) * 10 AS n")

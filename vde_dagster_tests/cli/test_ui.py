@@ -110,7 +110,9 @@ def test_ui_opens_a_project_and_ctrl_c_ends_all_of_it_a_run_included(
 
         again = vde("ui", "--project", template.root, "--port", free_port(), "--json")
         assert again.code == 2
-        assert again.json["error"]["message"].endswith(f"already: {dagster.url}")
+        message = again.json["error"]["message"]
+        assert message.startswith("Dagster already runs with the home")
+        assert message.endswith(f": {dagster.url}")
 
         launched = dagster.ask(LAUNCH)["launchPipelineExecution"]["__typename"]
         assert launched == "LaunchRunSuccess"

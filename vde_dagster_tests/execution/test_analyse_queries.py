@@ -118,7 +118,7 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
         "with_view.sql:3:3": "marts.with_view: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "summed.sql:3:3": "marts.summed: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "nothing.sql:3:11": "marts.nothing: the column 'later' is of type void, which cannot",
-        "when.sql:3": "marts.when: the time column 'amount' is of type double, which holds no",
+        "when.sql:3": "marts.when: the time column 'amount' is of type double, which is not s",
         "audited.sql:3:3": "marts.audited: audit forall(criteria=(length(who, 1) > 1)): "
         "[WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
         "elsewhere.sql:5:6": "marts.elsewhere: [TABLE_OR_VIEW_NOT_FOUND] ",

@@ -40,7 +40,8 @@ def test_they_are_not_said_to_be_damaged(workspace: Workspace) -> None:
 
 
 def test_their_data_are_not_restored(workspace: Workspace) -> None:
-    with pytest.raises(UsageError, match="the environment was dropped since"):
+    why = "the environment was dropped, and its data is being deleted"
+    with pytest.raises(UsageError, match=why):
         workspace.environments.rollback("dev", 2)
     with pytest.raises(UsageError, match="has no earlier version that differs"):
         workspace.environments.rollback("dev")

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import Connection
 
 from vde_dagster.execution.apply.table_branches import Target
+from vde_dagster.state import table_commits
 from vde_dagster.state.db.leases import Lease, LeaseStore
-from vde_dagster.state.fills import table_commits
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
 
 SAMPLES = 4

@@ -111,12 +111,12 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "seed of a long name": (
         {"models/m.sql": SEED.replace(b"c.csv", b"c" * 5_000)},
         "models/m.sql",
-        "is not there",
+        "does not exist",
     ),
     "seed of a name of many lines": (
         {"models/m.sql": SEED.replace(b"c.csv", b"c" + b"\n" * 500 + b".csv")},
         "models/m.sql",
-        "is not there",
+        "does not exist",
     ),
     "brackets": (
         {"models/m.sql": MODEL + b"SELECT\n " + b"(" * DEEP + b"1" + b")" * DEEP + b" AS a"},
@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "CSV of a name too long": (
         {"models/m.sql": SEED, "seeds/c.csv": b"a" * 150_000 + b"\n1\n"},
         "seeds/c.csv:1",
-        "cannot be read: 'aaaa",
+        "is invalid: 'aaaa",
     ),
     "CSV of a number of thousands of digits": (
         {
@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
             "seeds/c.csv": b"a\n1\n" + b"1" * 5_000 + b"\n",
         },
         "seeds/c.csv:3",
-        "in column 'a' is no INT",
+        "in column 'a' is not a valid INT",
     ),
     "settings of a number of thousands of digits": (
         {"pyproject.toml": b"[tool.vde]\nname = " + b"1" * 5_000},
@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "a file too large": (
         {"models/m.sql": MODEL + b"SELECT 1 AS a" + b" " * 2_000_000},
         "models/m.sql",
-        "it may have 2,000,000",
+        "the maximum is 2,000,000",
     ),
     "a message that repeats the file": (
         {"models/m.sql": MODEL + b"SELECT 1 AS a " + b"b" * 140_000 + b" c"},

@@ -69,7 +69,7 @@ SCD = "SCD_TYPE_2_BY_COLUMN (unique_key n, columns ts"
         (f"{SCD})", "@end_ts", 0, ["m.m was filled"]),
         ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n, disable_restatement true)", "'a'", 0, ["m.m"]),
         ("INCREMENTAL_UNMANAGED", "'a'", 0, ["m.m was filled"]),
-        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n)", "'a'", 2, ["1 table be filled"]),
+        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n)", "'a'", 2, ["1 table had ranges filled early"]),
     ],
 )
 def test_what_cannot_be_made_again_stays_as_a_process_ten_minutes_ahead_has_filled_it(
@@ -94,7 +94,9 @@ def test_a_plan_made_by_a_clock_ahead_is_refused_by_one_that_is_right(tmp_path: 
     world.machine.off = timedelta(days=1)
     plan = world.workspace.plans.due("prod")
     world.machine.off = timedelta()
-    with pytest.raises(UsageError, match="made for 2024-01-05 02:25 UTC, and it is 2024-01-04"):
+    with pytest.raises(
+        UsageError, match="created at 2024-01-05 02:25 UTC, but it is only 2024-01-04"
+    ):
         world.workspace.apply(plan)
     world.close()
 
