@@ -502,7 +502,7 @@ def no_noted_heads(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_memory_of_held_tables(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PinStore, "held", lambda *arguments: set())
+    patch.setattr(PinStore, "tables_at_earlier_snapshot", lambda *arguments: set())
 
 
 def no_check_for_wholeness(patch: pytest.MonkeyPatch) -> None:

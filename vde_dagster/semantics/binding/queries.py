@@ -345,8 +345,10 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     bound = binder.bind(value, Scope(None, NO_CTES))
-    if bound.tag == "lit" and integer(bound) is None:
-        return binder.give_up("LIMIT and OFFSET take an INT", bound)
+    number = integer(bound)
+    negative = bound.tag == "neg" or (number is not None and number < 0)
+    if negative or (bound.tag == "lit" and number is None):
+        return binder.give_up("LIMIT and OFFSET take an INT that is not negative", bound)
     return bound
 
 
