@@ -28,7 +28,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
 
     settings = workspace.settings
     models = workspace.project.models.values()
-    environments = workspace.store.environments.summaries() if _has_state(workspace) else []
+    environments = workspace.store.environments.summaries() if workspace.has_state else []
     versions = _versions(workspace)
     return {
         "version": version("vde-dagster"),
@@ -101,7 +101,7 @@ def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
         snapshots = workspace.snapshots()
     except ProjectError:  # planning reports the error; environments are listed anyway
         snapshots = {}
-    if _has_state(workspace):
+    if workspace.has_state:
         environments = workspace.store.environments.all()
         stored = load_snapshots(workspace.store, environments)
         live = load_live_models(workspace.store, snapshots, environments, stored)
@@ -111,13 +111,6 @@ def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
         name: [{"version": one.key, "shown_by": list(one.labels)} for one in model.versions]
         for name, model in live.items()
     }
-
-
-def _has_state(workspace: Workspace) -> bool:
-    from pathlib import Path
-
-    url = workspace.settings.resolved_state_url
-    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
 Node = TypeVar("Node", bound=Hashable)

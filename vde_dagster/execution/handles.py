@@ -129,6 +129,19 @@ class Handles:
 
         return git_changes(self.root, branch)
 
+    @property
+    def has_state(self) -> bool:
+        """Whether a state store exists; checking does not create one."""
+        file = self._state_file
+        return file is None or file.exists()
+
+    @property
+    def _state_file(self) -> Path | None:
+        """The file of a state in SQLite; None for a database on a server."""
+        url = self.settings.resolved_state_url
+        is_file = url.startswith("sqlite:///")
+        return Path(url.removeprefix("sqlite:///")) if is_file else None
+
     @cached_property
     def store(self) -> StateStore:
         """The state store; created if it does not exist.
@@ -138,14 +151,14 @@ class Handles:
         """
         from vde_dagster.state import StateStore
 
-        url = self.settings.resolved_state_url
-        if url.startswith("sqlite:///"):
-            file = Path(url.removeprefix("sqlite:///"))
+        file = self._state_file
+        if file is not None:
             if not file.exists():
                 from vde_dagster.project.loading.loader import require_files
 
                 require_files(self.root)
             file.parent.mkdir(parents=True, exist_ok=True)
+        url = self.settings.resolved_state_url
         store = StateStore.open(url, clock=self._clock, effects=self._effects)
         store.database.origin = self._origin
         store.project.own = self.settings.identity

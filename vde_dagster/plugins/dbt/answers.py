@@ -27,8 +27,6 @@ from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.table_names import TableNames
 
-_SQLITE = "sqlite:///"
-
 
 def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
     """Hash what answers depend on: production's publication, and the data of sources.
@@ -37,19 +35,13 @@ def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
         An empty text where nothing was ever published.
     """
     with Workspace.open(root) as workspace:
-        if not has_state(workspace):
+        if not workspace.has_state:
             return ""
         production = workspace.store.environments.get(PRODUCTION)
         refs = sorted((TableRef(*parts) for parts in sources), key=str)
         found = workspace.lakehouse.metadata_locations(refs)
         locations = [found.get(ref, "") for ref in refs]
         return digest(production.publication_id if production else "", *map(str, refs), *locations)
-
-
-def has_state(workspace: Workspace) -> bool:
-    """Return whether a state store exists, without creating one."""
-    url = workspace.settings.resolved_state_url
-    return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).exists()
 
 
 class Answers:
@@ -169,7 +161,7 @@ def main(arguments: list[str]) -> int:
         begun = {"failed": str(error)}
     print(json.dumps(begun), file=out, flush=True)
     with Workspace.open(root) as workspace:
-        answers = Answers(workspace, sources) if has_state(workspace) else None
+        answers = Answers(workspace, sources) if workspace.has_state else None
         for line in sys.stdin:
             answer: dict[str, Any] = {"refused": "nothing was published yet"}
             if answers is not None:

@@ -295,17 +295,11 @@ class Desk:
     def _workspace(self) -> Workspace:
         return Workspace.open(self.root)
 
-    @property
-    def _has_state(self) -> bool:
-        """Whether a state exists; checking does not create one."""
-        url = self._workspace.settings.resolved_state_url
-        return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
-
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         if name not in self._columns:
             self._columns[name] = ()  # Without a catalog any table may exist.
             with suppress(VdeError):
-                if self._has_state:
+                if self._workspace.has_state:
                     self._columns[name] = self._workspace.catalog_columns(name)
         return self._columns[name]
 
@@ -323,7 +317,7 @@ class Desk:
     def _outlook(self, reading: Reading) -> Outlook:
         if reading.mistakes:
             return Outlook(self.environment, None, "the project has mistakes")
-        if not self._has_state:
+        if not self._workspace.has_state:
             return Outlook(self.environment, None, "nothing is published yet")
         workspace = self._workspace
         try:

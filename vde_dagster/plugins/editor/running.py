@@ -104,13 +104,12 @@ class Runner:
             VdeError: A table that it reads does not exist, or Spark refuses it.
         """
         settings = reading.project.settings
-        url = settings.resolved_state_url
-        if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
+        self._workspace.use_project(reading.project, memo)
+        if not self._workspace.has_state:
             raise UsageError(
                 f"{environment} publishes no tables yet", hint=f"vde apply {environment}"
             )
-        memo = EditorMemo(settings.work_dir / "cache" / "snapshots")
-        self._workspace.use_project(reading.project, memo)
         shown = require_environment(self._workspace.store, environment)
         found = self._workspace.models.evaluate(
             str(what.model.name), shown, limit=limit, query=what.query
