@@ -52,7 +52,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
     return tree
 
 
-def _struct(node: exp.Struct, dialect: str) -> None:
+def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
     """Name fields that are columns, as both dialects would; Spark's reader does it too.
 
     Raises:
@@ -374,8 +374,7 @@ def _seconds(value: exp.Expr) -> exp.Expr:
 _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.DataType,), numbers.number_type),
     ((exp.WithinGroup, exp.PercentileCont), percentiles.percentile),
-    ((exp.Struct, exp.StarMap), lists.require_no_object),
-    ((exp.Struct,), _struct),
+    ((exp.Struct, exp.StarMap), _struct),
     ((exp.Bracket,), lists.subscript),
     ((exp.GenerateSeries,), lists.series),
     ((exp.ArraySize,), lists.size),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.texts import literal_int
+from vde_dagster.sql.other_dialects.texts import literal_int, plus
 
 Made = exp.Expr | None
 
@@ -25,15 +25,6 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
-
-
-def _moved(index: exp.Expr, by: int) -> exp.Expr:
-    """Add 1 or -1 to a subscript."""
-    number = literal_int(index)
-    if number is not None:
-        return exp.Literal.number(number + by)
-    kind = exp.Add if by > 0 else exp.Sub
-    return kind(this=exp.paren(index.copy()), expression=exp.Literal.number(1))
 
 
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
@@ -74,8 +65,8 @@ def subscript(node: exp.Bracket, dialect: str) -> Made:
         raise Unwritable(f"a subscript of {dialect}")
     from_zero = node.meta.get(_FROM_ZERO_IN_TREE, False)
     if dialect == "postgres":
-        return _call("GET", node.this, index if from_zero else _moved(index, -1))
-    place = _moved(index, 1) if from_zero else index
+        return _call("GET", node.this, index if from_zero else plus(index, -1))
+    place = plus(index, 1) if from_zero else index
     number = literal_int(place)
     if number == 0 or (number is not None and number < 0 and dialect != "duckdb"):
         raise Unwritable(f"a subscript {number}")
@@ -85,7 +76,7 @@ def subscript(node: exp.Bracket, dialect: str) -> Made:
 def _of_bigquery(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
     """Write OFFSET, ORDINAL and their safe forms, which count from 0 and from 1."""
     if offset:
-        index = _moved(index, -1)
+        index = plus(index, -1)
     if node.args.get("safe"):
         return _call("GET", node.this, index)
     return exp.Bracket(this=node.this.copy(), expressions=[index.copy()])
@@ -143,14 +134,3 @@ def require_all_values(node: exp.Limit, dialect: str) -> Made:
     if isinstance(node.parent, exp.Query) and node.arg_key == "limit":
         return None
     raise Unwritable("LIMIT inside of an aggregate function")
-
-
-def require_no_object(node: exp.Struct | exp.StarMap, dialect: str) -> Made:
-    """Refuse Snowflake's objects, which leave out keys whose value is NULL.
-
-    Raises:
-        Unwritable: An OBJECT_CONSTRUCT, or a constant object.
-    """
-    if dialect == "snowflake":
-        raise Unwritable("OBJECT_CONSTRUCT")
-    return None

@@ -67,7 +67,8 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
-def _plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
+def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
+    """Return a sum; of a literal integer and a number the literal."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:
@@ -118,7 +119,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
         rest = (
             _number(known + end - 1)
             if known is not None and end is not None
-            else _plus(_plus(start, length), -1)
+            else plus(plus(start, length), -1)
         )
         early = _call("SUBSTRING", text, exp.Literal.number(1), rest)
         late = _call("SUBSTRING", text, start, length)
@@ -135,7 +136,7 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
     if end is not None and end < 0:
         raise Unwritable("SUBSTRING with a negative length")
     shorter = exp.Anonymous(
-        this="SUBSTRING", expressions=[text.copy(), exp.Literal.number(1), _plus(length, -1)]
+        this="SUBSTRING", expressions=[text.copy(), exp.Literal.number(1), plus(length, -1)]
     )
     if known is not None:
         return shorter if known == 0 else None
@@ -175,7 +176,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     if dialect not in _FROM_THE_END:
         return None
     if isinstance(node, exp.Left):
-        kept = _call("GREATEST", _plus(_call("LENGTH", text), length), exp.Literal.number(0))
+        kept = _call("GREATEST", plus(_call("LENGTH", text), length), exp.Literal.number(0))
         shorter: exp.Expr = _call("LEFT", text, kept)
         plain = _call("LEFT", text, length)
     else:

@@ -70,7 +70,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
         return None
     if isinstance(node.parent, exp.IgnoreNulls):
         return None
-    if isinstance(node.this, exp.Order | exp.Distinct | exp.Filter | exp.Limit):
+    if isinstance(node.this, exp.Order | exp.Distinct | exp.Filter):
         raise Unwritable("ARRAY_AGG with DISTINCT or ORDER BY")
     if isinstance(node.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Order):
         raise Unwritable("ARRAY_AGG with FILTER or OVER")
@@ -92,7 +92,7 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
     inner = node.this
     if not isinstance(inner, exp.ArrayAgg) or dialect != "bigquery":
         return None
-    if isinstance(inner.this, exp.Order | exp.Distinct | exp.Limit) or isinstance(
+    if isinstance(inner.this, exp.Order | exp.Distinct) or isinstance(
         node.parent, exp.Window | exp.Order | exp.Limit
     ):
         raise Unwritable("ARRAY_AGG with DISTINCT, ORDER BY or OVER")
