@@ -22,9 +22,7 @@ from vde_dagster.sql.other_dialects import (
     texts,
     values,
 )
-
-Made = exp.Expr | None
-"""What stands for a part of a query, or None where it stays as it is."""
+from vde_dagster.sql.other_dialects.building import Made, call, cast
 
 
 def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
@@ -70,21 +68,13 @@ def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
         node.set("expressions", named)
 
 
-def _cast(value: exp.Expr, kind: str) -> exp.Cast:
-    return exp.cast(value, kind, dialect="spark")
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
 def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
     """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
-    return _call("FROM_UTC_TIMESTAMP", _cast(instant, "TIMESTAMP"), zone)
+    return call("FROM_UTC_TIMESTAMP", cast(instant, "TIMESTAMP"), zone)
 
 
 def _instant(local_time: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    return _call("TO_UTC_TIMESTAMP", _cast(local_time, "TIMESTAMP"), zone)
+    return call("TO_UTC_TIMESTAMP", cast(local_time, "TIMESTAMP"), zone)
 
 
 def _date(node: exp.Date, dialect: str) -> Made:
@@ -99,7 +89,7 @@ def _timestamp(node: exp.Timestamp, dialect: str) -> Made:
         return None
     zone = node.args.get("zone")
     if zone is None:
-        return _cast(node.this, "TIMESTAMP")
+        return cast(node.this, "TIMESTAMP")
     return _instant(node.this, zone) if dialect == "bigquery" else None
 
 
@@ -136,7 +126,7 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
         shown.meta[_LOCAL] = True
         return shown
     if zone.is_string and zone.name.lower() in _UTC:  # Sessions are in UTC.
-        same = _cast(value, "TIMESTAMP")
+        same = cast(value, "TIMESTAMP")
         same.meta[_EITHER] = True
         return same
     return None
@@ -154,7 +144,7 @@ def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
     lengths = [isinstance(one, exp.Interval) or _is_length(one) for one in sides]
     if not any(lengths) or all(lengths):
         return None
-    return _cast(node.copy(), "TIMESTAMP")
+    return cast(node.copy(), "TIMESTAMP")
 
 
 def _is_length(value: exp.Expr) -> bool:
@@ -208,10 +198,10 @@ def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect:
     if unit not in _SPARK_UNITS:
         raise Unwritable(f"a difference in {shown}")
     if unit == "WEEK" and dialect == "duckdb":  # It counts whole weeks of days.
-        days = _call("DATEDIFF", _cast(node.this, "DATE"), _cast(node.expression, "DATE"))
+        days = call("DATEDIFF", cast(node.this, "DATE"), cast(node.expression, "DATE"))
         return exp.paren(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
     if unit == "DAY":
-        return _call("DATEDIFF", exp.cast(node.this, "DATE"), exp.cast(node.expression, "DATE"))
+        return call("DATEDIFF", exp.cast(node.this, "DATE"), exp.cast(node.expression, "DATE"))
     ends = []
     for one in (node.expression, node.this):
         if sunday:
@@ -239,7 +229,7 @@ def _json(node: exp.Expr, dialect: str) -> Made:
     if value is None:
         return None
     words = (exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
-    return _call("TO_JSON", value, _call("MAP", *words))
+    return call("TO_JSON", value, call("MAP", *words))
 
 
 def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
@@ -249,7 +239,7 @@ def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
         return None
     any_null = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
     name = "GREATEST" if isinstance(node, exp.Greatest) else "LEAST"
-    among = _call(name, *(one.copy() for one in given))
+    among = call(name, *(one.copy() for one in given))
     return exp.Case(ifs=[exp.If(this=any_null, true=exp.Null())], default=among)
 
 
@@ -258,7 +248,7 @@ def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
     if dialect not in ("duckdb", "mysql") or node.args.get("abbreviated"):
         return None
     letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
-    return _call("DATE_FORMAT", node.this.copy(), letters)
+    return call("DATE_FORMAT", node.this.copy(), letters)
 
 
 def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
@@ -288,10 +278,10 @@ def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
         return None
     if not isinstance(node, exp.DateTrunc) and (dialect != "bigquery" or node.args.get("zone")):
         raise Unwritable("weeks that begin on Sunday")
-    later = _call("DATE_ADD", node.this.copy(), exp.Literal.number(1))
-    monday = _call("TRUNC", later, exp.Literal.string("WEEK"))
-    sunday = _call("DATE_ADD", monday, exp.Literal.number(-1))
-    return sunday if isinstance(node, exp.DateTrunc) else _cast(sunday, "TIMESTAMP")
+    later = call("DATE_ADD", node.this.copy(), exp.Literal.number(1))
+    monday = call("TRUNC", later, exp.Literal.string("WEEK"))
+    sunday = call("DATE_ADD", monday, exp.Literal.number(-1))
+    return sunday if isinstance(node, exp.DateTrunc) else cast(sunday, "TIMESTAMP")
 
 
 _FROM_ZERO = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
@@ -332,7 +322,7 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
         return _monday_one(value)
     if unit in _DAYS:
         zero = dialect in _FROM_ZERO
-        return _sunday_zero(value) if zero else _call("DAYOFWEEK", value.copy())
+        return _sunday_zero(value) if zero else call("DAYOFWEEK", value.copy())
     if unit == "EPOCH":
         return _seconds(value)
     if unit == "WEEK" and dialect in _SUNDAY_WEEKS:
@@ -343,12 +333,12 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _sunday_zero(value: exp.Expr) -> exp.Expr:
-    day = _call("DAYOFWEEK", value.copy())
+    day = call("DAYOFWEEK", value.copy())
     return exp.paren(exp.Sub(this=day, expression=exp.Literal.number(1)))
 
 
 def _monday_one(value: exp.Expr) -> exp.Expr:
-    day = _call("WEEKDAY", value.copy())
+    day = call("WEEKDAY", value.copy())
     return exp.paren(exp.Add(this=day, expression=exp.Literal.number(1)))
 
 
@@ -363,7 +353,7 @@ def _seconds(value: exp.Expr) -> exp.Expr:
     ends = [value]
     if isinstance(inner, exp.Sub) and not isinstance(inner.expression, exp.Interval):
         ends = [inner.this, inner.expression]
-    counted: list[exp.Expr] = [_call("UNIX_MICROS", _cast(one, "TIMESTAMP").copy()) for one in ends]
+    counted: list[exp.Expr] = [call("UNIX_MICROS", cast(one, "TIMESTAMP").copy()) for one in ends]
     if len(counted) > 1:
         counted = [exp.paren(exp.Sub(this=counted[0], expression=counted[1]))]
     return exp.paren(

@@ -11,13 +11,8 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.building import Made, call
 from vde_dagster.sql.other_dialects.texts import literal_int
-
-Made = exp.Expr | None
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -56,8 +51,8 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
     unit = _OTHER_NAMES.get(plain, plain)
     if shown == "ISOYEAR":
         year = exp.Extract(this=exp.var("YEAROFWEEK"), expression=node.this.copy())
-        fourth = _call("MAKE_DATE", year, exp.Literal.number(1), exp.Literal.number(4))
-        monday = _call("TRUNC", fourth, exp.Literal.string("WEEK"))
+        fourth = call("MAKE_DATE", year, exp.Literal.number(1), exp.Literal.number(4))
+        monday = call("TRUNC", fourth, exp.Literal.string("WEEK"))
         return monday if isinstance(node, exp.DateTrunc) else exp.cast(monday, "TIMESTAMP")
     if unit not in _OF_TIMES:
         raise Unwritable(f"a time cut to {shown}")
@@ -82,10 +77,10 @@ def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
         raise Unwritable(f"a time of a zone cut to {unit}")
     instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
-    local = _call("FROM_UTC_TIMESTAMP", instant, zone)
+    local = call("FROM_UTC_TIMESTAMP", instant, zone)
     plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
     made = exp.cast(cut(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
-    return _call("TO_UTC_TIMESTAMP", made, zone)
+    return call("TO_UTC_TIMESTAMP", made, zone)
 
 
 _PARTS = frozenset(
@@ -121,7 +116,7 @@ def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
     if unit not in _PARTS:
         raise Unwritable(f"EXTRACT({unit} FROM …)")
     if unit == "SECOND" and dialect not in _FRACTIONS:
-        return _call("SECOND", value)
+        return call("SECOND", value)
     return exp.Extract(this=exp.var(unit), expression=value.copy())
 
 
@@ -147,7 +142,7 @@ def days_between(node: exp.Sub, dialect: str) -> Made:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
         return None
-    return _call("DATEDIFF", node.this, node.expression)
+    return call("DATEDIFF", node.this, node.expression)
 
 
 def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
@@ -279,10 +274,10 @@ def shown_time(node: exp.TimeToStr, dialect: str) -> Made:
         raise Unwritable(f"the time format '{text}'")
     value = node.this
     if zone is not None:
-        value = _call("FROM_UTC_TIMESTAMP", value, zone)
+        value = call("FROM_UTC_TIMESTAMP", value, zone)
     if dialect in _MILLIS:
         value = _later(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
-    return _call("DATE_FORMAT", value, exp.Literal.string(letters))
+    return call("DATE_FORMAT", value, exp.Literal.string(letters))
 
 
 _MILLIS = frozenset({"trino", "athena"})
@@ -298,7 +293,7 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
         raise Unwritable("a time that is read in a zone")
     letters = _letters(form.name, dialect)
     if isinstance(node, exp.ParseDatetime):
-        return _call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
+        return call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
     if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
         raise Unwritable(f"plain letters in the time format '{form.name}'")
     return None
@@ -311,7 +306,7 @@ def from_text(value: exp.Expr, kind: str) -> exp.Expr:
     """
     text = exp.cast(value.copy(), "TEXT")
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
-    fails = _call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
+    fails = call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
     checked = exp.Anonymous(this="IF", expressions=[digits, fails, value.copy()])
     return exp.cast(checked, kind, dialect="spark")
 
@@ -332,7 +327,7 @@ def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
 def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
     """Write BigQuery's CURRENT_DATETIME as the time of the session, which is in UTC."""
     now = exp.CurrentTimestamp()
-    return now if node.this is None else _call("FROM_UTC_TIMESTAMP", now, node.this)
+    return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 
 
 def rounded_time(node: exp.Cast, dialect: str) -> Made:
@@ -361,7 +356,7 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     unit, half = _ROUNDED[digits]
     made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     made.meta["rounded"] = True
-    return _call("DATE_TRUNC", exp.Literal.string(unit), _later(made, half))
+    return call("DATE_TRUNC", exp.Literal.string(unit), _later(made, half))
 
 
 def _later(time: exp.Expr, microseconds: int) -> exp.Expr:

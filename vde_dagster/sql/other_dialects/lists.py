@@ -2,7 +2,7 @@
 
 Spark's `x[n]` counts from 0 and fails outside of the list, GET is NULL there, ELEMENT_AT and
 TRY_ELEMENT_AT count from 1 (from the end below 0). DuckDB's, PostgreSQL's, Trino's and GoogleSQL's
-values were run; Snowflake's and Redshift's are those of
+values were run; Snowflake's and Redshift's come from
 docs.snowflake.com/en/sql-reference/data-types-semistructured and
 docs.aws.amazon.com/redshift/latest/dg/query-super.html.
 """
@@ -12,19 +12,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.building import Made, call
 from vde_dagster.sql.other_dialects.texts import literal_int, plus
-
-Made = exp.Expr | None
 
 _FROM_ONE = frozenset({"duckdb", "postgres", "trino", "presto", "athena"})
 """Dialects whose subscripts count from 1."""
 _FROM_ZERO_IN_TREE = "from zero"
 _OTHERS_FROM_ZERO = frozenset({"bigquery", "hive", "spark", "spark2", "databricks"})
 _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
@@ -56,29 +51,29 @@ def subscript(node: exp.Bracket, dialect: str) -> Made:
         return None  # The key of a map, or the field of a struct.
     offset = node.args.get("offset")
     if offset is not None:
-        return _of_bigquery(node, index, offset)
+        return _bigquery_subscript(node, index, offset)
     if dialect in _NULL_OUTSIDE:
-        return _call("GET", node.this, index)
+        return call("GET", node.this, index)
     if dialect not in _FROM_ONE:
         if dialect in _OTHERS_FROM_ZERO:
             return None
         raise Unwritable(f"a subscript of {dialect}")
     from_zero = node.meta.get(_FROM_ZERO_IN_TREE, False)
     if dialect == "postgres":
-        return _call("GET", node.this, index if from_zero else plus(index, -1))
+        return call("GET", node.this, index if from_zero else plus(index, -1))
     place = plus(index, 1) if from_zero else index
     number = literal_int(place)
     if number == 0 or (number is not None and number < 0 and dialect != "duckdb"):
         raise Unwritable(f"a subscript {number}")
-    return _call("TRY_ELEMENT_AT" if dialect == "duckdb" else "ELEMENT_AT", node.this, place)
+    return call("TRY_ELEMENT_AT" if dialect == "duckdb" else "ELEMENT_AT", node.this, place)
 
 
-def _of_bigquery(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
+def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
     """Write OFFSET, ORDINAL and their safe forms, which count from 0 and from 1."""
     if offset:
         index = plus(index, -1)
     if node.args.get("safe"):
-        return _call("GET", node.this, index)
+        return call("GET", node.this, index)
     return exp.Bracket(this=node.this.copy(), expressions=[index.copy()])
 
 
@@ -100,7 +95,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
             raise Unwritable("a series of numbers without its end")
         end = exp.Literal.number((ends[1] or 0) - 1)
         ends = ends[0], literal_int(end)
-    numbers = _call("SEQUENCE", start, end, *([] if step is None else [step]))
+    numbers = call("SEQUENCE", start, end, *([] if step is None else [step]))
     if ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
         return numbers
     kind = "ARRAY<BIGINT>"
@@ -122,14 +117,14 @@ def size(node: exp.ArraySize, dialect: str) -> Made:
     dimension = node.expression
     if dimension is not None and literal_int(dimension) != 1:
         raise Unwritable("array_length of another dimension than 1")
-    return _call("NULLIF", _call("SIZE", node.this), exp.Literal.number(0))
+    return call("NULLIF", call("SIZE", node.this), exp.Literal.number(0))
 
 
 def require_all_values(node: exp.Limit, dialect: str) -> Made:
     """Refuse LIMIT inside of an aggregate, which SQLGlot leaves out for Spark.
 
     Raises:
-        Unwritable: The LIMIT is not that of a query.
+        Unwritable: The LIMIT does not belong to a query.
     """
     if isinstance(node.parent, exp.Query) and node.arg_key == "limit":
         return None

@@ -11,17 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-
-Made = exp.Expr | None
-
-
-def _cast(value: exp.Expr, kind: str) -> exp.Cast:
-    return exp.cast(value, kind, dialect="spark")
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
+from vde_dagster.sql.other_dialects.building import Made, call, cast
 
 _LONG = frozenset({"bigquery", "snowflake"})
 """Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
@@ -97,11 +87,11 @@ def tried_number(node: exp.TryCast, dialect: str) -> Made:
     made = node.copy()
     made.meta["checked"] = True
     text = exp.cast(node.this.copy(), "TEXT")
-    kind = exp.EQ(this=_call("TYPEOF", node.this.copy()), expression=exp.Literal.string("string"))
+    kind = exp.EQ(this=call("TYPEOF", node.this.copy()), expression=exp.Literal.string("string"))
     alike = exp.RegexpLike(this=text, expression=exp.Literal.string(form))
     doubtful = exp.and_(kind, alike)
     message = exp.Literal.string(f"TRY_CAST of {dialect} may read this text as another number")
-    return _call("IF", doubtful, _call("RAISE_ERROR", message), made)
+    return call("IF", doubtful, call("RAISE_ERROR", message), made)
 
 
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
@@ -115,7 +105,7 @@ def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
     bits = node.expression.unnest()
     if not (isinstance(bits, exp.Literal) and bits.is_int and int(bits.name) < 64):
         raise Unwritable("a shift by a computed number of bits")
-    return _call("SHIFTRIGHTUNSIGNED", _cast(node.this.copy(), "BIGINT"), bits.copy())
+    return call("SHIFTRIGHTUNSIGNED", cast(node.this.copy(), "BIGINT"), bits.copy())
 
 
 _ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
@@ -136,7 +126,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
         return None
     even = fraction == _FLOAT and dialect in _TO_EVEN
     made = node.copy()
-    made.set("this", _call("BROUND" if even else "ROUND", made.this.copy()))
+    made.set("this", call("BROUND" if even else "ROUND", made.this.copy()))
     return made
 
 
@@ -172,7 +162,7 @@ def float_division(node: exp.Div, dialect: str) -> Made:
     if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
         return None
     made = node.copy()
-    made.set("this", _cast(node.this.copy(), "DOUBLE"))
+    made.set("this", cast(node.this.copy(), "DOUBLE"))
     return made
 
 

@@ -12,9 +12,8 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.building import Made
 from vde_dagster.sql.other_dialects.texts import literal_int
-
-Made = exp.Expr | None
 
 _RE2 = frozenset({"duckdb", "bigquery"})
 _POSIX = frozenset({"postgres"})

@@ -14,8 +14,7 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-
-Made = exp.Expr | None
+from vde_dagster.sql.other_dialects.building import Made, call
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text, whose places there are empty."""
@@ -24,10 +23,6 @@ _FROM_THE_END = frozenset({"duckdb", "postgres"})
 _UNKNOWN_LENGTHS = frozenset({"redshift", "snowflake"})
 """Dialects whose documentation tells no result of LEFT and RIGHT with a negative length."""
 _TRINO = frozenset({"trino", "presto", "athena"})
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
 def _number(value: int) -> exp.Expr:
@@ -112,8 +107,8 @@ def substring(node: exp.Substring, dialect: str) -> Made:
 def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
     known = literal_int(start)
     if length is None:
-        early: exp.Expr = _call("SUBSTRING", text, exp.Literal.number(1))
-        late = _call("SUBSTRING", text, start)
+        early: exp.Expr = call("SUBSTRING", text, exp.Literal.number(1))
+        late = call("SUBSTRING", text, start)
     else:
         end = literal_int(length)
         rest = (
@@ -121,8 +116,8 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
             if known is not None and end is not None
             else plus(plus(start, length), -1)
         )
-        early = _call("SUBSTRING", text, exp.Literal.number(1), rest)
-        late = _call("SUBSTRING", text, start, length)
+        early = call("SUBSTRING", text, exp.Literal.number(1), rest)
+        late = call("SUBSTRING", text, start, length)
     return early if known is not None else _when(_less(start, 1), early, late)
 
 
@@ -144,25 +139,25 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
     if least is not None and least >= 1:
         return None
     zero = exp.EQ(this=_grouped(start), expression=exp.Literal.number(0))
-    return _when(zero, shorter, _call("SUBSTRING", text, start, length))
+    return _when(zero, shorter, call("SUBSTRING", text, start, length))
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
     """Begin at the first character where a start from the end is before it, as BigQuery does."""
-    before = exp.LT(this=_grouped(start), expression=exp.Neg(this=_call("LENGTH", text)))
-    whole = _call("SUBSTRING", text, exp.Literal.number(1), length)
-    return _when(before, whole, _call("SUBSTRING", text, start, length))
+    before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
+    whole = call("SUBSTRING", text, exp.Literal.number(1), length)
+    return _when(before, whole, call("SUBSTRING", text, start, length))
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
     """Return no text for a start at 0, or before the text's first character."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
-        exp.LT(this=_grouped(start), expression=exp.Neg(this=_call("LENGTH", text))),
+        exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
     )
     given = [text, start] if length is None else [text, start, length]
-    nothing = _call("LEFT", text, exp.Literal.number(0))  # NULL stays NULL.
-    return _when(outside, nothing, _call("SUBSTRING", *given))
+    nothing = call("LEFT", text, exp.Literal.number(0))  # NULL stays NULL.
+    return _when(outside, nothing, call("SUBSTRING", *given))
 
 
 def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
@@ -176,9 +171,9 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     if dialect not in _FROM_THE_END:
         return None
     if isinstance(node, exp.Left):
-        kept = _call("GREATEST", plus(_call("LENGTH", text), length), exp.Literal.number(0))
-        shorter: exp.Expr = _call("LEFT", text, kept)
-        plain = _call("LEFT", text, length)
+        kept = call("GREATEST", plus(call("LENGTH", text), length), exp.Literal.number(0))
+        shorter: exp.Expr = call("LEFT", text, kept)
+        plain = call("LEFT", text, length)
     else:
         known = literal_int(length)
         begin = (
@@ -186,8 +181,8 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
             if known is None
             else _number(1 - known)
         )
-        shorter = _call("SUBSTRING", text, begin)
-        plain = _call("RIGHT", text, length)
+        shorter = call("SUBSTRING", text, begin)
+        plain = call("RIGHT", text, length)
     if literal_int(length) is not None:
         return shorter
     return _when(_less(length, 0), shorter, plain)
@@ -202,7 +197,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
     number = exp.LTE(
         this=_grouped(given[2]), expression=exp.Anonymous(this="SIZE", expressions=[parts])
     )
-    return exp.Case(ifs=[exp.If(this=number, true=_call("SPLIT_PART", *given))])
+    return exp.Case(ifs=[exp.If(this=number, true=call("SPLIT_PART", *given))])
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
@@ -221,7 +216,7 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
     """Leave out the blanks at the end of a text, as SQL Server's LEN does."""
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
         return None
-    return exp.Length(this=_call("RTRIM", node.this))
+    return exp.Length(this=call("RTRIM", node.this))
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
@@ -232,15 +227,15 @@ def joined_texts(node: exp.Concat, dialect: str) -> Made:
     if isinstance(node, exp.ConcatWs):
         return None
     if dialect == "redshift":
-        return _call("CONCAT", *node.expressions)
+        return call("CONCAT", *node.expressions)
     if not node.args.get("coalesce"):
         return None
     empty = exp.Literal.string("")
     texts = [
-        one if one.is_string else _call("COALESCE", exp.cast(one.copy(), "TEXT"), empty)
+        one if one.is_string else call("COALESCE", exp.cast(one.copy(), "TEXT"), empty)
         for one in node.expressions
     ]
-    return _call("CONCAT", *texts)
+    return call("CONCAT", *texts)
 
 
 _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabric", "sqlite"})
@@ -264,7 +259,7 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
         raise Unwritable("LIKE with a range of characters, or a computed pattern")
     if not pattern.is_string:
         back = (exp.Literal.string("\\"), exp.Literal.string("\\\\"))
-        doubled: exp.Expr = _call("REPLACE", pattern, *back)
+        doubled: exp.Expr = call("REPLACE", pattern, *back)
     elif "\\" in pattern.name:
         doubled = exp.Literal.string(pattern.name.replace("\\", "\\\\"))
     else:
@@ -375,10 +370,10 @@ def capitalized(node: exp.Initcap, dialect: str) -> Made:
     around = exp.Literal.string(between)
     part = exp.to_identifier("w")
     word = exp.column("w")
-    upper = _call("UPPER", _call("LEFT", word, exp.Literal.number(1)))
-    lower = _call("LOWER", _call("SUBSTRING", word, exp.Literal.number(2)))
-    each = exp.Lambda(this=_call("CONCAT", upper, lower), expressions=[part])
-    parts = _call("SPLIT", node.this, around)
+    upper = call("UPPER", call("LEFT", word, exp.Literal.number(1)))
+    lower = call("LOWER", call("SUBSTRING", word, exp.Literal.number(2)))
+    each = exp.Lambda(this=call("CONCAT", upper, lower), expressions=[part])
+    parts = call("SPLIT", node.this, around)
     words = exp.Anonymous(this="TRANSFORM", expressions=[parts, each])
     return exp.Anonymous(this="ARRAY_JOIN", expressions=[words, exp.Literal.string("")])
 

@@ -10,13 +10,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.building import Made, call
 from vde_dagster.sql.other_dialects.texts import literal_int
-
-Made = exp.Expr | None
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
 def truncated(node: exp.Trunc, dialect: str) -> Made:
@@ -27,7 +22,7 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
     if literal_int(decimals) is None:
         raise Unwritable("TRUNC whose number of decimals is computed")
     below = exp.LT(this=exp.paren(node.this.copy()), expression=exp.Literal.number(0))
-    up, down = _call("CEIL", node.this, decimals), _call("FLOOR", node.this, decimals)
+    up, down = call("CEIL", node.this, decimals), call("FLOOR", node.this, decimals)
     return exp.Case(ifs=[exp.If(this=below, true=up)], default=down)
 
 
@@ -37,13 +32,13 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
     return exp.Case(
-        ifs=[exp.If(this=exp.Not(this=null), true=_call("ISNAN", node.this))], default=exp.Null()
+        ifs=[exp.If(this=exp.Not(this=null), true=call("ISNAN", node.this))], default=exp.Null()
     )
 
 
 def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
     """Leave NULL out of the distinct values, as DuckDB does."""
-    return _call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
+    return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
 def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
@@ -78,7 +73,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     row = exp.Struct(expressions=[named])
     value = exp.column("v", table="e")
     each = exp.Lambda(this=value, expressions=[exp.to_identifier("e")])
-    values = exp.Anonymous(this="TRANSFORM", expressions=[_call("COLLECT_LIST", row), each])
+    values = exp.Anonymous(this="TRANSFORM", expressions=[call("COLLECT_LIST", row), each])
     some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
@@ -96,7 +91,7 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
         node.parent, exp.Window | exp.Order | exp.Limit
     ):
         raise Unwritable("ARRAY_AGG with DISTINCT, ORDER BY or OVER")
-    values = _call("COLLECT_LIST", inner.this)
+    values = call("COLLECT_LIST", inner.this)
     some = exp.GT(this=exp.Count(this=inner.this.copy()), expression=exp.Literal.number(0))
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 
@@ -126,9 +121,9 @@ def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
 def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
     """Return the bytes of a hash, where Spark's function returns their digits."""
     if isinstance(node, exp.SHA1Digest):
-        return _call("UNHEX", exp.SHA(this=node.this.copy()))
+        return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
-    return _call("UNHEX", _call("SHA2", node.this, bits))
+    return call("UNHEX", call("SHA2", node.this, bits))
 
 
 def counted(node: exp.CountIf, dialect: str) -> Made:
@@ -153,7 +148,7 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
     present = exp.and_(
         *(exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())) for one in given)
     )
-    found = _call("COALESCE", node.copy(), exp.false())
+    found = call("COALESCE", node.copy(), exp.false())
     return exp.Case(ifs=[exp.If(this=present, true=found)])
 
 
@@ -164,17 +159,17 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
     if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
         return None
     if all(isinstance(one.unnest(), exp.Array) for one in lists):
-        return lists[0].copy() if len(lists) == 1 else _call("CONCAT", *lists)
+        return lists[0].copy() if len(lists) == 1 else call("CONCAT", *lists)
     made: exp.Expr = lists[0].copy()
     for one in lists[1:]:
-        made = _call("COALESCE", _call("CONCAT", made, one), made, one)
+        made = call("COALESCE", call("CONCAT", made, one), made, one)
     return made
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
     """Count the elements of what is a list by its words."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
-    return _call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
+    return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
 
 def inserted(node: exp.Stuff, dialect: str) -> Made:
