@@ -50,10 +50,7 @@ from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, plan_window
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
-from vde_dagster.planning.plan.restatement import (
-    require_same_ranges,
-    restate_published,
-)
+from vde_dagster.planning.plan.restatement import require_same_ranges, restate_published
 from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model

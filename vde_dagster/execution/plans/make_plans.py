@@ -15,13 +15,8 @@ from vde_dagster.execution.apply.batches import with_batches
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.plans.build_plans import PlanBuilder
-from vde_dagster.execution.plans.due_work import (
-    find_changeable_environment,
-    with_outdated,
-)
-from vde_dagster.execution.plans.finish_plan import (
-    require_engine_for,
-)
+from vde_dagster.execution.plans.due_work import find_changeable_environment, with_outdated
+from vde_dagster.execution.plans.finish_plan import require_engine_for
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -31,9 +26,7 @@ from vde_dagster.planning.environments.environment import (
 )
 from vde_dagster.planning.plan.plan import Plan, PlanKind, Proposal
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
-from vde_dagster.planning.plan.restatement import (
-    fill_chosen,
-)
+from vde_dagster.planning.plan.restatement import fill_chosen
 from vde_dagster.planning.plan.restatement import restate as restated
 
 if TYPE_CHECKING:

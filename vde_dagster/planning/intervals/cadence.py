@@ -135,9 +135,11 @@ class Cadence:
         """
         if not self.partials:
             return self.due_until(now, ignore_cron=ignore_cron)
+        if ignore_cron:
+            return now
         tick = self.last_tick(now)
-        if ignore_cron or not self.until_now:
-            return now if ignore_cron else tick
+        if not self.until_now:
+            return tick
         has = filled.ranges[-1].end if filled else BEGINNING
         return now if has < tick else has
 

@@ -391,9 +391,7 @@ def _change_of_fields(
         alike = without_order(was) == without_order(column.type)
         return "reordered" if alike and not same_type(was, column.type) else ""
     queries = base.model.query, plain.model.query
-    if column.type or None in queries or (was and "STRUCT<" not in was.upper()):
-        return ""
-    if was is None:
+    if column.type or None in queries or was is None or (was and "STRUCT<" not in was.upper()):
         return ""
     own = type_fields(was)
     old, new = (struct_fields(query, column.name) for query in queries if query is not None)

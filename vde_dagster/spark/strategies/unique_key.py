@@ -114,10 +114,7 @@ def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> st
 
     The source is read once: the first row of each key is used twice, to delete and to insert.
     """
-    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
-    keys = [write.physical_name(name) for name in kind.unique_key]
-    parts = [sortable(quote(key), write.types[key]) for key in keys]
-    parts += [_with_physical_names(text, named) for text in kind.key_expressions]
+    parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))
     numbered = (
         f"SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {', '.join(parts)} "
@@ -164,9 +161,7 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
 def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     """Return the query of the source's rows, one per key."""
     types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
-    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
-    expressions = (_with_physical_names(text, named) for text in kind.key_expressions)
-    by = ", ".join([*(sortable(quote(key), types[key]) for key in keys), *expressions])
+    by = ", ".join(_key_parts(write, kind))
     order = latest_first(types, [name for name in types if name not in keys] or keys)
     names = ", ".join(map(quote, types))
     return (
@@ -174,6 +169,14 @@ def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
         f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS {_NUMBER} FROM {source}) "
         f"WHERE {_NUMBER} = 1"
     )
+
+
+def _key_parts(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
+    """Return the parts of a key as sortable expressions over the new rows."""
+    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
+    keys = [write.physical_name(name) for name in kind.unique_key]
+    columns = [sortable(quote(key), write.types[key]) for key in keys]
+    return columns + [_with_physical_names(text, named) for text in kind.key_expressions]
 
 
 def _with_physical_names(text: str, named: Mapping[str, str], side: str = "") -> str:
