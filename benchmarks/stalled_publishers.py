@@ -16,6 +16,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from vde_dagster.state import StateStore
@@ -30,6 +31,8 @@ from vde_dagster_tests.sync.stalls import make_synced, passed_statements
 from vde_dagster_tests.sync.stalls import seconds_held as sync_held
 
 VARIABLE = "VDE_POSTGRES_SERVERS"
+Stop = tuple[str, int, bool]
+"""A place, how often it is passed, and whether to stop behind it."""
 
 
 def sweep(server: PostgresServer, idle_seconds: float, stops: int, seed: str) -> int:
@@ -43,37 +46,18 @@ def sweep(server: PostgresServer, idle_seconds: float, stops: int, seed: str) ->
     """
     empty = server.create_database()
     StateStore.open(server.url(empty)).close()
-    held: list[float] = []
-    late = tried = 0
+    patience = 3 * idle_seconds + 5
     with tempfile.TemporaryDirectory() as folder:
-        database = server.create_database(empty)
-        project = make_project(Path(folder) / "steps", server.url(database))
-        points = passed_points(project, "prod")
-        counts: Counter[str] = Counter()
-        cases = []
-        for point in points:
-            counts[point] += 1
-            cases += [(point, counts[point], after) for after in (False, True)]
-        chosen = random.Random(seed).sample(cases, min(stops, len(cases)))
-        for number, stop in enumerate(chosen):
-            database = server.create_database(empty)
-            url = server.url(database)
-            project = make_project(Path(folder) / str(number), url)
-            try:
-                seconds = seconds_held(
-                    project, url, "prod", stop, idle_seconds, 3 * idle_seconds + 5
-                )
-            except NotReachedError:
-                continue
-            tried += 1
-            if seconds is None:
-                late += 1
-                print(f"  NOT ENDED: {stop}", flush=True)
-            elif seconds > 0.2:
-                held.append(seconds)
-            server.drop_database(database)
-    _print_held(f"{server.version}, publishers", tried, len(cases), held, late, idle_seconds)
-    return late
+        root = Path(folder)
+        url = server.url(server.create_database(empty))
+        points = passed_points(make_project(root / "steps", url), "prod")
+
+        def hold(number: int, url: str, stop: Stop) -> float | None:
+            project = make_project(root / str(number), url)
+            return seconds_held(project, url, "prod", stop, idle_seconds, patience)
+
+        what = f"{server.version}, publishers"
+        return _try_stops(server, what, points, idle_seconds, stops, seed, hold, empty)
 
 
 def sweep_syncs(server: PostgresServer, idle_seconds: float, stops: int, seed: str) -> int:
@@ -85,35 +69,60 @@ def sweep_syncs(server: PostgresServer, idle_seconds: float, stops: int, seed: s
         stops: The most stops to try, in an order that the seed decides.
         seed: Decides it.
     """
-    held: list[float] = []
-    late = tried = 0
+    patience = 3 * idle_seconds + 5
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         url = server.url(server.create_database())
         kinds = passed_statements(make_synced(root / "steps", url), root / "statements")
-        counts: Counter[str] = Counter()
-        cases = []
-        for kind in kinds:
-            counts[kind] += 1
-            cases += [(kind, counts[kind], after) for after in (False, True)]
-        chosen = random.Random(seed).sample(cases, min(stops, len(cases)))
-        for number, stop in enumerate(chosen):
-            database = server.create_database()
-            url = server.url(database)
+
+        def hold(number: int, url: str, stop: Stop) -> float | None:
             project = make_synced(root / str(number), url)
-            patience = 3 * idle_seconds + 5
-            try:
-                seconds = sync_held(project, url, stop, idle_seconds, patience)
-            except NotReachedError:
-                continue
-            tried += 1
-            if seconds is None:
-                late += 1
-                print(f"  NOT ENDED: {stop}", flush=True)
-            elif seconds > 0.2:
-                held.append(seconds)
-            server.drop_database(database)
-    _print_held(f"{server.version}, syncs", tried, len(cases), held, late, idle_seconds)
+            return sync_held(project, url, stop, idle_seconds, patience)
+
+        what = f"{server.version}, syncs"
+        return _try_stops(server, what, kinds, idle_seconds, stops, seed, hold)
+
+
+def _try_stops(
+    server: PostgresServer,
+    what: str,
+    passed: Iterable[str],
+    idle_seconds: float,
+    stops: int,
+    seed: str,
+    hold: Callable[[int, str, Stop], float | None],
+    template: str | None = None,
+) -> int:
+    """Stop a process at some of the places that it passes; return how often it was not ended.
+
+    Args:
+        passed: Names of the places, in order, with repetitions.
+        hold: Takes a number, a new database's URL and a stop; returns for how long (s) the process
+            held a transaction, or None if it was not ended in time.
+        template: A database of which each new one is a copy.
+    """
+    held: list[float] = []
+    late = tried = 0
+    counts: Counter[str] = Counter()
+    cases: list[Stop] = []
+    for place in passed:
+        counts[place] += 1
+        cases += [(place, counts[place], after) for after in (False, True)]
+    chosen = random.Random(seed).sample(cases, min(stops, len(cases)))
+    for number, stop in enumerate(chosen):
+        database = server.create_database(template)
+        try:
+            seconds = hold(number, server.url(database), stop)
+        except NotReachedError:
+            continue
+        tried += 1
+        if seconds is None:
+            late += 1
+            print(f"  NOT ENDED: {stop}", flush=True)
+        elif seconds > 0.2:
+            held.append(seconds)
+        server.drop_database(database)
+    _print_held(what, tried, len(cases), held, late, idle_seconds)
     return late
 
 
