@@ -79,6 +79,16 @@ def test_a_damaged_snapshot_is_told_with_its_model(store: StateStore) -> None:
     assert "backup" in str(caught.value.hint)
 
 
+def test_a_snapshot_under_an_id_that_is_not_its_content_is_refused_with_its_model(
+    store: StateStore,
+) -> None:
+    forged = replace(snapshot("db.orders"), id="forged")
+    message = r"of db\.orders: its content does not match its id"
+    with pytest.raises(StoreError, match=message), store.database.transaction() as connection:
+        store.snapshots.save([forged], connection)
+    assert store.snapshots.load(["forged"]) == {}
+
+
 def test_thousands_of_snapshots_are_read_at_once(store: StateStore) -> None:
     made = [snapshot(f"db.m{i}") for i in range(1_200)]
     store.snapshots.save(made)

@@ -87,7 +87,7 @@ class SnapshotStore:
                     if unreadable is not None:
                         unreadable.add(key)
                         continue
-                    raise self._with_model(key, error) from error
+                    raise self._with_model(key, error, connection) from error
         return found
 
     def _proven(self, ids: Iterable[str], connection: Connection | None) -> set[str]:
@@ -131,14 +131,16 @@ class SnapshotStore:
             )
         return again
 
-    def _with_model(self, snapshot_id: str, error: StoreError) -> StoreError:
+    def _with_model(
+        self, snapshot_id: str, error: StoreError, connection: Connection | None
+    ) -> StoreError:
         """Return an error about a stored value, extended by its model and environments."""
         table, entry = schema.snapshots.c, schema.entries.c
         names = select(table.model_namespace, table.model_name)
         shown = select(entry.environment).where(
             entry.snapshot_id == snapshot_id, entry.valid_to.is_(None)
         )
-        with self.database.reading() as conn:
+        with self.database.reading(connection) as conn:
             namespace, name = conn.execute(names.where(table.snapshot_id == snapshot_id)).one()
             environments: list[str] = sorted(set(conn.execute(shown).scalars()))
         what = f"the definition {snapshot_id[:12]} of {namespace}.{name}: {error.message}"
