@@ -43,6 +43,7 @@ from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.environments.environment import Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
@@ -90,17 +91,19 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
         source=query,
         start=DAY - timedelta(days=1),
     )
-    snapshot = Snapshot(
-        id=digest("snapshot", rows),
-        model=model,
-        version=SemanticVersion(rows, hashes),
-        fill_version=digest("fill", rows),
-        metadata_hash=digest("metadata", rows),
-        layout_hash=digest("layout"),
-        columns=tuple(OutputColumn(column, "DATE", hashes[column]) for column in names),
-        parents=(),
-        canonicaliser=CANONICALISER,
-        definition_hash=digest("definition", rows),
+    snapshot = identified(
+        Snapshot(
+            id="",
+            model=model,
+            version=SemanticVersion(rows, hashes),
+            fill_version=digest("fill", rows),
+            metadata_hash=digest("metadata", rows),
+            layout_hash=digest("layout"),
+            columns=tuple(OutputColumn(column, "DATE", hashes[column]) for column in names),
+            parents=(),
+            canonicaliser=CANONICALISER,
+            definition_hash=digest("definition", rows),
+        )
     )
     table_id = uuid.uuid4().hex
     columns = tuple(PhysicalColumn(column, hashes[column], "DATE") for column in names)
