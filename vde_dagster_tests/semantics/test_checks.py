@@ -24,6 +24,8 @@ EXPECTED = {
     "NOT IN a list that contains NULL is never true",
     "RIGHT JOIN does not allow LATERAL",
     "FULL JOIN does not allow LATERAL",
+    "LIMIT is negative",
+    "OFFSET is negative",
     "'@start_ds' in quotes is a text, not a variable",
     "'status' is text and is compared with 'k', a number: "
     "the query fails at the first text that is not a number",
