@@ -15,27 +15,22 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection
 
-from vde_dagster.errors import StoreError
-from vde_dagster.lakehouse.catalogs.catalog import (
-    TABLE,
-    VIEW,
+from vde_dagster.api.catalogs import (
+    Effects,
     Following,
+    MetadataFiles,
     Pointer,
     PointerMovedError,
     SparkCatalog,
     Swap,
+    TableRef,
     require_unmoved,
 )
-from vde_dagster.lakehouse.io.files import MetadataFiles
+from vde_dagster.api.errors import StoreError
+from vde_dagster.api.values import PluginSettings, Settings, with_secrets
+from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
-from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import (
-    PluginSettings,
-    Settings,
-    optional_secret,
-    with_secrets,
-)
-from vde_dagster.state.db.effects import Effects
+from vde_dagster.project.settings import optional_secret
 
 if TYPE_CHECKING:
     from requests import Response, Session

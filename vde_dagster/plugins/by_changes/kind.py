@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds import Kind, columns_property
+from vde_dagster.api.kinds import Kind, columns_property
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from vde_dagster.planning.kinds.base import kind_of, version_of
-from vde_dagster.planning.kinds.simple import WholeMeaning
+from vde_dagster.api.kinds import SemanticVersion, WholeMeaning, kind_of, version_of
+from vde_dagster.api.models import Model
 from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
-from vde_dagster.project.model import Model
-from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class ByChangesMeaning(WholeMeaning):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.api.plans import Snapshot
+from vde_dagster.api.values import quote
+from vde_dagster.api.writers import Layout, WholeTable, Write, write_staged
 from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
-from vde_dagster.spark.strategies.base import Layout, Write, write_staged
-from vde_dagster.spark.strategies.overwrites import WholeTable
 from vde_dagster.spark.tables.digests import Digester
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.plans.proven_plan import proven
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
@@ -24,8 +24,8 @@ from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.project.loading.loader import read_settings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Objection, Plan
+    from vde_dagster.api.plans import Objection, Plan
+    from vde_dagster.api.workspace import Workspace
 
 _OPENED = ("store", "lakehouse")
 

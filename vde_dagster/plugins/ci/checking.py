@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.texts import count
-from vde_dagster.errors import UsageError, VdeError
-from vde_dagster.execution.plans.estimate import estimate_plan
+from vde_dagster.api.errors import UsageError, VdeError
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.reports import summary
+from vde_dagster.api.values import count
+from vde_dagster.api.workspace import estimate_plan
 from vde_dagster.execution.plans.gates import stored_objections
-from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
     check_comment,
@@ -24,11 +25,10 @@ from vde_dagster.plugins.ci.forges.plain_git import place_in_repository
 from vde_dagster.plugins.ci.rows import compare_rows, rows_markdown
 from vde_dagster.plugins.ci.seen import forget_seen, keep_seen
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.reports.plan import summary
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.api.plans import Plan
+    from vde_dagster.api.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import on_project
-from vde_dagster.cli.output import Output
+from vde_dagster.api.commands import Output, on_project
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.ci.checking import Checked
     from vde_dagster.plugins.ci.deploying import Deployed
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.texts import count
+from vde_dagster.api.reports import plan_comment, plan_report
+from vde_dagster.api.values import count
 from vde_dagster.plugins.ci.forges.forge import Annotation
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.reports.markdown import MAX_COMMENT, literal, plan_comment, without_mentions
-from vde_dagster.reports.plan import plan_report
+from vde_dagster.reports.markdown import MAX_COMMENT, literal, without_mentions
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Objection, Plan
+    from vde_dagster.api.plans import Objection, Plan
+    from vde_dagster.api.workspace import Workspace
 
 _MOST_LISTED = 30
 _MOST_OF_MESSAGE = 1_000

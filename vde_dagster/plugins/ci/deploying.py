@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from vde_dagster.api.errors import ConflictError, StoreError, UsageError, VdeError
+from vde_dagster.api.plans import PRODUCTION, Change, Plan
+from vde_dagster.api.values import count
 from vde_dagster.base.names import current_user
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ConflictError, StoreError, UsageError, VdeError
 from vde_dagster.execution.plans.gates import current_objections
-from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.planning.plan.plan import Change, Plan, Proposal
+from vde_dagster.planning.plan.plan import Proposal
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
 from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, with_status
 from vde_dagster.plugins.ci.findings import Findings
@@ -27,8 +27,8 @@ from vde_dagster.plugins.ci.unseen import unseen
 from vde_dagster.reports.markdown import literal
 
 if TYPE_CHECKING:
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.execution.events import VirtualUpdateRan
-    from vde_dagster.execution.workspace import Workspace
 
 Outcome = Literal["published", "unchanged", "waiting", "rejected"]
 _MOST_VERSIONS = 500

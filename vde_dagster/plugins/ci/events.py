@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
 
 Action = Literal["check", "deploy", "close", "nothing"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ExecutionError, ProjectError, SourceLocation, VdeError
+from vde_dagster.api.errors import ExecutionError, ProjectError, SourceLocation, VdeError
+from vde_dagster.api.values import count
 from vde_dagster.execution.apply.failure_report import audit_place
 from vde_dagster.execution.events import AuditFinished, UnitTestFinished
 from vde_dagster.plugins.ci.forges.forge import Annotation

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, listed
-from vde_dagster.errors import VdeError
+from vde_dagster.api.errors import VdeError
+from vde_dagster.api.plans import PRODUCTION, Change, Plan
+from vde_dagster.api.reports import plain_table
+from vde_dagster.api.values import ModelName, count, listed
 from vde_dagster.execution.environments.compare_tables import (
     Comparison,
     compare_tables,
     views_to_compare,
 )
-from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
-from vde_dagster.reports.markdown import literal, plain_table
+from vde_dagster.planning.plan.plan import Category, PlannedModel
+from vde_dagster.reports.markdown import literal
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.project.model import Model
+    from vde_dagster.api.models import Model
+    from vde_dagster.api.plans import Environment
+    from vde_dagster.api.workspace import Workspace
 
 _TITLES = {"differing": "changed", "only_source": "added", "only_target": "removed"}
 _LONGEST = 60

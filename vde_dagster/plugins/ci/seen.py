@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, delete, select
 
-from vde_dagster.state.db.rows import Instant, upsert
+from vde_dagster.api.workspace import upsert
+from vde_dagster.state.db.rows import Instant
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 metadata = MetaData()
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from vde_dagster.planning.environments.environment import environment_name
-from vde_dagster.project.settings import PluginSettings
+from vde_dagster.api.plans import environment_name
+from vde_dagster.api.values import PluginSettings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 FORGES = ("github", "gitlab", "git")
 

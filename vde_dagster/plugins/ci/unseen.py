@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.planning.plan.plan import Change
+from vde_dagster.api.plans import Change
+from vde_dagster.api.values import ModelName
 
 if TYPE_CHECKING:
+    from vde_dagster.api.plans import Plan, Snapshot
     from vde_dagster.planning.environments.contracts import ContractBreak
-    from vde_dagster.planning.plan.plan import Plan, PlannedModel
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.plan.plan import PlannedModel
 
 
 def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -> list[str]:

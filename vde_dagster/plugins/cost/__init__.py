@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vde_dagster.orchestration.models.catalog import AssetCatalog
-    from vde_dagster.project.settings import Settings
+    from vde_dagster.api.dagster import AssetCatalog
+    from vde_dagster.api.values import Settings
 
 
 def cost_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:

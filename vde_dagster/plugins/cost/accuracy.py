@@ -8,10 +8,11 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, Spread, past_estimates
+from vde_dagster.api.workspace import Spread
+from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, past_estimates
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from vde_dagster.api.plans import Level, Objection
+from vde_dagster.api.values import PluginSettings
+from vde_dagster.api.workspace import Spread, estimate_plan
 from vde_dagster.base.texts import size
 from vde_dagster.base.work import NO_WORK, Work
-from vde_dagster.execution.plans.estimate import Estimate, Spread, estimate_plan
-from vde_dagster.planning.plan.plan import Level, Objection
+from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.plugins.cost.spending import spending
-from vde_dagster.project.settings import PluginSettings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.api.plans import Plan
+    from vde_dagster.api.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import on_project
-from vde_dagster.cli.output import Output, simple_table
-from vde_dagster.errors import UsageError
+from vde_dagster.api.commands import Output, on_project, simple_table
+from vde_dagster.api.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.cost.accuracy import Accuracy
     from vde_dagster.plugins.cost.spending import By, Total
 

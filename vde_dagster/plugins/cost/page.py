@@ -11,16 +11,16 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.errors import VdeError
-from vde_dagster.execution.workspace import Workspace
+from vde_dagster.api.dagster import AssetCatalog, Names, guarded_step
+from vde_dagster.api.errors import VdeError
+from vde_dagster.api.reports import plain_table
+from vde_dagster.api.values import Settings
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.orchestration.events.secrets import without_secrets
-from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.markdown import partition_link
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import Names
 from vde_dagster.plugins.cost.spending import By, Item, Total, added_up, spending
-from vde_dagster.project.settings import CostSettings, Settings
-from vde_dagster.reports.markdown import more_rows, plain_table
+from vde_dagster.project.settings import CostSettings
+from vde_dagster.reports.markdown import more_rows
 
 MONTHS = 3
 """Number of months on the page, including the current one."""

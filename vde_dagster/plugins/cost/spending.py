@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from vde_dagster.api.errors import StoreError
+from vde_dagster.api.plans import Change
 from vde_dagster.base.texts import size
 from vde_dagster.base.work import NO_WORK, Work
-from vde_dagster.errors import StoreError
-from vde_dagster.planning.plan.plan import Change
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.api.plans import Plan
+    from vde_dagster.api.workspace import FillRecord, Workspace
     from vde_dagster.project.settings import CostSettings
-    from vde_dagster.state.fills.fills import FillRecord
     from vde_dagster.state.plans.plans import PlanRecord
 
 By = Literal["model", "plan", "environment", "day", "month"]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vde_dagster.api.commands import Debug, Json, Output
+from vde_dagster.api.errors import UsageError
 from vde_dagster.base.times import parse_time
-from vde_dagster.cli.options import Debug, Json, ProjectDir
-from vde_dagster.cli.output import Output, print_json
-from vde_dagster.errors import UsageError
+from vde_dagster.cli.options import ProjectDir
+from vde_dagster.cli.output import print_json
 
 if TYPE_CHECKING:
-    from vde_dagster.reports.documentation.values import Document
+    from vde_dagster.api.reports import Document
 
 FORMS = ("json", "dbt", "datahub")
 
@@ -70,7 +71,7 @@ def describe(
     if folder is not None and not folder.is_dir():
         raise UsageError(f"the folder {folder} does not exist", hint="create it first")
     if form == "datahub":
-        from vde_dagster.planning.environments.environment import PRODUCTION
+        from vde_dagster.api.plans import PRODUCTION
 
         environment = environment or PRODUCTION  # A catalog contains what readers can query.
     document = _gather(project, environment, at)
@@ -115,8 +116,8 @@ def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
 
 
 def _gather(project: Path, environment: str | None, at: str | None) -> Document:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.reports.documentation.gather import gather_document
+    from vde_dagster.api.reports import gather_document
+    from vde_dagster.api.workspace import Workspace
 
     as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
     with Workspace.open(project) as workspace:
@@ -129,7 +130,7 @@ def _write(contents: Mapping[Path, bytes]) -> None:
     Raises:
         UsageError: One of them cannot be written.
     """
-    from vde_dagster.project.files import replacing
+    from vde_dagster.api.sources import replacing
 
     for path, content in contents.items():
         try:

@@ -15,17 +15,14 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.reports import Document, DocumentedModel, DocumentedTable, ShownModel
 from vde_dagster.reports.documentation.values import (
     AuditOutcome,
     ColumnFlow,
-    Document,
     DocumentedAudit,
     DocumentedColumn,
     DocumentedEnvironment,
-    DocumentedModel,
-    DocumentedTable,
-    ShownModel,
 )
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 

@@ -14,18 +14,14 @@ from functools import cached_property
 from itertools import chain, count
 from typing import Any
 
+from vde_dagster.api.reports import Document, DocumentedModel, ShownModel
+from vde_dagster.api.sql import Edit, apply_edits, read_query, tables_read
 from vde_dagster.reports.documentation.values import (
-    Document,
     DocumentedAudit,
     DocumentedColumn,
     DocumentedEnvironment,
     DocumentedExposure,
-    DocumentedModel,
-    ShownModel,
 )
-from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.tables import tables_read
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from vde_dagster.reports.documentation.values import DOCUMENT_VERSION, Document
+from vde_dagster.api.reports import Document
+from vde_dagster.reports.documentation.values import DOCUMENT_VERSION
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from vde_dagster.project.settings import PluginSettings
+from vde_dagster.api.values import PluginSettings
 
 
 @dataclass(frozen=True, slots=True)

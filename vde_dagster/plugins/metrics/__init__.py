@@ -15,14 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.installing import how_to_install
+from vde_dagster.api.values import how_to_install
 
 if TYPE_CHECKING:
-    from vde_dagster.orchestration.models.catalog import AssetCatalog
-    from vde_dagster.project.model import LoadedFile
-    from vde_dagster.project.reading.file_context import FileContext
-    from vde_dagster.project.settings import Settings
-    from vde_dagster.project.sources.source import Folder
+    from vde_dagster.api.dagster import AssetCatalog
+    from vde_dagster.api.sources import FileContext, Folder, LoadedFile
+    from vde_dagster.api.values import Settings
 
 ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('metrics')}"
 
@@ -33,8 +31,8 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     Raises:
         ProjectError: MetricFlow rejects a metric or semantic model of the file.
     """
+    from vde_dagster.api.sources import LoadedFile
     from vde_dagster.project.files import metrics_files
-    from vde_dagster.project.model import LoadedFile
 
     found = find_spec("metricflow")
     if found is None or found.origin is None:

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.execution.query.query import QueryResult
-    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
 SAME = 1e-9

@@ -7,14 +7,12 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.base.json_values import json_value
+from vde_dagster.api.dagster import AssetCatalog, guarded_step
+from vde_dagster.api.models import Exposure
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.values import Settings, json_value
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.cli.shapes import text_value
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.steps import guarded_step
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.project.model import Exposure
-from vde_dagster.project.settings import Settings
 
 MOST_ROWS = 20
 """Number of a saved query's rows on its page."""

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.base.json_values import json_value
-from vde_dagster.base.texts import count
-from vde_dagster.cli.options import RowLimit, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.api.commands import Output, on_project, simple_table
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import count, json_value
+from vde_dagster.cli.options import RowLimit
 from vde_dagster.cli.shapes import print_query_result, text_value
-from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 Names = Annotated[
     list[str], typer.Argument(metavar="METRIC...", help="Metrics, or one saved query.")
@@ -176,7 +175,7 @@ def metrics_export(
 
     Example: vde metrics export --env prod --to ossie.yaml
     """
-    from vde_dagster.execution.published_version import named_environment
+    from vde_dagster.api.workspace import named_environment
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.ossie import make_document
 

@@ -36,13 +36,13 @@ from metricflow_semantic_interfaces.validations.semantic_manifest_validator impo
     SemanticManifestValidator,
 )
 
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError, placed
-from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
+from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError, placed
+from vde_dagster.api.sources import YamlDocument, load_yaml
+from vde_dagster.api.values import ModelName, quote, suggest
+from vde_dagster.project.yaml_text import KeyPath
 
 if TYPE_CHECKING:
-    from vde_dagster.project.table_names import TableNames
+    from vde_dagster.api.sources import TableNames
 
 _FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     "semantic_model": (semantic_model_validator, PydanticSemanticModel.parse_obj),

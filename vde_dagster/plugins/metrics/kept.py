@@ -14,20 +14,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.errors import ProjectError, UsageError, VdeError
-from vde_dagster.execution.plans.keepers import Keeper
+from vde_dagster.api.errors import ProjectError, UsageError, VdeError
+from vde_dagster.api.values import how_to_install
+from vde_dagster.api.workspace import Keeper
 from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.project.files import METRICS, decoded, metrics_files
 
 if TYPE_CHECKING:
-    from vde_dagster.base.names import ModelName
-    from vde_dagster.execution.handles import Handles
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.api.models import Exposure
+    from vde_dagster.api.plans import Environment, Snapshot
+    from vde_dagster.api.values import ModelName
+    from vde_dagster.api.workspace import Handles, Workspace
     from vde_dagster.plugins.metrics.layer import SemanticLayer
-    from vde_dagster.project.model import Exposure
 
 NAME = "metrics"
 """Name under which environments keep them."""
@@ -126,7 +124,7 @@ KEPT = Keeper(_kept_text, _kept_readers, "metric")
 def _kept_definitions(
     workspace: Workspace, environment: str
 ) -> tuple[dict[Path, str], Mapping[ModelName, Snapshot] | None]:
-    from vde_dagster.execution.published_version import named_environment, stored_snapshots
+    from vde_dagster.api.workspace import named_environment, stored_snapshots
 
     shown = named_environment(workspace, environment)
     text = shown.kept.get(NAME)

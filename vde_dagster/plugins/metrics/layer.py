@@ -23,12 +23,12 @@ from metricflow_semantics.model.semantic_manifest_lookup import SemanticManifest
 from metricflow_semantics.model.semantics.element_filter import GroupByItemSetFilter
 from metricflow_semantics.model.semantics.linkable_element import LinkableElementType
 
-from vde_dagster.base.texts import closest, did_you_mean, listed, suggest
-from vde_dagster.errors import SourceLocation, UsageError
+from vde_dagster.api.errors import SourceLocation, UsageError
+from vde_dagster.api.sql import Edit, SourceText, apply_edits, read_expression
+from vde_dagster.api.values import listed, suggest
+from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unknown_metric
-from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.expressions import read_expression
-from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.scanner import scan
 from vde_dagster.sql.trees import untranslated
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")

@@ -19,7 +19,7 @@ from metricflow.converters.msi_to_osi import MSIToOSIConverter
 from vde_dagster.base.names import split_identifier
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.api.plans import Environment
     from vde_dagster.plugins.metrics.layer import SemanticLayer
 
 VERSION = "0.2.0.dev0"

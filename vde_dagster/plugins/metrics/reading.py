@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.api.errors import ProjectError, UsageError
+from vde_dagster.api.models import Exposure
+from vde_dagster.api.values import quote
 from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
 from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
-from vde_dagster.project.model import Exposure
 
 if TYPE_CHECKING:
-    from vde_dagster.project.table_names import TableNames
+    from vde_dagster.api.sources import TableNames
 
 _last: dict[object, Definitions | ProjectError] = {}
 
@@ -113,7 +113,7 @@ def _named(sql: str) -> dict[str, set[str]]:
     from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
 
-    from vde_dagster.sql.reading import read_query
+    from vde_dagster.api.sql import read_query
 
     found: dict[str, set[str]] = {}
     for scope in traverse_scope(read_query(sql).tree):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vde_dagster.project.settings import Settings
+    from vde_dagster.api.values import Settings
 
 
 def notify_sensors(settings: Settings) -> Iterable[Any]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.base.texts import suggest
-from vde_dagster.cli.options import on_project
-from vde_dagster.cli.output import Output
-from vde_dagster.errors import UsageError
+from vde_dagster.api.commands import Output, on_project
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import suggest
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="A target's name, or owner:NAME of an owner.")

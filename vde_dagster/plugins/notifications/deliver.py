@@ -16,19 +16,15 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ExecutionError, ProjectError, UsageError
+from vde_dagster.api.errors import ExecutionError, ProjectError, UsageError
+from vde_dagster.api.values import count, expand_secrets, how_to_install
 from vde_dagster.execution.maintenance import deliver
 from vde_dagster.plugins.notifications.late import note_late
 from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
 from vde_dagster.plugins.notifications.settings import Address, Receiver, receivers
-from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.handles import Handles
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state.db.outbox import OutboxRecord
+    from vde_dagster.api.workspace import Handles, OutboxRecord, Workspace
 
 FIRST = timedelta(days=1)
 """Maximum age of the events for a new receiver."""

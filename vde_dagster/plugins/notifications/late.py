@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count
+from vde_dagster.api.values import ModelName, count
 from vde_dagster.base.times import instant_text
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.api.models import Model
+    from vde_dagster.api.plans import Environment
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.notifications.settings import Receiver
-    from vde_dagster.project.model import Model
     from vde_dagster.state import StateStore
 
 

@@ -8,21 +8,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import count, listed
+from vde_dagster.api.errors import VdeError
+from vde_dagster.api.plans import Change, Objection, Plan, PlanKind
+from vde_dagster.api.values import ModelName, count, listed
 from vde_dagster.base.times import instant_text
-from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.gates import stored_objections
-from vde_dagster.planning.plan.plan import Change, Objection, Plan, PlanKind
 from vde_dagster.plugins.notifications.late import late_models, model_owners
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.api.plans import Environment, Snapshot
+    from vde_dagster.api.workspace import AuditRecord, OutboxRecord, Workspace
     from vde_dagster.plugins.notifications.settings import Receiver
-    from vde_dagster.state.db.outbox import OutboxRecord
-    from vde_dagster.state.plans.audits import AuditRecord
 
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15

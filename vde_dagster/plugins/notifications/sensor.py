@@ -6,11 +6,11 @@ import time
 
 import dagster as dg
 
-from vde_dagster.errors import ConflictError, VdeError
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.names import Names
+from vde_dagster.api.dagster import Names
+from vde_dagster.api.errors import ConflictError, VdeError
+from vde_dagster.api.values import Settings
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.notifications.deliver import send, sentence
-from vde_dagster.project.settings import Settings
 
 BUDGET_SECONDS = 30.0
 """Time after which a tick leaves receivers to the next one: Dagster stops ticks of a minute."""

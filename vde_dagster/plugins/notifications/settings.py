@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from vde_dagster.base.texts import suggest
-from vde_dagster.planning.environments.environment import PRODUCTION
-from vde_dagster.project.settings import PluginSettings, Settings
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.values import PluginSettings, Settings, suggest
 
 EVENTS = {
     "approval": "a plan waits for an approval",

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.execution.plans.estimate import QUANTITIES, Spread, estimate_plan
-from vde_dagster.planning.plan.plan import Objection
+from vde_dagster.api.plans import Objection
+from vde_dagster.api.workspace import Spread, estimate_plan
+from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
 from vde_dagster.reports.plan import breaking
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.api.plans import Plan
+    from vde_dagster.api.workspace import Workspace
 
 
 def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:

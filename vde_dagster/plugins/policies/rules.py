@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.base.texts import listed
-from vde_dagster.errors import SourceLocation, UsageError, placed
-from vde_dagster.planning.environments.environment import environment_name
-from vde_dagster.planning.plan.plan import Level, Objection
+from vde_dagster.api.errors import SourceLocation, UsageError, placed
+from vde_dagster.api.plans import Level, Objection, environment_name
+from vde_dagster.api.sources import YamlDocument, load_yaml
+from vde_dagster.api.values import how_to_install, listed
 from vde_dagster.project.files import file_of_project
 from vde_dagster.project.python.watching import TooSlow, time_limit
-from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 
 if TYPE_CHECKING:
     from celpy import Runner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vde_dagster.project.settings import PluginSettings
+from vde_dagster.api.values import PluginSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import Debug, Json, on_project
-from vde_dagster.cli.output import Output
+from vde_dagster.api.commands import Debug, Json, Output, on_project
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")]
 To = Annotated[
@@ -49,7 +48,8 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     Read it first: the signature covers everything that the plan does. Examples:
     vde plan sign plan.json --key anna.pem; vde plan sign prod-1a2b3c4d5e
     """
-    from vde_dagster.errors import UsageError
+    from vde_dagster.api.errors import UsageError
+    from vde_dagster.api.plans import iso
     from vde_dagster.execution.plans.plan_file import (
         ATTACHED,
         is_file_name,
@@ -58,7 +58,6 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
         read_plan,
         write_plan,
     )
-    from vde_dagster.planning.intervals.interval import iso
     from vde_dagster.plugins.signatures.keys import private_key
     from vde_dagster.plugins.signatures.ledger import keep, kept, read_settings
     from vde_dagster.plugins.signatures.signing import read_signatures, sign, wrong

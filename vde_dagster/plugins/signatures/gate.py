@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.texts import count
+from vde_dagster.api.plans import Objection, PlanKind
+from vde_dagster.api.values import count
 from vde_dagster.execution.plans.plan_file import plan_document, project_identity
 from vde_dagster.execution.plans.proven_plan import ProvenPlan
-from vde_dagster.planning.plan.plan import Objection, PlanKind
 from vde_dagster.plugins.signatures.ledger import kept, read_settings
 from vde_dagster.plugins.signatures.signing import signers, wrong
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.api.plans import Plan
+    from vde_dagster.api.workspace import Workspace
 
 
 def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:

@@ -7,8 +7,8 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import how_to_install
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, select
 
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.workspace import upsert
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
 from vde_dagster.state.db.log import record
-from vde_dagster.state.db.rows import upsert
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 TRUSTED_VARIABLE = "VDE_SIGNATURES__TRUSTED__"
 metadata = MetaData()

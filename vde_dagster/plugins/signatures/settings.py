@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from vde_dagster.api.values import PluginSettings
 from vde_dagster.plugins.signatures.keys import public_bytes
-from vde_dagster.project.settings import PluginSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
 from vde_dagster.execution.plans.plan_spelling import canonical
 from vde_dagster.plugins.signatures.keys import is_signature, public_key
 from vde_dagster.plugins.signatures.settings import SignaturesSettings

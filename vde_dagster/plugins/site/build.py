@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
 
-from vde_dagster.base.secrets import mask
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.reports import Document
+from vde_dagster.api.sources import replacing
+from vde_dagster.api.values import mask
 from vde_dagster.plugins.site.compact import compact
-from vde_dagster.project.files import replacing
-from vde_dagster.reports.documentation.values import Document
 
 SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.js", "graph.js")
 """Files of the pages themselves."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.cli.options import on_project
-from vde_dagster.cli.output import Output
+from vde_dagster.api.commands import Output, on_project
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 Of = Annotated[
     str | None,
@@ -67,7 +66,7 @@ def docs_write(workspace: Workspace, output: Output) -> None:
 
     Example: vde docs write
     """
-    from vde_dagster.errors import UsageError
+    from vde_dagster.api.errors import UsageError
     from vde_dagster.plugins.site.descriptions import write_descriptions, written_descriptions
     from vde_dagster.project.loading.load import project_sources
     from vde_dagster.project.sources.own_files import own_files
@@ -121,8 +120,8 @@ def _build(
     as_of: datetime | None,
     compare: Sequence[str] = (),
 ) -> tuple[Path, int, int]:
+    from vde_dagster.api.reports import gather_document
     from vde_dagster.plugins.site.build import site_files, write_site
-    from vde_dagster.reports.documentation.gather import gather_document
 
     instant = None if as_of is None else as_of.replace(tzinfo=as_of.tzinfo or timezone.utc)
     document = gather_document(workspace, of, as_of=instant, compare=compare)

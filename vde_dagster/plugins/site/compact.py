@@ -22,16 +22,9 @@ from typing import Any
 
 import msgspec
 
+from vde_dagster.api.reports import Document, DocumentedModel, DocumentedTable, ShownModel
 from vde_dagster.plugins.site.layout import place
-from vde_dagster.reports.documentation.values import (
-    DefinitionDifference,
-    Document,
-    DocumentedModel,
-    DocumentedTable,
-    Publication,
-    Range,
-    ShownModel,
-)
+from vde_dagster.reports.documentation.values import DefinitionDifference, Publication, Range
 
 FORM = 1
 """Increased when older pages and scripts would be incompatible."""

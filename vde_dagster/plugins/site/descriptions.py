@@ -14,15 +14,14 @@ from typing import Any
 
 import yaml
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import DOCS, find_files, replacing
-from vde_dagster.project.model import Described, Model
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.models import Model
+from vde_dagster.api.plans import Snapshot
+from vde_dagster.api.sources import TableNames, YamlDocument, load_yaml, replacing
+from vde_dagster.api.values import ModelName, Settings
+from vde_dagster.project.files import DOCS, find_files
+from vde_dagster.project.model import Described
 from vde_dagster.project.properties.descriptions import read_descriptions
-from vde_dagster.project.settings import Settings
-from vde_dagster.project.table_names import TableNames
-from vde_dagster.project.yaml_text import YamlDocument, load_yaml
 
 HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are yours.\n"
 

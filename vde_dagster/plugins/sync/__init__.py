@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vde_dagster.orchestration.models.catalog import AssetCatalog
-    from vde_dagster.project.model import LoadedFile
-    from vde_dagster.project.reading.file_context import FileContext
-    from vde_dagster.project.settings import Settings
-    from vde_dagster.project.sources.source import Folder
+    from vde_dagster.api.dagster import AssetCatalog
+    from vde_dagster.api.sources import FileContext, Folder, LoadedFile
+    from vde_dagster.api.values import Settings
 
 
 def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:

@@ -6,13 +6,12 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.steps import guarded_step
-from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.api.dagster import AssetCatalog, guarded_step
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.values import Settings
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
-from vde_dagster.project.settings import Settings
 
 
 class SyncConfig(dg.Config):

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.api.catalogs import Effects
+from vde_dagster.api.errors import ExecutionError, UsageError
+from vde_dagster.api.values import how_to_install
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, Row, Step
-from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 GONE = "vde_gone"
 """Of a mirror's rows, whether the key is to be taken away; FALSE in all that stay."""

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import quote
-from vde_dagster.errors import UsageError
-from vde_dagster.execution.published_version import stored_snapshots
+from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import digest, quote
+from vde_dagster.api.workspace import stored_snapshots
 from vde_dagster.execution.query.read_rows import ShownRows, opened_rows
 from vde_dagster.lakehouse.rows.row_values import python_rows
 from vde_dagster.planning.changes.query import MARKS
@@ -26,8 +25,8 @@ from vde_dagster.planning.snapshots.spelling import column_spelling
 from vde_dagster.plugins.sync.held_keys import held_keys
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.api.plans import Environment
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.sync.definitions import SyncDefinition
     from vde_dagster.plugins.sync.ledger import SyncCursor
 

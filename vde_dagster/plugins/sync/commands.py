@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.cli.options import EnvironmentName, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.api.commands import EnvironmentName, Output, on_project, simple_table
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.sync.syncs import Synced
 
 SyncNames = Annotated[

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import SourceLocation, UsageError, placed
-from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.api.errors import SourceLocation, UsageError, placed
+from vde_dagster.api.models import Exposure
+from vde_dagster.api.plans import environment_name
+from vde_dagster.api.sources import LoadedFile, YamlDocument, load_yaml
+from vde_dagster.api.values import ModelName, expand_secrets
 from vde_dagster.plugins.sync.sink import SINKS, Sink
-from vde_dagster.project.model import Exposure, LoadedFile
-from vde_dagster.project.settings import expand_secrets, remember_secrets
-from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_yaml
+from vde_dagster.project.settings import remember_secrets
+from vde_dagster.project.yaml_text import KeyPath
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.project.table_names import TableNames
+    from vde_dagster.api.sources import TableNames
+    from vde_dagster.api.workspace import Workspace
 
 FILES = ("syncs.yaml", "syncs.yml")
 

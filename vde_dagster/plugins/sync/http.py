@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from vde_dagster.api.catalogs import Effects
+from vde_dagster.api.errors import ExecutionError
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.json_values import json_row
-from vde_dagster.errors import ExecutionError
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
-from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     from requests import Session
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 _LATER = (429, 500, 502, 503, 504)
 _OF_ROWS = (400, 409, 413, 422)

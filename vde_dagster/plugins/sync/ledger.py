@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 metadata = MetaData()
 

@@ -14,18 +14,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.base.json_values import json_value
+from vde_dagster.api.catalogs import Effects
+from vde_dagster.api.errors import ExecutionError, UsageError
+from vde_dagster.api.values import how_to_install, json_value
 from vde_dagster.base.secrets import MASK, names_secret
-from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import Ledger, metadata
 from vde_dagster.plugins.sync.sink import Batch, Row, RowsRefused, Step
-from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 IDLE_MS = 600_000
 """How long a sync may be silent in its transaction, in which it reads rows to send."""

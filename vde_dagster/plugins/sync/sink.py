@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vde_dagster.api.errors import ExecutionError
 from vde_dagster.base.plugins import Seam
-from vde_dagster.errors import ExecutionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.sync.ledger import Ledger
 
 Row = Mapping[str, Any]

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vde_dagster.base.json_values import json_row, json_value
+from vde_dagster.api.errors import UsageError, VdeError
+from vde_dagster.api.plans import Environment, environment_name
+from vde_dagster.api.values import json_value, suggest
+from vde_dagster.api.workspace import named_environment
+from vde_dagster.base.json_values import json_row
 from vde_dagster.base.names import current_user
-from vde_dagster.base.texts import suggest
-from vde_dagster.errors import UsageError, VdeError
-from vde_dagster.execution.published_version import named_environment
 from vde_dagster.lakehouse.rows.row_values import from_json
-from vde_dagster.planning.environments.environment import Environment, environment_name
 from vde_dagster.plugins.sync.changed_rows import Change, ChangedRows, changed_rows
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
 from vde_dagster.plugins.sync.ledger import SyncCursor
 from vde_dagster.plugins.sync.sink import Batch, Delivery, RowsRefused, Step
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 LEASE_SECONDS = 30.0
 """How long it takes until a process that was killed is known to be gone."""

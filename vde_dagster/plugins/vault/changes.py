@@ -11,19 +11,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
-from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.api.errors import ExecutionError
+from vde_dagster.api.plans import Snapshot
+from vde_dagster.api.values import quote
+from vde_dagster.api.writers import Layout, Strategy, Write, condition, write_staged
 from vde_dagster.plugins.vault.first_seen import check_time, refusal
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
-from vde_dagster.spark.strategies.base import (
-    Layout,
-    Strategy,
-    Write,
-    condition,
-    in_utc,
-    write_staged,
-)
+from vde_dagster.spark.strategies.base import in_utc
 from vde_dagster.spark.tables.columns import sortable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vde_dagster.plugins.vault.digests import Digest
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.evaluator import MacroEvaluator
+    from vde_dagster.api.sql import MacroEvaluator
 
 _NULL, _JOINED = "^^", "||"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vde_dagster.base.names import quote
-from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.api.errors import ExecutionError
+from vde_dagster.api.plans import Snapshot
+from vde_dagster.api.values import quote
+from vde_dagster.api.writers import Layout, Strategy, Write, condition
 from vde_dagster.plugins.vault.kinds import FirstSeen
-from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, merge_again
+from vde_dagster.spark.strategies.base import merge_again
 from vde_dagster.spark.tables.columns import sortable
 
 _REFUSED = "vde_null_in "

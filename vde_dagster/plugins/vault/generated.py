@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote, split_identifier
+from vde_dagster.api.values import quote
+from vde_dagster.base.names import split_identifier
 from vde_dagster.plugins.vault.hashing import ghost
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.calls import SQL
-    from vde_dagster.project.macros.evaluator import MacroEvaluator
+    from vde_dagster.api.sql import SQL, MacroEvaluator
 
 AS_OF = "as_of"
 """The column with the times of a PIT or a bridge."""

@@ -14,13 +14,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vde_dagster.base.texts import suggest
+from vde_dagster.api.values import suggest
 from vde_dagster.plugins.vault import compatible
 from vde_dagster.plugins.vault.digests import ALGORITHMS, Digest
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.calls import SQL
-    from vde_dagster.project.macros.evaluator import MacroEvaluator
+    from vde_dagster.api.sql import SQL, MacroEvaluator
 
 _ALIAS = re.compile(r"(?is)(?P<value>.*\S)\s+AS\s+(?P<name>\w+|`[^`]+`)")
 _COLUMN = re.compile(r"(?:(?:\w+|`[^`]+`)\s*\.\s*)*(?P<name>\w+|`[^`]+`)")

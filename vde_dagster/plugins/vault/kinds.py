@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds import (
+from vde_dagster.api.kinds import (
     AddedColumn,
     Kind,
     Property,
@@ -24,7 +24,7 @@ from vde_dagster.project.kinds.incremental import (
 )
 
 if TYPE_CHECKING:
-    from vde_dagster.project.model import Model
+    from vde_dagster.api.models import Model
     from vde_dagster.project.properties.header import Value
     from vde_dagster.project.reading.columns import ColumnsOf
 

@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.texts import suggest
-from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.project.kinds import Kind
-from vde_dagster.project.model import Model
+from vde_dagster.api.errors import ProjectError, UsageError
+from vde_dagster.api.kinds import Kind
+from vde_dagster.api.models import Model
+from vde_dagster.api.sql import Expanded, read_query, tables_read
+from vde_dagster.api.values import ModelName, quote, suggest
 from vde_dagster.project.reading.columns import ColumnsOf, QueryColumns, UnknownColumnsError
-from vde_dagster.sql.edits import Expanded
 from vde_dagster.sql.outline import SETS, TAIL, T, with_clause
-from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.tables import tables_read
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from vde_dagster.base.hashing import digest
-from vde_dagster.planning.kinds.base import kind_of, version_of
-from vde_dagster.planning.kinds.incremental import IncrementalMeaning
+from vde_dagster.api.kinds import IncrementalMeaning, SemanticVersion, kind_of, version_of
+from vde_dagster.api.models import Model
+from vde_dagster.api.values import digest
 from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
-from vde_dagster.project.model import Model
-from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import make_dataclass, replace
 from typing import Any
 
+from vde_dagster.api.kinds import Kind
 from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
-from vde_dagster.project.kinds import Kind
 
 Given = Mapping[str, Any]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from vde_dagster.base.names import quote
-from vde_dagster.base.texts import suggest
+from vde_dagster.api.values import quote, suggest
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from vde_dagster.project.macros.calls import SQL
-    from vde_dagster.project.macros.evaluator import MacroEvaluator
+    from vde_dagster.api.sql import SQL, MacroEvaluator
 
 
 _NULLS = {"required": "-1", "optional": "-2"}

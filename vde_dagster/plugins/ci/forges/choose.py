@@ -14,7 +14,7 @@ from vde_dagster.plugins.ci.seen import checked_pull_request
 from vde_dagster.plugins.ci.settings import ci_settings
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.api.workspace import Workspace
 
 
 def choose_forge(workspace: Workspace) -> Forge:

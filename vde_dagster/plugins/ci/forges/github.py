@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
 from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 

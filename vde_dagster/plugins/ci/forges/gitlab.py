@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from vde_dagster.errors import UsageError
+from vde_dagster.api.errors import UsageError
 from vde_dagster.plugins.ci.forges.forge import Annotation, Check, PullRequest, State
 from vde_dagster.plugins.ci.forges.rest import Rest, RestForge, Token
 

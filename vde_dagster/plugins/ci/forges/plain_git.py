@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vde_dagster.base.secrets import mask
-from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.api.errors import ExecutionError, UsageError
+from vde_dagster.api.values import mask
 from vde_dagster.plugins.ci.forges.forge import Check, PullRequest
 
 COMMENTS = "refs/vde/comments"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urljoin, urlsplit
 
+from vde_dagster.api.errors import ExecutionError, UsageError
 from vde_dagster.base.secrets import masked
-from vde_dagster.errors import ExecutionError, UsageError
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response

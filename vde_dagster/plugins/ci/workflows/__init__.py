@@ -11,8 +11,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from vde_dagster.cli.commands.project import Workflow
-from vde_dagster.errors import UsageError
+from vde_dagster.api.commands import Workflow
+from vde_dagster.api.errors import UsageError
 from vde_dagster.plugins.ci.forges.plain_git import git_output, place_in_repository
 from vde_dagster.project.loading.loader import read_settings
 

@@ -24,16 +24,16 @@ from openlineage.client.facet_v2 import (
     tags_dataset,
 )
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.execution.workspace import Workspace
+from vde_dagster.api.plans import PhysicalTable, Snapshot
+from vde_dagster.api.values import ModelName
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.planning.environments.environment import (
     Entry,
     ViewNames,
     production_first,
 )
-from vde_dagster.planning.snapshots.snapshot import Read, Snapshot
+from vde_dagster.planning.snapshots.snapshot import Read
 from vde_dagster.planning.table_contents import InputState
-from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 _KINDS = {

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.installing import how_to_install
-from vde_dagster.base.secrets import mask
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.api.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.api.plans import iso
+from vde_dagster.api.values import count, expand_secrets, how_to_install, mask
 from vde_dagster.execution.maintenance import PartlyTakenError
-from vde_dagster.planning.intervals.interval import iso
-from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import DatasetEvent, JobEvent, RunEvent
 
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state.db.outbox import OutboxRecord
+    from vde_dagster.api.workspace import OutboxRecord, Workspace
 
     Event = RunEvent | DatasetEvent | JobEvent
 

@@ -21,9 +21,9 @@ from openlineage.client.facet_v2 import (
     lifecycle_state_change_dataset,
 )
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.api.plans import Environment, Snapshot
+from vde_dagster.api.values import ModelName
+from vde_dagster.api.workspace import AuditRecord, OutboxRecord
 from vde_dagster.plugins.exports.openlineage.datasets import DatasetName, Shown
 from vde_dagster.plugins.exports.openlineage.runs import (
     Runs,
@@ -32,8 +32,6 @@ from vde_dagster.plugins.exports.openlineage.runs import (
     instant,
     job_facets,
 )
-from vde_dagster.state.db.outbox import OutboxRecord
-from vde_dagster.state.plans.audits import AuditRecord
 
 _Change = lifecycle_state_change_dataset.LifecycleStateChange
 

@@ -27,19 +27,14 @@ from openlineage.client.facet_v2 import (
     sql_job,
 )
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import VdeError
-from vde_dagster.execution.workspace import Workspace
+from vde_dagster.api.errors import VdeError
+from vde_dagster.api.plans import Interval, Plan, Snapshot
+from vde_dagster.api.values import ModelName
+from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
 from vde_dagster.planning.environments.environment import ViewNames
-from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.plugins.exports.openlineage.datasets import Shown
-from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros, to_micros
-from vde_dagster.state.fills.fills import FillRecord
-from vde_dagster.state.plans.audits import AuditRecord
 
 OWN_VERSION = version("vde-dagster")
 PRODUCER = f"https://pypi.org/project/vde-dagster/{OWN_VERSION}"

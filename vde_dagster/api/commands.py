@@ -1,0 +1,7 @@
+"""Commands of `vde`: their options, and what they print."""
+
+from vde_dagster.cli.commands.project import Workflow
+from vde_dagster.cli.options import Debug, EnvironmentName, Json, on_project
+from vde_dagster.cli.output import Output, simple_table
+
+__all__ = ["Debug", "EnvironmentName", "Json", "Output", "Workflow", "on_project", "simple_table"]

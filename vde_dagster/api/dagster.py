@@ -1,0 +1,7 @@
+"""Assets and sensors in the code location. Imports Dagster."""
+
+from vde_dagster.orchestration.events.steps import guarded_step
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.names import Names
+
+__all__ = ["AssetCatalog", "Names", "guarded_step"]

@@ -1,0 +1,27 @@
+"""Errors, and the places that they name.
+
+A plug-in raises the class that fits: the command line prints it with its hint and place and
+exits with 2 (`UsageError`, `ProjectError`) or 1.
+"""
+
+from vde_dagster.errors import (
+    ConflictError,
+    ExecutionError,
+    ProjectError,
+    SourceLocation,
+    StoreError,
+    UsageError,
+    VdeError,
+    placed,
+)
+
+__all__ = [
+    "ConflictError",
+    "ExecutionError",
+    "ProjectError",
+    "SourceLocation",
+    "StoreError",
+    "UsageError",
+    "VdeError",
+    "placed",
+]

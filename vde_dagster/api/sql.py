@@ -1,0 +1,23 @@
+"""SQL as text, tokens and trees; and the arguments of macros."""
+
+from vde_dagster.project.macros.calls import SQL
+from vde_dagster.project.macros.evaluator import MacroEvaluator
+from vde_dagster.sql.edits import Edit, Expanded, apply_edits
+from vde_dagster.sql.expressions import read_expression
+from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.scanner import SourceText, Token, tokens_of
+from vde_dagster.sql.tables import tables_read
+
+__all__ = [
+    "SQL",
+    "Edit",
+    "Expanded",
+    "MacroEvaluator",
+    "SourceText",
+    "Token",
+    "apply_edits",
+    "read_expression",
+    "read_query",
+    "tables_read",
+    "tokens_of",
+]
