@@ -187,12 +187,13 @@ def test_concurrent_loads_agree(root: Path) -> None:
         "print({load_project(root).files_hash for _ in range(3)})\n"
     )
     running = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True)
         for _ in range(2)
     ]
-    outputs = {process.communicate()[0] for process in running}
+    outputs = [process.communicate() for process in running]
 
-    assert len(outputs) == 1
+    hashes = {text for text, _ in outputs}
+    assert len(hashes) == 1 and "}" in hashes.pop(), outputs
     assert same(load_project(root), load_project(root, use_cache=False))
     assert not [p for p in (root / ".vde/cache").iterdir() if p.suffix not in (".json", ".bin")]
 
