@@ -1,0 +1,1 @@
+"""The public API: one example for each name, run as a test and printed in the reference."""
