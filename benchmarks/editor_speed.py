@@ -16,10 +16,10 @@ from pathlib import Path
 
 from benchmarks.planning_scale import publish_without_rows, write_project
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.lenses import lenses
-from vde_dagster.plugins.editor.navigation import references
-from vde_dagster.plugins.editor.words.completion import completions
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.editor.navigation import references
+from vde_dagster.programs.editor.words.completion import completions
 from vde_dagster.project.dag import descendants
 from vde_dagster.sql.trees import collect_rarely
 

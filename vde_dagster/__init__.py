@@ -25,12 +25,12 @@ _HOMES = {
     "Rule": "vde_dagster.execution.linting.rules",
     "RuleViolation": "vde_dagster.execution.linting.rules",
     "Workspace": "vde_dagster.execution.workspace",
-    "load_ipython_extension": "vde_dagster.plugins.notebook.extension",
+    "load_ipython_extension": "vde_dagster.programs.notebook.extension",
     "macro": "vde_dagster.project.macros.registry",
     "materialization": "vde_dagster.project.macros.registry",
     "model": "vde_dagster.project.macros.registry",
     "signal": "vde_dagster.project.macros.registry",
-    "unload_ipython_extension": "vde_dagster.plugins.notebook.extension",
+    "unload_ipython_extension": "vde_dagster.programs.notebook.extension",
     "vde_definitions": "vde_dagster.orchestration.definitions",
 }
 

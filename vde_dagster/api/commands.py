@@ -2,6 +2,7 @@
 
 from vde_dagster.cli.commands.project import Workflow
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
+from vde_dagster.terminal.tables import simple_table
 
 __all__ = ["Debug", "EnvironmentName", "Json", "Output", "Workflow", "on_project", "simple_table"]

@@ -46,6 +46,15 @@ def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json_value(value) for name, value in row.items()}
 
 
+def text_value(value: Any) -> str:
+    """Format a value for a table on a terminal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+    return str(json_value(value))
+
+
 def _not_finite(value: float) -> str:
     if math.isnan(value):
         return "NaN"

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.plans.analyse_queries import Analysis
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
-
-
-def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
-    """Read the snapshots that a plan replaces or removes."""
-    ids = [
-        model.previous_snapshot_id
-        for model in plan.models
-        if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
-    ]
-    return dict(workspace.store.snapshots.load(ids)) if ids else {}
 
 
 def confirm_environment(

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.cli.output import print_json
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
-
-if TYPE_CHECKING:
-    from vde_dagster.base.failures import FailedAudit
-
-
-_WIDEST = 40
-
-
-def rows_as_lines(audit: FailedAudit) -> list[str]:
-    """Format failing rows as a table of texts; long values are cut.
-
-    >>> from vde_dagster.base.failures import FailedAudit
-    >>> rows_as_lines(FailedAudit("not_null", 1, ({"id": None, "day": "Monday"},)))
-    ['id    day', 'NULL  Monday']
-    """
-    if not audit.sample:
-        return []
-    rows = [list(audit.sample[0]), *(list(map(_cell, row.values())) for row in audit.sample)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _cell(value: str | None) -> str:
-    if value is None:
-        return "NULL"
-    text = " ".join(value.split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
-
+from vde_dagster.reports.errors import error_lines
 
 CANCELLED = 130
 """Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
@@ -71,16 +40,11 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
         lines = [f"error: {message} (--debug shows the traceback)"]
         return _print_error(lines, {"message": message, "hint": hint}, as_json, 1)
     several = error.mistakes if isinstance(error, ProjectError) else ()
-    lines = [line for mistake in several or (error,) for line in _lines(mistake)]
-    if len(several) > 1:
-        lines.append(f"{len(several)} mistakes")
     detail: dict[str, Any] = {**_error_json(error), "mistakes": list(map(_error_json, several))}
     if isinstance(error, ExecutionError):
         detail["failures"] = [failure.to_json() for failure in error.failures]
         detail["log"] = str(error.log) if error.log else None
-        # Failures go between the message and the hint.
-        lines[1:1] = _failure_lines(error)
-    return _print_error(lines, detail, as_json, error.exit_code)
+    return _print_error(error_lines(error), detail, as_json, error.exit_code)
 
 
 def report_call(message: str, *, as_json: bool) -> int:
@@ -109,24 +73,6 @@ def _print_error(lines: list[str], detail: dict[str, Any], as_json: bool, code: 
         print_json({"error": {**_NOTHING, **detail}})
     print("\n".join(lines), file=sys.stderr)
     return code
-
-
-def _lines(error: VdeError) -> list[str]:
-    where = f"{error.location}: " if error.location else ""
-    headline = f"{where}error: {error.message}"
-    return [headline, f"hint: {error.hint}"] if error.hint else [headline]
-
-
-def _failure_lines(error: ExecutionError) -> Iterator[str]:
-    for failure in error.failures:
-        for audit in failure.audits:
-            shown = f"{len(audit.sample)} of {audit.rows} failing rows"
-            yield f"{failure.model}: {audit.audit}, {shown}:"
-            yield from (f"    {line}" for line in rows_as_lines(audit))
-        if failure.hint and not failure.audits:
-            yield f"{failure.model}: hint: {failure.hint}"
-    if error.log is not None:
-        yield f"full tracebacks: {error.log}"
 
 
 def _error_json(error: VdeError) -> dict[str, Any]:

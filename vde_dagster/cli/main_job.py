@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.progress import ApplyProgress
-from vde_dagster.cli.shapes import show_rows
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.terminal.tables import show_rows
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.table import Table
+    from rich.console import Console
+
+    from vde_dagster.terminal.tables import PlainTable
 
 
 PIPE_WIDTH = 1000
@@ -66,54 +67,3 @@ def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object on stdout, indented, in ASCII-safe UTF-8."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()
-
-
-def simple_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> PlainTable:
-    """Build a plain table; texts are printed without markup."""
-    texts = [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
-    return PlainTable(tuple(headers), texts)
-
-
-class PlainTable:
-    """Table in Rich's style, drawn ten times faster than Rich where no cell must be folded."""
-
-    def __init__(self, headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-        self._headers = headers
-        self._rows = rows
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.cells import cell_len
-        from rich.segment import Segment
-        from rich.style import Style
-
-        lines = [self._headers, *self._rows]
-        plain = all(cell.isprintable() for line in lines for cell in line)
-        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-        if not plain or not all(widths) or sum(widths) + 3 * len(widths) - 1 > options.max_width:
-            yield self._folded()
-            return
-        bold = Style(bold=True)
-        across = sum(widths) + 3 * (len(widths) - 1)
-        blank = " " * (across + 2)
-        yield Segment(f"{blank}\n")
-        for number, line in enumerate(lines):
-            cells = (
-                cell + " " * (width - cell_len(cell))
-                for cell, width in zip(line, widths, strict=True)
-            )
-            yield Segment(f" {'   '.join(cells)} \n", None if number else bold)
-            if not number:
-                yield Segment(f" {'─' * across} \n")
-        yield Segment(f"{blank}\n")
-
-    def _folded(self) -> Table:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for header in self._headers:
-            table.add_column(Text(header), overflow="fold")
-        for row in self._rows:
-            table.add_row(*map(Text, row))
-        return table

@@ -7,10 +7,10 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.dag import Models, children, parents
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console

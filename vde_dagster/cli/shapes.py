@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.json_values import json_value
+from vde_dagster.base.json_values import json_value, text_value
 from vde_dagster.base.texts import count
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import iso
+from vde_dagster.terminal.tables import show_rows, simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,14 +89,6 @@ def rows_json(
     }
 
 
-def show_rows(
-    console: Console, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
-) -> None:
-    """Print rows as a table; columns are (name, Spark SQL type)."""
-    texts = [list(map(text_value, row)) for row in rows]
-    console.print(simple_table([name for name, _ in columns], texts))
-
-
 def print_query_result(output: Output, result: QueryResult) -> None:
     """Print a query's result: the documented JSON, or a table with notes."""
     output.result(
@@ -114,15 +107,6 @@ def print_query_result(output: Output, result: QueryResult) -> None:
             "external tables were read in their current state, because versions do not "
             f"pin them: {tables}"
         )
-
-
-def text_value(value: Any) -> str:
-    """Format a value for a table on a terminal."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
-    return str(json_value(value))
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CONTEXT = 2
 """Number of unchanged lines around each change."""
+MOST_REASONS = 4
+"""Maximum number of reasons per row; the JSON form has all."""
 
 
 class Mark(str, Enum):

@@ -38,7 +38,7 @@ def _open_plan(workspace: Workspace, environment: str) -> str:
 def _serve(workspace: Workspace) -> object:
     from fastapi.testclient import TestClient
 
-    from vde_dagster.plugins.serve.app import make_app
+    from vde_dagster.programs.serve.app import make_app
 
     app = make_app(workspace, may_be_open=True, log=StringIO())
     client = TestClient(app, base_url="http://localhost")

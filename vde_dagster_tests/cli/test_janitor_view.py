@@ -6,10 +6,10 @@ import io
 
 from rich.console import Console
 
-from vde_dagster.cli.report_view import show_table
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 from vde_dagster.lakehouse.maintenance.sweep import Decision
 from vde_dagster.reports.environments import janitor_section
+from vde_dagster.terminal.reports import show_table
 
 
 def shown(*versions: tuple[str, int]) -> list[str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.markdown import report_markdown, short_markdown
@@ -25,6 +24,7 @@ from vde_dagster.reports.document import Report
 from vde_dagster.reports.environments import data_summary
 from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.terminal.reports import show_report, show_summary
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

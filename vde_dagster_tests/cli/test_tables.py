@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from vde_dagster.cli.output import simple_table
+from vde_dagster.terminal.tables import simple_table
 
 CELLS = st.one_of(
     st.none(),

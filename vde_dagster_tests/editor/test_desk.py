@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.lenses import lenses
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.lenses import lenses
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder, copied_project
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.lenses import lenses
-from vde_dagster.plugins.editor.navigation import references, rename
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.editor.navigation import references, rename
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import open_fake

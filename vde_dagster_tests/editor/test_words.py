@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.fixing import fix_edits
-from vde_dagster.plugins.editor import command
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.navigation import definitions, references, rename
-from vde_dagster.plugins.editor.reading import Reading, Span
-from vde_dagster.plugins.editor.running import at_cursor, runnable
-from vde_dagster.plugins.editor.words.completion import completions
-from vde_dagster.plugins.editor.words.hover import hover
-from vde_dagster.plugins.editor.words.signatures import signature
+from vde_dagster.programs.editor import command
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.navigation import definitions, references, rename
+from vde_dagster.programs.editor.reading import Reading, Span
+from vde_dagster.programs.editor.running import at_cursor, runnable
+from vde_dagster.programs.editor.words.completion import completions
+from vde_dagster.programs.editor.words.hover import hover
+from vde_dagster.programs.editor.words.signatures import signature
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster_tests.projects import ProjectFolder
 

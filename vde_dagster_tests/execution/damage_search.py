@@ -27,7 +27,7 @@ from fastapi import FastAPI
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.serve.app import make_app
+from vde_dagster.programs.serve.app import make_app
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import noon, opened, publish, run
 

@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from vde_dagster.cli.report_view import show_report
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.execution.apply.batches import Weight, cut
 from vde_dagster.execution.events import Event, MemoryLacked
@@ -25,6 +24,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.terminal.reports import show_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -27,7 +27,7 @@ from vde_dagster.lakehouse.maintenance import fsck as fsck_module
 from vde_dagster.lakehouse.maintenance.fsck import Finding, fsck
 from vde_dagster.lakehouse.maintenance.fsck_files import check_files
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.plugins.serve.app import make_app
+from vde_dagster.programs.serve.app import make_app
 from vde_dagster_tests.execution.damage_search import asked, attack, place
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.shops import opened, publish_twice, run

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import result_json
-from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.terminal.reports import show_report, show_summary
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.cli.report_view import show_report, show_summary
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.terminal.reports import show_report, show_summary
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder

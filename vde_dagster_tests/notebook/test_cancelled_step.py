@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.notebook import step
+from vde_dagster.programs.notebook import step
 from vde_dagster_tests.notebook.files import Cells, write_notebook
 from vde_dagster_tests.processes import until
 from vde_dagster_tests.projects import ProjectFolder

@@ -179,7 +179,7 @@ def test_a_notebook_without_a_header_is_no_model(shop: ProjectFolder) -> None:
 def test_what_runs_notebooks_is_asked_for_by_those_that_are_models(
     shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vde_dagster.plugins.notebook.model_file.find_spec", lambda name: None)
+    monkeypatch.setattr("vde_dagster.programs.notebook.model_file.find_spec", lambda name: None)
     with pytest.raises(ProjectError, match="not installed") as told:
         load_project(shop.root)
     assert "[notebook]'" in str(told.value.hint)

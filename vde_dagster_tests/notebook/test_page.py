@@ -8,7 +8,7 @@ import dagster as dg
 import nbformat
 import pytest
 
-from vde_dagster.plugins.notebook.step import as_html
+from vde_dagster.programs.notebook.step import as_html
 from vde_dagster_tests.notebook.files import write_notebook
 from vde_dagster_tests.orchestration.conftest import apply_all
 from vde_dagster_tests.projects import ProjectFolder

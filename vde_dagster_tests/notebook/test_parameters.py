@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from vde_dagster.errors import UsageError
-from vde_dagster.plugins.notebook.parameters import with_values
+from vde_dagster.programs.notebook.parameters import with_values
 
 NOON = datetime(2024, 5, 1, 12)
 

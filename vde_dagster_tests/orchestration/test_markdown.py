@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vde_dagster.cli.report_view import show_report
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
@@ -17,6 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.reports.document import span
 from vde_dagster.reports.markdown import MAX_ROWS
 from vde_dagster.reports.plan import plan_report, summary
+from vde_dagster.terminal.reports import show_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder

@@ -12,11 +12,11 @@ from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.editor.lenses import lenses
-from vde_dagster.plugins.notebook.magics import _write_model
-from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
 from vde_dagster.plugins.policies.rules import read_rules
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.notebook.magics import _write_model
+from vde_dagster.programs.notebook.workspace import NotebookWorkspace
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.reading.seeds import read_seed

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.editor.desk import Desk
-from vde_dagster.plugins.notebook.workspace import NotebookWorkspace
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.notebook.workspace import NotebookWorkspace
 from vde_dagster.project import sandbox
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde

@@ -20,9 +20,9 @@ from typing import Any
 import uvicorn
 
 from vde_dagster.cli.app import call
-from vde_dagster.cli.commands.serving import Listening
+from vde_dagster.execution.publishers import Listening
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.serve.server import Limits, Server, configured
+from vde_dagster.programs.serve.server import Limits, Server, configured
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VDE = [sys.executable, "-m", "vde_dagster.cli"]

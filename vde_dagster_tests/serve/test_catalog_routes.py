@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.plugins.serve.catalog_routes import ENDPOINTS
+from vde_dagster.programs.serve.catalog_routes import ENDPOINTS
 from vde_dagster_tests.serve.served_process import Served
 
 pytestmark = pytest.mark.server

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from vde_dagster.plugins.serve.server import Limits, configured
+from vde_dagster.programs.serve.server import Limits, configured
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import serving
 

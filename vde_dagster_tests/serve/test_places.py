@@ -10,8 +10,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from vde_dagster.plugins.serve.data_routes import _WAIT_SECONDS, ROWS_AT_ONCE, Places
-from vde_dagster.plugins.serve.errors import ServeError
+from vde_dagster.programs.serve.data_routes import _WAIT_SECONDS, ROWS_AT_ONCE, Places
+from vde_dagster.programs.serve.errors import ServeError
 
 
 def test_who_finds_no_place_is_told_and_others_go_on() -> None:

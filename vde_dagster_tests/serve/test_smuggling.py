@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from vde_dagster.plugins.serve.errors import answer_errors
-from vde_dagster.plugins.serve.server import Limits
-from vde_dagster.plugins.serve.site_route import site_route
 from vde_dagster.plugins.site.build import serve_site
+from vde_dagster.programs.serve.errors import answer_errors
+from vde_dagster.programs.serve.server import Limits
+from vde_dagster.programs.serve.site_route import site_route
 from vde_dagster_tests.serve.test_limits import _takes, answered, connected, running
 
 LIMITS = Limits(head_seconds=5, body_seconds=5)

@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 
 from vde_dagster.cli.app import call
-from vde_dagster.plugins.serve.catalog_routes import ENDPOINTS
+from vde_dagster.programs.serve.catalog_routes import ENDPOINTS
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import Served, refused, serving_here, vde
 from vde_dagster_tests.serve.shops import FILES, publish

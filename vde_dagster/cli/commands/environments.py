@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vde_dagster.cli.options import DryRun, EnvironmentName, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,9 +93,9 @@ def history(
 
     Example: vde history prod --limit 5
     """
-    from vde_dagster.cli.report_view import show_table
     from vde_dagster.planning.environments.environment import environment_name
     from vde_dagster.reports.environments import history_section
+    from vde_dagster.terminal.reports import show_table
 
     name = environment_name(environment)
     changes = workspace.environments.history(name, limit)

@@ -146,8 +146,9 @@ def evaluate(
     Example: vde evaluate marts.daily --start 2024-01-01 --end 2024-01-31 --limit 20
     """
     from vde_dagster.base.texts import count
-    from vde_dagster.cli.shapes import rows_json, show_rows
+    from vde_dagster.cli.shapes import rows_json
     from vde_dagster.execution.published_version import require_environment
+    from vde_dagster.terminal.tables import show_rows
 
     shown = require_environment(workspace.store, environment)
     found = workspace.models.evaluate(model, shown, options.start, options.end, limit)

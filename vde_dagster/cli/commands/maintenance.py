@@ -10,7 +10,8 @@ import typer
 
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import DryRun, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -23,8 +24,8 @@ def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> No
     A table is unused if no kept version of any environment contains it. Example: vde janitor
     --dry-run
     """
-    from vde_dagster.cli.report_view import show_table
     from vde_dagster.reports.environments import janitor_section
+    from vde_dagster.terminal.reports import show_table
 
     report = workspace.maintenance.janitor(dry_run=dry_run)
     output.result(report.to_json(), lambda console: show_table(console, janitor_section(report)))

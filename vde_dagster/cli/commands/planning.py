@@ -25,9 +25,10 @@ from vde_dagster.cli.options import (
     on_project,
     with_plan_options,
 )
-from vde_dagster.cli.output import Output, print_json, simple_table
+from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +88,8 @@ def plan(
     2024-01-01; vde plan prod --format markdown
     """
     from vde_dagster.base.names import current_user
-    from vde_dagster.cli.applying import confirm_environment, previous_snapshots
+    from vde_dagster.cli.applying import confirm_environment
+    from vde_dagster.execution.published_version import previous_snapshots
 
     if output.as_json and form is Form.MARKDOWN:
         raise UsageError(
@@ -107,11 +109,11 @@ def plan(
     )
     from vde_dagster.cli.applying import check as check_plan
     from vde_dagster.cli.applying import nothing_to_do
-    from vde_dagster.cli.report_view import show_report, show_summary, show_warnings
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.plans.estimate import estimate_plan
     from vde_dagster.execution.plans.gates import stored_objections
     from vde_dagster.reports.plan import plan_report, text_changes
+    from vde_dagster.terminal.reports import show_report, show_summary, show_warnings
 
     work = estimate_plan(workspace, made)
     analysis = check_plan(workspace, made, output) if check else None
@@ -201,9 +203,9 @@ def diff(
         _diff_environments(output, workspace, environment, other)
         return
     made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
-    from vde_dagster.cli.applying import previous_snapshots
     from vde_dagster.cli.report_view import diff_json, show_diffs
     from vde_dagster.execution.environments.compare import Difference
+    from vde_dagster.execution.published_version import previous_snapshots
     from vde_dagster.planning.plan.plan import Change
 
     previous = previous_snapshots(workspace, made)
@@ -337,8 +339,8 @@ def apply(
         confirm,
         confirm_environment,
         is_interactive,
-        previous_snapshots,
     )
+    from vde_dagster.execution.published_version import previous_snapshots
 
     if plan_id is not None:
         from vde_dagster.execution.plans.plan_file import is_file_name, open_plan
@@ -360,8 +362,8 @@ def apply(
             at_once=True,
         )
     if not output.as_json and (plan.notices or not plan.is_empty):
-        from vde_dagster.cli.report_view import show_report, show_warnings
         from vde_dagster.reports.plan import plan_report
+        from vde_dagster.terminal.reports import show_report, show_warnings
 
         if plan.is_empty:
             show_warnings(output.err, plan.notices)

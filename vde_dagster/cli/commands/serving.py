@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
+from vde_dagster.execution.publishers import PUBLISHERS, Listening
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -52,56 +52,6 @@ ByAddress = Annotated[
 _HTTP = "http"
 PublisherName = Annotated[str, typer.Option("--publisher", metavar="NAME", help="Server plug-in.")]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """Options of a server.
-
-    Args:
-        port: The port; 0 for any free port.
-        log: File with a line per request; None for stderr.
-        writes_metadata: Whether served metadata is also written to a file.
-        connections: Maximum number at a time; `by_address` per address.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    log: Path | None = None
-    writes_metadata: bool = False
-    connections: int = 500
-    by_address: int = 250
-
-
-class Running(Protocol):
-    """Server that listens while its `with` block runs."""
-
-    @property
-    def url(self) -> str: ...
-
-    def run(self) -> None:
-        """Serve until Ctrl-C."""
-
-    def __enter__(self) -> Running: ...
-
-    def __exit__(self, *details: object) -> None: ...
-
-
-class Publisher(Protocol):
-    """Plug-in that serves environments to other programs."""
-
-    def open(self, workspace: Workspace, asked: Listening) -> Running:
-        """Return the server."""
-
-    def check_filter(self, text: str) -> None:
-        """Check that a condition can restrict the rows of a token.
-
-        Raises:
-            UsageError: The condition cannot be evaluated per row.
-        """
-
-
-_PUBLISHERS: Seam[Publisher] = Seam("publishers")
 
 
 def ui(
@@ -156,7 +106,7 @@ def serve(
     Example: vde serve --port 8182
     """
     asked = Listening(host, port, log, write_metadata, connections, connections_per_address)
-    with _PUBLISHERS.require(publisher).open(workspace, asked) as server:
+    with PUBLISHERS.require(publisher).open(workspace, asked) as server:
         output.result({"url": server.url}, f"the catalog is at {server.url} (Ctrl-C stops it)")
         # A shell makes background processes ignore SIGINT: set the handlers explicitly.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -205,7 +155,7 @@ def create(
 
     lasts = parse_duration(expires, "--expires") if expires is not None else None
     if row_filter is not None:
-        _PUBLISHERS.require(_HTTP).check_filter(row_filter)
+        PUBLISHERS.require(_HTTP).check_filter(row_filter)
     name, store = environment_name(environment), workspace.store
     if not store.environments.exists(name):
         raise no_environment(store, name)

@@ -44,8 +44,9 @@ def show(
     >= '2024-01-02'" --order-by -day --limit 5
     """
     from vde_dagster.base.texts import count
-    from vde_dagster.cli.shapes import rows_json, show_rows
+    from vde_dagster.cli.shapes import rows_json
     from vde_dagster.execution.query.read_rows import read_rows, rows_as_tuples
+    from vde_dagster.terminal.tables import show_rows
 
     read = read_rows(
         *(workspace, environment, model, _names(columns)),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vde_dagster.cli.options import DryRun, on_project
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
+from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

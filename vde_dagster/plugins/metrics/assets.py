@@ -12,7 +12,7 @@ from vde_dagster.api.models import Exposure
 from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.values import Settings, json_value
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.cli.shapes import text_value
+from vde_dagster.base.json_values import text_value
 
 MOST_ROWS = 20
 """Number of a saved query's rows on its page."""

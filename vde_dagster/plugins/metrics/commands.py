@@ -10,8 +10,9 @@ import typer
 from vde_dagster.api.commands import Output, on_project, simple_table
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.values import count, json_value
+from vde_dagster.base.json_values import text_value
 from vde_dagster.cli.options import RowLimit
-from vde_dagster.cli.shapes import print_query_result, text_value
+from vde_dagster.cli.shapes import print_query_result
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace

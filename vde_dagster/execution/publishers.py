@@ -1,0 +1,62 @@
+"""Publishers: plug-ins that serve environments to other programs, as `vde serve` runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from vde_dagster.base.plugins import Seam
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Options of a server.
+
+    Args:
+        port: The port; 0 for any free port.
+        log: File with a line per request; None for stderr.
+        writes_metadata: Whether served metadata is also written to a file.
+        connections: Maximum number at a time; `by_address` per address.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    log: Path | None = None
+    writes_metadata: bool = False
+    connections: int = 500
+    by_address: int = 250
+
+
+class Running(Protocol):
+    """Server that listens while its `with` block runs."""
+
+    @property
+    def url(self) -> str: ...
+
+    def run(self) -> None:
+        """Serve until Ctrl-C."""
+
+    def __enter__(self) -> Running: ...
+
+    def __exit__(self, *details: object) -> None: ...
+
+
+class Publisher(Protocol):
+    """Plug-in that serves environments to other programs."""
+
+    def open(self, workspace: Workspace, asked: Listening) -> Running:
+        """Return the server."""
+
+    def check_filter(self, text: str) -> None:
+        """Check that a condition can restrict the rows of a token.
+
+        Raises:
+            UsageError: The condition cannot be evaluated per row.
+        """
+
+
+PUBLISHERS: Seam[Publisher] = Seam("publishers")

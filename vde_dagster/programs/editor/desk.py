@@ -1,0 +1,370 @@
+"""The desk: open texts of a project, its reading with these texts, and the resulting plan.
+
+All files are read again whenever a text changed or a second has passed, which takes a tenth of a
+second for 1,000 models: unchanged files come from the cache, unchanged models from memory. So
+nothing needs synchronization, and no answer is stale.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.execution.linting.linter import Linter, lint_problems
+from vde_dagster.execution.memo import SnapshotMemo
+from vde_dagster.execution.mistakes import understood
+from vde_dagster.execution.plans.estimate import estimate_plan
+from vde_dagster.execution.published_version import previous_snapshots
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
+from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
+from vde_dagster.planning.environments.contracts import mistakes_in_readers
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.programs.editor.reading import Reading
+from vde_dagster.programs.editor.words.symbols import Remembered, Symbols
+from vde_dagster.project.files import decoded, find_files
+from vde_dagster.project.loading.loader import Project, load_project
+from vde_dagster.project.model import Model
+from vde_dagster.project.settings import Settings
+from vde_dagster.reports.plan import plan_report
+from vde_dagster.sql.trees import ParsedQueries
+from vde_dagster.terminal.reports import report_text
+
+_MANIFESTS = ("target/manifest.json", "target/semantic_manifest.json")
+"""Files that `dbt compile` writes."""
+_READ_ENDINGS = (".yaml", ".yml", ".toml", ".py")
+FRESH_SECONDS = 1.0
+"""Seconds for which a reading is valid while no text changes: other programs write files, too."""
+
+
+class EditorMemo(SnapshotMemo):
+    """Cache of snapshots in memory, over the project's cache on disk, which it never writes."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._built: OrderedDict[str, Built] = OrderedDict()
+
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return the cached result for a model, or None."""
+        known = self._built.get(key)
+        if known is None:
+            known = super().get(key, model)
+            if known is not None:
+                self.used.pop(key)
+                self._built[key] = known
+            return known
+        self._built.move_to_end(key)
+        if known.snapshot.model is model:
+            return known
+        return known._replace(snapshot=replace(known.snapshot, model=model))
+
+    def put(self, key: str, built: Built) -> None:
+        """Cache the result for a model."""
+        self._built[key] = built
+
+    def save(self, *, keep: bool = False) -> None:
+        """Write nothing: the cache on disk is for saved files, not for typed texts."""
+
+    def keep(self, most: int) -> None:
+        """Drop the least recently used entries."""
+        while len(self._built) > most:
+            self._built.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The plan of a reading for an environment.
+
+    Args:
+        plan: None if planning is impossible; `why` has the reason.
+        seconds: The work expected from earlier fills, by model.
+    """
+
+    environment: str
+    plan: Plan | None
+    why: str = ""
+    seconds: Mapping[ModelName, float] = field(default_factory=dict)
+
+
+class Desk:
+    """Open texts of one project and their analysis; only one thread at a time may read.
+
+    Args:
+        root: The project's folder.
+        environment: The environment to compare with.
+    """
+
+    def __init__(self, root: Path, environment: str = "prod") -> None:
+        self.root, self.environment = root.resolve(), environment
+        self._buffers: dict[str, str] = {}
+        self._readable: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._taken: Mapping[str, str] = {}
+        self._generation = 0
+        self._read: tuple[int, float, Reading] | None = None
+        self._planned: tuple[Reading, Outlook] | None = None
+        self._symbols: Symbols | None = None
+        self._known_symbols: Remembered = {}
+        self._columns: dict[ModelName, Sequence[tuple[str, str]] | None] = {}
+
+    # -- texts -----------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever a text changes."""
+        return self._generation
+
+    def change(self, path: str, text: str | None) -> None:
+        """Set a file's text in the editor; None to use the file on disk again."""
+        with self._lock:
+            self._generation += 1
+            if text is None:
+                self._buffers.pop(path, None)
+                self._readable.pop(path, None)
+            else:
+                self._buffers[path] = text
+
+    def touch(self) -> None:
+        """Record that files of the folder changed."""
+        with self._lock:
+            self._generation += 1
+            self._columns.clear()
+
+    def folder_state(self) -> frozenset[tuple[str, int, int]]:
+        """Return path, size and modification time of the project's files, without reading them.
+
+        A client may not watch files, and `git checkout` in a terminal changes many at once.
+        """
+        with os.scandir(self.root) as entries:
+            paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
+        paths.update(_MANIFESTS)
+        if self._read is not None:
+            project = self._read[2].project
+            found = find_files(project.settings)
+            paths.update(path for group in fields(found) for path in getattr(found, group.name))
+            code = (model.python for model in project.models.values() if model.python is not None)
+            paths.update(path for python in code for path in python.files)
+        state = set()
+        for path in paths:
+            with suppress(OSError):
+                stat = os.stat(self.root / path)
+                state.add((path, stat.st_size, stat.st_mtime_ns))
+        return frozenset(state)
+
+    def relative_path(self, file: Path) -> str | None:
+        """Return a file's path from the root; None for one outside of it."""
+        with suppress(ValueError, OSError):
+            return file.resolve().relative_to(self.root).as_posix()
+        return None
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(self) -> Reading:
+        """Return the reading of all current texts.
+
+        Raises:
+            ProjectError: The settings are wrong, so nothing can be read.
+        """
+        with self._lock:
+            generation, buffers = self._generation, dict(self._buffers)
+            self._taken = buffers
+        known, now = self._read, time.monotonic()
+        if known is not None and known[0] == generation and now - known[1] < FRESH_SECONDS:
+            return known[2]
+        reading = self._reading(buffers)
+        if known is not None and known[0] == generation and _same(known[2], reading):
+            reading = known[2]  # Reused, with its plan.
+        self._read = generation, time.monotonic(), reading
+        return reading
+
+    def glance(self) -> Reading:
+        """Return the current texts with the last analysis, which may be older.
+
+        For requests during typing, which depend only on words.
+        """
+        if self._read is None:
+            return self.read()
+        with self._lock:
+            return replace(self._read[2], buffers=dict(self._buffers))
+
+    def imagine(self, texts: Mapping[str, str]) -> Reading:
+        """Return the reading of the project with hypothetical texts of some files."""
+        with self._lock:
+            buffers = {**self._buffers, **texts}
+        return self._reading(buffers)
+
+    def symbols(self) -> Symbols:
+        """Return the symbols of all current texts."""
+        reading = self.read()
+        if self._symbols is None or self._symbols.reading is not reading:
+            kept = 4 * len(reading.project.models) + 100
+            if len(self._known_symbols) > kept:
+                self._known_symbols.clear()
+            self._symbols = Symbols(reading, self._known_symbols)
+        return self._symbols
+
+    def _reading(self, buffers: Mapping[str, str]) -> Reading:
+        # Python runs when it is read, so a half-typed text must not be.
+        typed = {path: text for path, text in buffers.items() if not path.endswith(".py")}
+        project, parsed = self._load(typed)
+        mistakes = list(project.problems)
+        wrong = {m.location.path.as_posix() for m in mistakes if m.location is not None}
+        before = {path: self._last_readable(path) for path in wrong & typed.keys()}
+        before = {path: text for path, text in before.items() if text not in ("", typed[path])}
+        broken = frozenset(before)
+        if broken:
+            project, parsed = self._load({**typed, **before})
+            said = {str(mistake) for mistake in mistakes}
+            more = (p for p in project.problems if str(p) not in said)
+            mistakes += (p for p in more if p.location is None or _path(p) not in broken)
+        if buffers is self._taken:
+            self._readable |= {path: text for path, text in typed.items() if path not in wrong}
+        snapshots: dict[ModelName, Snapshot] = {}
+        warnings: list[Problem] = []
+        found = self._snapshots(project, parsed, snapshots, warnings)
+        mistakes += (m for m in found if m.location is None or _path(m) not in broken)
+        return Reading(
+            project, snapshots, tuple(in_order(mistakes)), tuple(warnings), buffers, broken
+        )
+
+    def _load(self, typed: Mapping[str, str]) -> tuple[Project, ParsedQueries]:
+        parsed = ParsedQueries()
+        instead = {path: text.encode() for path, text in typed.items() if text != self._saved(path)}
+        return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
+
+    def _last_readable(self, path: str) -> str:
+        """Return the last readable text of a file, or the saved one."""
+        return self._readable.get(path) or self._saved(path) or ""
+
+    def _saved(self, path: str) -> str | None:
+        with suppress(OSError, ProjectError):
+            return decoded(Path(path), (self.root / path).read_bytes())
+        return None
+
+    def _snapshots(
+        self,
+        project: Project,
+        parsed: ParsedQueries,
+        snapshots: dict[ModelName, Snapshot],
+        warnings: list[Problem],
+    ) -> tuple[ProjectError, ...]:
+        """Add the snapshots that can be made, and warnings; return the mistakes."""
+        settings = project.settings
+        models = understood(project) if project.problems else project.models
+
+        def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+            snapshots.update(known)
+            yield from mistakes_in_tests(project.tests, models, known)
+            yield from mistakes_in_readers(project.exposures, known, warnings)
+            if settings.linter.enabled and not project.problems:
+                yield from lint_problems(Linter(project), known, warnings)
+
+        try:
+            build_snapshots(
+                models,
+                self._catalog_columns,
+                memo=self._memo,
+                parsed=parsed,
+                scalar_functions=settings.scalar_functions,
+                functions=settings.functions,
+                warnings=warnings,
+                more=more,
+            )
+        except ProjectError as error:
+            return error.mistakes
+        finally:
+            self._memo.keep(4 * len(models) + 100)
+        return ()
+
+    @cached_property
+    def _memo(self) -> EditorMemo:
+        return EditorMemo(self._workspace.settings.work_dir / "cache" / "snapshots")
+
+    @cached_property
+    def _workspace(self) -> Workspace:
+        return Workspace.open(self.root)
+
+    def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+        if name not in self._columns:
+            self._columns[name] = ()  # Without a catalog any table may exist.
+            with suppress(VdeError):
+                if self._workspace.has_state:
+                    self._columns[name] = self._workspace.catalog_columns(name)
+        return self._columns[name]
+
+    # -- plan ------------------------------------------------------------------------------
+
+    def outlook(self) -> Outlook:
+        """Plan the current texts for the environment; nothing is stored."""
+        reading = self.read()
+        if self._planned is not None and self._planned[0] is reading:
+            return self._planned[1]
+        outlook = self._outlook(reading)
+        self._planned = reading, outlook
+        return outlook
+
+    def _outlook(self, reading: Reading) -> Outlook:
+        if reading.mistakes:
+            return Outlook(self.environment, None, "the project has mistakes")
+        if not self._workspace.has_state:
+            return Outlook(self.environment, None, "nothing is published yet")
+        workspace = self._workspace
+        try:
+            workspace.use_project(reading.project, self._memo)
+            plan = workspace.plans.make(self.environment, save=False)
+            work = estimate_plan(workspace, plan).models.items()
+            known = {name: one.seconds.expected for name, one in work if one.seconds}
+            return Outlook(self.environment, plan, seconds=known)
+        except VdeError as error:
+            return Outlook(self.environment, None, error.message)
+
+    @property
+    def settings(self) -> Settings:
+        """The project's settings."""
+        return self.read().project.settings
+
+    def previous(self, plan: Plan) -> dict[str, Snapshot]:
+        """Return the snapshots that a plan replaces."""
+        return previous_snapshots(self._workspace, plan)
+
+    def close(self) -> None:
+        """Close the state, if it is open."""
+        if "_workspace" in self.__dict__:
+            self._workspace.close()
+
+
+def plan_text(desk: Desk) -> str:
+    """Return the plan's report for all texts as Markdown."""
+    outlook = desk.outlook()
+    if outlook.plan is None:
+        return f"No plan for `{outlook.environment}`: {outlook.why}.\n"
+    report = plan_report(
+        outlook.plan,
+        desk.previous(outlook.plan),
+        lambda model: outlook.seconds.get(model.name),
+    )
+    return f"# Plan for `{outlook.environment}`\n\n```text\n{report_text(report, 100)}\n```\n"
+
+
+def _same(one: Reading, other: Reading) -> bool:
+    return (
+        one.project.files_hash == other.project.files_hash
+        and one.broken == other.broken
+        and list(map(str, one.mistakes)) == list(map(str, other.mistakes))
+    )
+
+
+def _path(mistake: ProjectError) -> str:
+    location = mistake.location or SourceLocation(Path())
+    return location.path.as_posix()

@@ -1,0 +1,265 @@
+"""Server features about words: definitions, uses, renames, hover and completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
+from pygls.workspace import PositionCodec
+
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.execution.fixing import fix_edits
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.navigation import (
+    definitions,
+    moved_file,
+    new_model_name,
+    references,
+    rename,
+    word_at,
+)
+from vde_dagster.programs.editor.positions import split_lines
+from vde_dagster.programs.editor.reading import Reading, Span
+from vde_dagster.programs.editor.server import REFUSED, VdeServer
+from vde_dagster.programs.editor.words.completion import Completion, completions
+from vde_dagster.programs.editor.words.hover import hover
+from vde_dagster.programs.editor.words.signatures import signature
+from vde_dagster.sql.edits import Edit
+
+T = TypeVar("T")
+
+_KINDS = {
+    "model": lsp.CompletionItemKind.Class,
+    "namespace": lsp.CompletionItemKind.Module,
+    "column": lsp.CompletionItemKind.Field,
+    "table": lsp.CompletionItemKind.Variable,
+    "function": lsp.CompletionItemKind.Function,
+    "macro": lsp.CompletionItemKind.Method,
+    "variable": lsp.CompletionItemKind.Constant,
+    "property": lsp.CompletionItemKind.Property,
+    "value": lsp.CompletionItemKind.EnumMember,
+}
+_Positioned = (
+    lsp.DefinitionParams | lsp.ReferenceParams | lsp.HoverParams | lsp.RenameParams
+    | lsp.CompletionParams | lsp.DocumentHighlightParams | lsp.PrepareRenameParams
+    | lsp.SignatureHelpParams
+)  # fmt: skip
+
+
+def add_features(server: VdeServer) -> None:
+    """Register the requests about words."""
+
+    async def at(params: _Positioned, question: Callable[[Desk, str, int], T], none: T) -> T:
+        """Answer a request about a position in a project's document."""
+        path = server.project_path(params.text_document.uri)
+        if path is None:
+            return none
+        codec = server.workspace.position_codec
+
+        def ask(desk: Desk) -> T:
+            offset = split_lines(desk.read().text(path)).offset_at(params.position, codec)
+            return question(desk, path, offset)
+
+        try:
+            return await server.ask(ask)
+        except ProjectError:
+            return none  # The settings are wrong: diagnostics report that.
+        except UsageError as error:
+            raise JsonRpcException(error.text(". "), REFUSED) from error
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    async def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+            symbols = desk.symbols()
+            return locations(server, symbols.reading, definitions(symbols, path, offset))
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    async def all_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+            symbols = desk.symbols()
+            return locations(server, symbols.reading, references(symbols, path, offset))
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    async def highlight(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.DocumentHighlight]:
+            symbols = desk.symbols()
+            here = [one for one in references(symbols, path, offset) if one.path == path]
+            codec = server.workspace.position_codec
+            lines = split_lines(symbols.reading.text(path))
+            return [lsp.DocumentHighlight(lines.range(s.start, s.end, codec)) for s in here]
+
+        return await at(params, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    async def hover_at(params: lsp.HoverParams) -> lsp.Hover | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
+            symbols = desk.symbols()
+            found = hover(symbols, path, offset)
+            if found is None:
+                return None
+            span, text = found
+            lines = split_lines(symbols.reading.text(path))
+            place = lines.range(span.start, span.end, server.workspace.position_codec)
+            return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), place)
+
+        return await at(params, ask, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    async def prepare(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.Range | None:
+            symbols = desk.symbols()
+            span = word_at(symbols, path, offset).span
+            lines = split_lines(symbols.reading.text(path))
+            return lines.range(span.start, span.end, server.workspace.position_codec)
+
+        return await at(params, ask, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.WorkspaceEdit | None:
+            symbols = desk.symbols()
+            symbol = word_at(symbols, path, offset).symbol
+            edits = rename(desk, symbols, path, offset, params.new_name)
+            edit = _workspace_edit(server, symbols.reading, edits)
+            if symbol.kind == "model" and server.renames_files:
+                new = new_model_name(symbol.model, params.new_name)
+                _move(server, edit, moved_file(symbols, symbol.model, new))
+            return edit
+
+        return await at(params, ask, None)
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("])
+    )
+    async def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        def ask(desk: Desk, path: str, offset: int) -> list[lsp.CompletionItem]:
+            reading = desk.glance()
+            found = completions(reading, path, offset)
+            item = partial(_item, reading, path, offset, server.workspace.position_codec)
+            return [item(number, one) for number, one in enumerate(found)]
+
+        return await at(params, ask, [])
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","])
+    )
+    async def call(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
+        def ask(desk: Desk, path: str, offset: int) -> lsp.SignatureHelp | None:
+            found = signature(desk.glance(), path, offset)
+            if found is None:
+                return None
+            parameters = [lsp.ParameterInformation(one) for one in found.parameters]
+            shown = lsp.SignatureInformation(found.label, found.told, parameters, found.active)
+            return lsp.SignatureHelp([shown], 0, found.active)
+
+        return await at(params, ask, None)
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+    )
+    async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        path = server.project_path(params.text_document.uri)
+        if path is None:
+            return []
+        try:
+            return await server.ask(lambda desk: list(_fixes(server, desk.read(), path, params)))
+        except ProjectError:
+            return []  # The settings are wrong: diagnostics report that.
+
+
+def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> list[lsp.Location]:
+    """Convert spans of files to the client's locations."""
+    codec = server.workspace.position_codec
+    return [
+        lsp.Location(
+            server.document_uri(span.path),
+            split_lines(reading.text(span.path)).range(span.start, span.end, codec),
+        )
+        for span in spans
+    ]
+
+
+def _item(
+    reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
+) -> lsp.CompletionItem:
+    """Return a completion with an explicit range, as clients differ on where words begin."""
+    text = reading.text(path)
+    start = offset
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
+        start -= 1
+    edit = lsp.TextEdit(split_lines(text).range(start, offset, codec), one.label)
+    return lsp.CompletionItem(
+        one.label,
+        kind=_KINDS[one.kind],
+        detail=one.detail or None,
+        sort_text=f"{number:05}",
+        text_edit=edit,
+    )
+
+
+def _workspace_edit(
+    server: VdeServer, reading: Reading, edits: Mapping[str, Iterable[Edit]]
+) -> lsp.WorkspaceEdit:
+    """Convert edits of files to the client's form."""
+    codec = server.workspace.position_codec
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for path, given in edits.items():
+        lines = split_lines(reading.text(path))
+        changes[server.document_uri(path)] = [
+            lsp.TextEdit(lines.range(one.start, one.end, codec), one.text) for one in given
+        ]
+    return lsp.WorkspaceEdit(changes=changes)
+
+
+def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
+    """Let an edit also rename a file, after its other changes in it."""
+    if moved is None:
+        return
+    known = server.workspace.text_documents
+    edit.document_changes = [
+        lsp.TextDocumentEdit(
+            lsp.OptionalVersionedTextDocumentIdentifier(
+                uri, known[uri].version if uri in known else None
+            ),
+            list(edits),
+        )
+        for uri, edits in (edit.changes or {}).items()
+    ]
+    edit.changes = None
+    old, new = map(server.document_uri, moved)
+    edit.document_changes.append(lsp.RenameFile(old_uri=old, new_uri=new))
+
+
+def _fixes(
+    server: VdeServer, reading: Reading, path: str, params: lsp.CodeActionParams
+) -> Iterable[lsp.CodeAction]:
+    """Yield the fixes of the mistakes and warnings in a range of a document."""
+    codec = server.workspace.position_codec
+    lines = split_lines(reading.text(path))
+    begin = lines.offset_at(params.range.start, codec)
+    stop = lines.offset_at(params.range.end, codec)
+    for said in reading.problems:
+        if said.location is None or said.location.path.as_posix() != path:
+            continue
+        start, end = lines.token(said.location)
+        if end < begin or stop < start:
+            continue
+        place = lines.range(start, end, codec)
+        for fix in said.fixes:
+            edits = fix_edits(fix, said.location, reading.text)
+            if edits is not None:
+                yield lsp.CodeAction(
+                    fix.title,
+                    kind=lsp.CodeActionKind.QuickFix,
+                    diagnostics=[one for one in params.context.diagnostics if one.range == place],
+                    edit=_workspace_edit(server, reading, edits),
+                    is_preferred=len(said.fixes) == 1,
+                )

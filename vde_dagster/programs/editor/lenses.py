@@ -1,0 +1,92 @@
+"""Lenses: above each model the effect of its text, by the plan for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count, listed
+from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
+from vde_dagster.programs.editor.desk import Outlook
+from vde_dagster.programs.editor.reading import Reading
+from vde_dagster.project.dag import descendants
+from vde_dagster.reports.document import duration
+from vde_dagster.reports.plan import work_text
+
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """A sentence above a model.
+
+    Args:
+        line: From 1.
+        breaks: Whether the change breaks readers of the environment.
+    """
+
+    model: ModelName
+    line: int
+    text: str
+    breaks: bool = False
+
+
+def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
+    """Return the lenses of a file's models, in their order."""
+    found: list[Lens] = []
+    for model in reading.models_in(path):
+        if model.kind.is_external:
+            continue
+        line = model.location.line or 1
+        if outlook.plan is None:
+            found.append(Lens(model.name, line, f"no plan: {outlook.why}"))
+            continue
+        planned = next((one for one in outlook.plan.models if one.name == model.name), None)
+        if planned is None:
+            continue
+        parts = list(_consequence(reading, outlook, outlook.plan, planned))
+        breaks = [part for part in parts if part.startswith("breaks ")]
+        found.append(Lens(model.name, line, "; ".join(parts), bool(breaks)))
+    return found
+
+
+def _consequence(
+    reading: Reading, outlook: Outlook, plan: Plan, model: PlannedModel
+) -> Iterator[str]:
+    """Describe the effect of one model's text: on its own table, on those below, and on readers."""
+    if model.change is Change.UNCHANGED and not model.builds and not model.audits:
+        yield f"as in {outlook.environment}"
+        return
+    yield from (f"breaks {text}" for text in _breaks(plan, model))
+    yield _own_rows(plan, model)
+    if model in plan.audited:
+        yield "1 to audit"
+    below = descendants(reading.project.models, [model.name]) - {model.name}
+    computed = [one for one in plan.computed if one.name in below]
+    if computed and model.change is not Change.UNCHANGED:
+        names = listed([str(one.name) for one in computed], MOST_NAMES)
+        yield f"{count(len(computed), 'model')} below computed: {names}"
+    elif below and model.change is not Change.ADDED:
+        yield f"{count(len(below), 'model')} below unchanged"
+    work = [one for one in plan.computed if one.name == model.name or one in computed]
+    seconds = [outlook.seconds[one.name] for one in work if one.name in outlook.seconds]
+    if seconds:
+        yield f"about {duration(sum(seconds))}"
+
+
+def _own_rows(plan: Plan, model: PlannedModel) -> str:
+    """Describe the plan's work on the model's own rows, and its reason."""
+    if model.change is Change.ADDED:
+        return f"new: {work_text(plan, model)}" if model.builds else "new: nothing is computed"
+    if model.category is Category.METADATA:
+        what = "metadata only"
+    else:
+        what = ", ".join(model.reasons[:2]) or model.change.value
+    if model.skips is not None:
+        return f"{what}: skipped, {model.skips.why}"
+    return f"{what}: {work_text(plan, model)}" if model.builds else f"{what}: nothing is computed"
+
+
+def _breaks(plan: Plan, model: PlannedModel) -> list[str]:
+    return [broken.describe() for broken in model.breaks]

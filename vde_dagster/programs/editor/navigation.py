@@ -1,0 +1,253 @@
+"""Definitions and uses of a word, and its rename with the proof that nothing else changes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName, split_identifier
+from vde_dagster.base.texts import listed
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.programs.editor.desk import Desk
+from vde_dagster.programs.editor.reading import Mention, Reading, Span, Symbol, column_names
+from vde_dagster.programs.editor.words.symbols import Symbols
+from vde_dagster.project.files import find_files
+from vde_dagster.sql.edits import Edit, apply_edits
+
+_MOST_PLACES = 5
+_MACRO = re.compile(r"@(\w+)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def definitions(symbols: Symbols, path: str, offset: int) -> list[Span]:
+    """Return the definitions of the word at an offset: a model, column, CTE, alias, or macro."""
+    found = symbols.at(path, offset)
+    if not found:
+        return _macro(symbols.reading, path, offset)
+    # A word that names an output also reads a column: the column is meant.
+    return [one.span for one in symbols.definitions(found[0].symbol)]
+
+
+def references(symbols: Symbols, path: str, offset: int) -> list[Span]:
+    """Return every place of the project that refers to the word at an offset, in order."""
+    found = symbols.at(path, offset)
+    spans = {one.span for mention in found for one in symbols.mentions(mention.symbol)}
+    return sorted(spans, key=lambda span: (span.path, span.start))
+
+
+def _macro(reading: Reading, path: str, offset: int) -> list[Span]:
+    """Find the function or the file of a macro that is called at an offset."""
+    text = reading.text(path)
+    call = next((m for m in _MACRO.finditer(text) if m.start() <= offset <= m.end()), None)
+    if call is None:
+        return []
+    wanted = re.compile(rf"^\s*(?:def|class)\s+({re.escape(call[1])})\b", re.MULTILINE)
+    for file in find_files(reading.project.settings).macros:
+        found = wanted.search(reading.text(file))
+        if found is not None:
+            return [Span(file, found.start(1), found.end(1))]
+    return []
+
+
+def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
+    """Return the mention that a rename at an offset starts from.
+
+    Raises:
+        UsageError: Nothing that can be renamed is there.
+    """
+    found = symbols.at(path, offset)
+    if not found:
+        raise UsageError(
+            "no column, table or model with known uses is here",
+            hint="names written by macros, and ambiguous names, cannot be renamed",
+        )
+    chosen = next((one for one in found if one.output or not one.defines), found[0])
+    root = symbols.root(chosen.symbol)
+    model = symbols.reading.project.models.get(root.model)
+    if root.kind in ("model", "column") and model is not None and model.kind.is_external:
+        raise UsageError(
+            f"{model.name} is an external table: neither it nor its columns are renamed here",
+            hint="rename it at its source, and then in external_models.yaml",
+        )
+    # A bare name in SELECT reads one column and names another: the named one is meant.
+    return next((one for one in found if one.defines), chosen)
+
+
+def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> dict[str, list[Edit]]:
+    """Return the edits that rename a model, column, CTE or alias wherever it is used.
+
+    A query that shows a renamed column under its old name keeps doing so: the old name is added
+    as an alias. The result is checked first: it may add no mistake, and change no version of any
+    other column or of any model's rows.
+
+    Raises:
+        UsageError: The name is taken or invalid, a macro writes it, or something else would change.
+    """
+    mention = word_at(symbols, path, offset)
+    symbol, reading = symbols.root(mention.symbol), symbols.reading
+    if symbol.kind == "model":
+        return _model_renamed(desk, symbols, symbol, new)
+    if not _NAME.fullmatch(new):
+        raise UsageError(f"'{new}' is not a plain name", hint="use letters, digits and _")
+    edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
+    for one in _renamed_mentions(symbols, symbol, new):
+        old = reading.text(one.span.path)[one.span.start : one.span.end]
+        edits[one.span.path][one.span] = _edit(symbols, one, symbol, old, new)
+    texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
+    _require_same(desk, reading, symbol, new, texts)
+    return {file: sorted(found.values()) for file, found in edits.items()}
+
+
+def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mention]:
+    """Return the mentions of a symbol, if a rename can edit all of them.
+
+    Raises:
+        UsageError: Only the author can change one of them.
+    """
+    found = symbols.mentions(symbol)
+    places = [_place(symbols.reading, one.span) for one in found if one.by_hand]
+    if places:
+        raise UsageError(
+            f"'{symbol.name or symbol.model}' cannot be renamed to '{new}' here: "
+            f"{listed(sorted(set(places)), _MOST_PLACES)} may name it, too",
+            hint="rename it by hand, in these places as well",
+        )
+    return found
+
+
+def _place(reading: Reading, span: Span) -> str:
+    return f"{span.path}:{reading.text(span.path).count(chr(10), 0, span.start) + 1}"
+
+
+def new_model_name(old: ModelName, new: str) -> ModelName:
+    """Return the new name of a model: a plain one stays in its namespace.
+
+    Raises:
+        UsageError: It is not a valid name.
+    """
+    parts = new.strip().split(".")
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise UsageError(f"'{new}' is not a model's name", hint="write name, or schema.name")
+    return ModelName(parts[0].lower() if parts[1:] else old.namespace, parts[-1].lower())
+
+
+def moved_file(symbols: Symbols, name: ModelName, new: ModelName) -> tuple[str, str] | None:
+    """Return the file that is named after a model, and its path under another name."""
+    model = symbols.reading.project.models[name]
+    path = model.location.path
+    to = path.with_name(f"{new.name}{path.suffix}")
+    taken = (symbols.reading.project.root / to).exists()
+    alone = len(symbols.reading.models_in(path.as_posix())) == 1
+    if path.stem.lower() != name.name or new.name == name.name or taken or not alone:
+        return None
+    return path.as_posix(), to.as_posix()
+
+
+def _model_renamed(
+    desk: Desk, symbols: Symbols, symbol: Symbol, said: str
+) -> dict[str, list[Edit]]:
+    reading, names = symbols.reading, symbols.reading.project.names
+    new = new_model_name(symbol.model, said)
+    if new in reading.project.models:
+        raise UsageError(f"the model {new} already exists", hint="choose another name")
+    known = _renamed_mentions(symbols, symbol, str(new))
+    if not any(one.defines for one in known):
+        raise UsageError(
+            f"the name of {symbol.model} is not written in a SQL header",
+            hint="rename it where it is defined; the resulting mistakes show its readers",
+        )
+    edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
+    for one in known:
+        span = one.span
+        old = reading.text(span.path)[span.start : span.end]
+        bare = one.qualifies and "." not in old
+        if not bare and names.model_name_or_none(split_identifier(old)) != symbol.model:
+            raise UsageError(
+                f"{span.path} writes {symbol.model} as {old}, which cannot be renamed",
+                hint="edit it by hand",
+            )
+        edits[span.path][span] = Edit(span.start, span.end, new.name if bare else str(new))
+    texts = {file: apply_edits(reading.text(file), found.values()) for file, found in edits.items()}
+    after = _imagined(desk, reading, said, texts)
+    if symbol.model in after.project.models:
+        readers = [n for n, m in after.project.models.items() if symbol.model in m.depends_on]
+        raise UsageError(
+            f"named '{said}', {symbol.model} would still be read, by {listed(readers)}",
+            hint="rename it there by hand",
+        )
+    for name, snapshot in reading.snapshots.items():
+        now = after.snapshots.get(new if name == symbol.model else name)
+        if now is None or now.version.rows != snapshot.version.rows:
+            raise UsageError(f"named '{said}', {name} would have other rows", hint="edit by hand")
+    return {file: sorted(found.values()) for file, found in edits.items()}
+
+
+def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
+    """Return the edit of one mention; a bare column in SELECT is two mentions of one word."""
+    span = one.span
+    if one.keeps:
+        return Edit(span.start, span.end, old + one.keeps.format(new))
+    here = [m for m in symbols.at(span.path, span.start) if m.span == span]
+    reads = next((m.symbol for m in here if m.output), None)
+    names = next((m.symbol for m in here if m.defines), None)
+    if reads is None or names is None or reads == names:
+        return Edit(span.start, span.end, new)
+    renamed = {m.symbol for m in symbols.mentions(symbol)}
+    read, named = (new if one in renamed else old for one in (reads, names))
+    return Edit(span.start, span.end, read if read == named else f"{read} AS {named}")
+
+
+def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
+    """Read the project with new texts, which must not add a mistake."""
+    after = desk.imagine(texts)
+    known = {str(one) for one in before.problems}
+    # A warning in a reader's file, too, is about a name that no longer exists.
+    wrong = [
+        one
+        for one in after.problems
+        if str(one) not in known
+        and (isinstance(one, ProjectError) or one.location.path.suffix != ".sql")
+    ]
+    if wrong:
+        place = f"{wrong[0].location}: " if wrong[0].location is not None else ""
+        raise UsageError(
+            f"named '{new}', the project would have a mistake: {place}{wrong[0].message}",
+            hint=_way_out(before, new, wrong[0]),
+        )
+    return after
+
+
+def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
+    """Return the advice about a mistake that a rename would cause."""
+    named = new.lower().rpartition(".")[2]
+    where = wrong.location.path.as_posix() if wrong.location is not None else ""
+    models = before.models_in(where)
+    tables = {name for model in models for name in (model.name, *model.depends_on)}
+    for name in sorted(tables):
+        if named in (column_names(before.snapshots, name) or ()):
+            return f"choose another name: {name} already has a column '{named}'"
+    if wrong.location is None:
+        return "rename it by hand"
+    return f"rename it by hand, in {wrong.location} as well"
+
+
+def _require_same(
+    desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
+) -> None:
+    """Read the project with the new texts and compare: only the name may differ."""
+    after = _imagined(desk, before, new, texts)
+    for name, old in before.snapshots.items():
+        now = after.snapshots.get(name)
+        if now is None or now.version.rows != old.version.rows:
+            raise UsageError(f"named '{new}', {name} would have other rows", hint="edit it by hand")
+        own = symbol.kind == "column" and name == symbol.model
+        versions = {c.name.lower(): c.version for c in old.columns}
+        new_ones = {c.name.lower(): c.version for c in now.columns}
+        if sorted(versions.values()) != sorted(new_ones.values()) or (
+            not own and set(versions) - set(new_ones) - {symbol.name}
+        ):
+            raise UsageError(
+                f"named '{new}', columns of {name} would have other values", hint="edit it by hand"
+            )

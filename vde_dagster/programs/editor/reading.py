@@ -1,0 +1,118 @@
+"""The project in the editor: files of the folder, unsaved texts, and the meaning of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import decoded
+from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a file's text.
+
+    Args:
+        path: From the project's root, with forward slashes.
+        start: Offset in characters (code points).
+        end: Offset after the last character.
+    """
+
+    path: str
+    start: int
+    end: int
+
+
+class Symbol(NamedTuple):
+    """The object that a word refers to.
+
+    Args:
+        kind: `model`, `column` of a model, `inner` column of a nested query, `cte`, or `alias`
+            of a table.
+        model: The model itself, or the model whose text contains it.
+        name: The column's or the table's name in lower case.
+        scope: The query inside of the model, for objects that are only visible there.
+    """
+
+    kind: str
+    model: ModelName
+    name: str = ""
+    scope: int = -1
+
+
+class Mention(NamedTuple):
+    """A word of a file with the object that it refers to.
+
+    Args:
+        defines: Whether the object is defined or named here.
+        output: Whether the word also names an output column, which needs an alias to keep its name
+            when the word changes.
+        qualifies: Whether it is a table's own name in front of a column's.
+        keeps: Text to add after the word instead of replacing it, with `{}` for the new name.
+        by_hand: Whether only the author can change the word: an edit cannot be proved right.
+    """
+
+    span: Span
+    symbol: Symbol
+    defines: bool = False
+    output: bool = False
+    qualifies: bool = False
+    keeps: str = ""
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A project at one moment, as far as it can be read.
+
+    If a text cannot be read while it is typed, it keeps the models of the last readable text.
+
+    Args:
+        project: Has the models of the readable files.
+        snapshots: Snapshots of the models whose queries can be analyzed, parents first.
+        mistakes: All mistakes that a plan would report, in the order of files and lines.
+        warnings: Possible mistakes.
+        buffers: Texts of the files that are open in the editor, by path.
+        broken: Files that are represented by an earlier text.
+    """
+
+    project: Project
+    snapshots: Mapping[ModelName, Snapshot]
+    mistakes: tuple[ProjectError, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
+
+    @property
+    def problems(self) -> tuple[ProjectError | Problem, ...]:
+        """Mistakes, followed by warnings."""
+        return (*self.mistakes, *self.warnings)
+
+    def text(self, path: str) -> str:
+        """Return a file's current text: the editor's, or the folder's; '' without a file."""
+        known = self.buffers.get(path)
+        if known is not None:
+            return known
+        file = self.project.root / path
+        return decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+
+    def models_in(self, path: str) -> list[Model]:
+        """Return the models that a file defines, in the order of their places."""
+        found = [m for m in self.project.models.values() if m.location.path.as_posix() == path]
+        return sorted(found, key=lambda model: model.location.order)
+
+
+def column_names(snapshots: Mapping[ModelName, Snapshot], name: ModelName) -> list[str] | None:
+    """Return the columns of a table in lower case; None if they are unknown."""
+    snapshot = snapshots.get(name)
+    if snapshot is None or not snapshot.columns:
+        return None
+    return [column.name.lower() for column in snapshot.columns]

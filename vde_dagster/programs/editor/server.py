@@ -1,0 +1,388 @@
+"""The language server: `vde lsp`, over stdin and stdout, for any LSP client.
+
+All analysis runs on one thread, in the order of requests, so that the client's messages never wait
+for it; an answer reflects the texts at the time of its computation, and answers about older texts
+are not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
+from vde_dagster.execution.format_files import laid_out
+from vde_dagster.programs.editor.desk import Desk, plan_text
+from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
+from vde_dagster.programs.editor.lenses import lenses
+from vde_dagster.programs.editor.picture import lineage_picture
+from vde_dagster.programs.editor.positions import split_lines
+from vde_dagster.programs.editor.reading import Reading
+from vde_dagster.programs.editor.running import MOST_ROWS, Runner, at_cursor, runnable
+from vde_dagster.project.files import decoded
+
+T = TypeVar("T")
+KIND = lsp.SymbolKind.Class
+MOST_SYMBOLS = 200
+REFUSED = -32803
+"""LSP's RequestFailed: the request is valid but cannot be carried out."""
+
+POLL_SECONDS = 2.0
+"""Seconds between two checks of files' sizes and times, for clients that report no changes."""
+QUIET_SECONDS = 0.08
+"""Seconds without typing before the texts are analyzed."""
+STOP_SECONDS = 0.2
+"""Seconds for a query to stop before it is interrupted again."""
+WATCHED = "**/*.{sql,py,csv,yaml,yml,toml}"
+
+
+class VdeServer(LanguageServer):
+    """The server of one project."""
+
+    def __init__(self, root: Path | None) -> None:
+        super().__init__("vde", version("vde-dagster"))
+        self.desk = Desk(root or Path())
+        self.runner = Runner(self.desk.root)
+        self._one = ThreadPoolExecutor(1, "desk")
+        self._spark = ThreadPoolExecutor(1, "spark")
+        self._queries: set[Future[str]] = set()
+        self._reported: set[str] = set()
+        self._checking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
+
+    def begin(self, root: Path, environment: str) -> None:
+        """Start working on a project."""
+        self.desk = Desk(root, environment)
+        self.runner = Runner(self.desk.root)
+
+    # -- files -----------------------------------------------------------------------------
+
+    def project_path(self, uri: str) -> str | None:
+        """Return a document's path from the project's root; None for one outside of it."""
+        name = to_fs_path(uri)
+        return None if name is None else self.desk.relative_path(Path(name))
+
+    def document_uri(self, path: str) -> str:
+        """Return the document of a path from the project's root."""
+        return from_fs_path(str(self.desk.root / path)) or ""
+
+    def take(self, uri: str, *, saved: bool = False) -> None:
+        """Read a document's current text, and analyze all of them soon."""
+        path = self.project_path(uri)
+        if path is not None and (saved or not path.endswith(".py")):
+            self.desk.change(path, self.workspace.get_text_document(uri).source)
+        self.look_soon()
+
+    # -- requests --------------------------------------------------------------------------
+
+    async def ask(self, question: Callable[[Desk], T]) -> T:
+        """Run a function on the desk's thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._one, question, self.desk)
+
+    async def reading(self) -> Reading | None:
+        """Return the reading of the current texts; None if nothing can be read."""
+        with suppress(ProjectError):
+            return await self.ask(Desk.read)
+        return None
+
+    def look_soon(self) -> None:
+        """Analyze the texts once typing stops, replacing a pending analysis."""
+        if self._checking is not None and not self._checking.done():
+            self._checking.cancel()
+        self._checking = asyncio.get_running_loop().create_task(self._look())
+
+    def poll(self) -> None:
+        """Begin to check the folder's files regularly."""
+        self._polling = asyncio.get_running_loop().create_task(self._poll())
+
+    async def _poll(self) -> None:
+        known = None
+        while True:
+            begun = time.monotonic()
+            with suppress(OSError):  # The folder may be replaced at this moment.
+                state = await self.ask(Desk.folder_state)
+                if known is not None and state != known:
+                    self.desk.touch()
+                    self.look_soon()
+                known = state
+            # It uses at most a twentieth of the time, however many files there are.
+            await asyncio.sleep(max(POLL_SECONDS, 20 * (time.monotonic() - begun)))
+
+    async def _look(self) -> None:
+        await asyncio.sleep(QUIET_SECONDS)
+        generation = self.desk.generation
+        try:
+            reading = await self.ask(Desk.read)
+        except ProjectError as error:
+            self._tell_of_settings(error)
+            return
+        except Exception as error:
+            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, repr(error)))
+            return
+        if self.desk.generation != generation:
+            return  # A newer analysis was scheduled.
+        self._publish(diagnostics(reading, self.workspace.position_codec))
+        await self.ask(Desk.outlook)
+        if self.desk.generation == generation and self._shows_lenses:
+            self.workspace_code_lens_refresh(None)
+
+    @property
+    def watches_files(self) -> bool:
+        """Whether the client reports changed files."""
+        workspace = self.client_capabilities.workspace
+        watched = workspace.did_change_watched_files if workspace is not None else None
+        return bool(watched is not None and watched.dynamic_registration)
+
+    @property
+    def renames_files(self) -> bool:
+        """Whether the client renames files as parts of edits."""
+        workspace = self.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace is not None else None
+        kinds = edit.resource_operations if edit is not None else None
+        return bool(kinds and lsp.ResourceOperationKind.Rename in kinds)
+
+    @property
+    def _shows_lenses(self) -> bool:
+        workspace = self.client_capabilities.workspace
+        lens = workspace.code_lens if workspace is not None else None
+        return bool(lens is not None and lens.refresh_support)
+
+    def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
+        """Publish diagnostics; clear files that have none any more."""
+        for path in sorted({*found, *self._reported}):
+            uri = self.document_uri(path)
+            open_ = self.workspace.text_documents.get(uri)
+            params = lsp.PublishDiagnosticsParams(
+                uri, found.get(path, []), open_.version if open_ is not None else None
+            )
+            self.text_document_publish_diagnostics(params)
+        self._reported = set(found)
+
+    def _tell_of_settings(self, error: ProjectError) -> None:
+        codec = self.workspace.position_codec
+        found: dict[str, list[lsp.Diagnostic]] = {}
+        for mistake in error.mistakes:
+            path = mistake.location.path.as_posix() if mistake.location else "pyproject.toml"
+            file = self.desk.root / path
+            text = decoded(Path(path), file.read_bytes()) if file.is_file() else ""
+            lines = split_lines(text)
+            start, end = lines.token(mistake.location) if mistake.location else (0, 0)
+            said = lsp.Diagnostic(
+                lines.range(start, end, codec),
+                mistake.text("\n").split(": ", 1)[-1] if mistake.location else mistake.text("\n"),
+                severity=lsp.DiagnosticSeverity.Error,
+                source=SOURCE,
+            )
+            found.setdefault(path, []).append(said)
+        self._publish(found)
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def place(self, reading: Reading, location: SourceLocation) -> lsp.Location:
+        """Convert a message's place to the client's location."""
+        path = location.path.as_posix()
+        lines = split_lines(reading.text(path))
+        stretch = lines.range(*lines.token(location), self.workspace.position_codec)
+        return lsp.Location(self.document_uri(path), stretch)
+
+    async def lenses(self, uri: str) -> list[lsp.CodeLens]:
+        """Return the effects of a document, above each of its models."""
+        path = self.project_path(uri)
+        if path is None:
+            return []
+        try:
+            reading, found = await self.ask(
+                lambda desk: (desk.read(), lenses(desk.read(), desk.outlook(), path))
+            )
+        except ProjectError:
+            return []
+        lines, codec = split_lines(reading.text(path)), self.workspace.position_codec
+        told: list[tuple[lsp.Position, str, str, list[Any]]] = [
+            (lsp.Position(one.line - 1, 0), one.text, "vde.plan", [uri]) for one in found
+        ]
+        for offset, one in runnable(reading, path):
+            at = lines.position(offset, codec)
+            told.append((at, f"run {one.title}", "vde.run", [uri, at.line, at.character]))
+        return [
+            lsp.CodeLens(lsp.Range(at, at), lsp.Command(title, command, arguments=arguments))
+            for at, title, command, arguments in told
+        ]
+
+    async def run(self, uri: str, line: int, character: int, limit: int = MOST_ROWS) -> str:
+        """Return the rows of the query at a position; see `Runner.run`."""
+        path = self.project_path(uri)
+        if path is None:
+            raise UsageError("the file does not belong to the project")
+        reading = await self.ask(Desk.read)
+        position, codec = lsp.Position(line, character), self.workspace.position_codec
+        what = at_cursor(reading, path, split_lines(reading.text(path)).offset_at(position, codec))
+        work = partial(self.runner.run, reading, self.desk.environment, what, limit)
+        query = self._spark.submit(work)
+        self._queries.add(query)
+        try:
+            return await asyncio.wrap_future(query)
+        except (asyncio.CancelledError, VdeError) as error:
+            if query in self._queries:
+                raise
+            raise UsageError("the query was stopped") from error
+        finally:
+            self._queries.discard(query)
+
+    async def stop(self) -> None:
+        """Stop running and waiting queries.
+
+        LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
+        """
+        stopped, self._queries = self._queries, set()
+        waiting = {query for query in stopped if not query.cancel()}
+        while waiting:  # They may be on their way to Spark.
+            self.runner.interrupt()
+            loop, ended = asyncio.get_running_loop(), partial(wait, waiting, STOP_SECONDS)
+            waiting = (await loop.run_in_executor(None, ended)).not_done
+
+    async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
+        """Return a document's edits by `vde format`; None if it is not formatted."""
+        path = self.project_path(uri)
+        if path is None or not path.endswith(".sql"):
+            return None
+        text = self.workspace.get_text_document(uri).source
+        try:
+            made = await self.ask(lambda desk: laid_out(Path(path), text, desk.settings))
+        except VdeError:
+            return None
+        if made is None or made == text:
+            return None
+        lines = split_lines(text)
+        codec = self.workspace.position_codec
+        return [lsp.TextEdit(lines.range(0, len(text), codec), made)]
+
+    def close(self) -> None:
+        """End the desk's thread, and release its resources."""
+        if self._polling is not None:
+            self._polling.cancel()
+        self._one.submit(self.desk.close)
+        self._spark.submit(self.runner.close)
+        for threads in (self._one, self._spark):
+            threads.shutdown(wait=True, cancel_futures=False)
+
+
+def make_server(root: Path | None = None) -> VdeServer:
+    """Return a server with all its features.
+
+    Args:
+        root: The project's folder; by default the one that the client opens.
+    """
+    server = VdeServer(root)
+
+    @server.feature(lsp.INITIALIZE)
+    def initialize(params: lsp.InitializeParams) -> None:
+        said = params.initialization_options or {}
+        folder = root or Path(server.workspace.root_path or ".")
+        server.begin(folder, str(said.get("environment") or "prod"))
+
+    @server.feature(lsp.INITIALIZED)
+    async def initialized(_: lsp.InitializedParams) -> None:
+        if server.watches_files:
+            watcher = lsp.FileSystemWatcher(WATCHED)
+            options = lsp.DidChangeWatchedFilesRegistrationOptions([watcher])
+            method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            registration = lsp.Registration("files", method, options)
+            server.client_register_capability(lsp.RegistrationParams([registration]), None)
+        server.look_soon()
+        server.poll()
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        server.take(params.text_document.uri, saved=True)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        server.take(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        server.take(params.text_document.uri, saved=True)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        path = server.project_path(params.text_document.uri)
+        if path is not None:
+            server.desk.change(path, None)
+        server.look_soon()
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def files_changed(_: lsp.DidChangeWatchedFilesParams) -> None:
+        server.desk.touch()
+        server.look_soon()
+
+    @server.feature(lsp.SHUTDOWN)
+    def shutdown(_: None) -> None:
+        server.close()
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions(resolve_provider=False))
+    async def code_lens(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        return await server.lenses(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    async def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+        return await server.formatted(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    async def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        reading, path = await server.reading(), server.project_path(params.text_document.uri)
+        if reading is None or path is None:
+            return []
+        codec = server.workspace.position_codec
+        lines = split_lines(reading.text(path))
+        found = []
+        for model in reading.models_in(path):
+            place = lines.range(*lines.token(model.location), codec)
+            name, kind = str(model.name), model.kind.name
+            found.append(lsp.DocumentSymbol(name, lsp.SymbolKind.Class, place, place, kind))
+        return found
+
+    @server.feature(lsp.WORKSPACE_SYMBOL)
+    async def project_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.SymbolInformation]:
+        reading = await server.reading()
+        if reading is None:
+            return []
+        return [
+            lsp.SymbolInformation(server.place(reading, model.location), str(name), KIND)
+            for name, model in reading.project.models.items()
+            if params.query.lower() in str(name) and not model.kind.is_external
+        ][:MOST_SYMBOLS]
+
+    @server.command("vde.plan")
+    async def plan(*_: Any) -> str:
+        return await server.ask(plan_text)
+
+    @server.command("vde.lineage")
+    async def lineage(uri: str) -> str:
+        path = server.project_path(uri)
+        return await server.ask(lambda desk: lineage_picture(desk.read(), path or ""))
+
+    @server.command("vde.run")
+    async def run(uri: str, line: int, character: int, *most: int) -> str:
+        try:
+            return await server.run(uri, line, character, *most)
+        except VdeError as error:
+            raise JsonRpcException(error.text(". "), REFUSED) from error
+
+    @server.command("vde.stop")
+    async def stop(*_: Any) -> None:
+        await server.stop()
+
+    return server

@@ -1,0 +1,22 @@
+"""The reader of notebooks as model files; its dependencies are imported with the first one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vde_dagster.project.model import LoadedFile
+    from vde_dagster.project.reading.file_context import FileContext
+    from vde_dagster.project.sources.source import Folder
+
+
+def load_notebook(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read a notebook, see `model_file.read_model`.
+
+    Raises:
+        ProjectError: The file, its header or the code of a cell has a mistake.
+    """
+    from vde_dagster.programs.notebook.model_file import read_model
+
+    return read_model(folder, path, text, context)

@@ -1,0 +1,141 @@
+"""Results in a notebook: rows as a table, and plans as their reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from vde_dagster.base.json_values import text_value
+from vde_dagster.base.texts import count
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.published_version import previous_snapshots
+from vde_dagster.execution.query.read_rows import rows_as_tuples
+from vde_dagster.programs.notebook.report_html import report_html
+from vde_dagster.reports.plan import plan_report
+from vde_dagster.terminal.reports import report_text
+from vde_dagster.terminal.tables import show_rows
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan.plan import Plan
+    from vde_dagster.reports.document import Report
+
+SHOWN_ROWS = 100
+_WIDTH = 120
+_NULL = "<td style='opacity:.5'>NULL</td>"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a version of an environment.
+
+    Args:
+        arrow: The rows; instants are in UTC.
+        environment: Their version: `dev@7`.
+        read_live: External tables, which were read in their current state.
+    """
+
+    arrow: pa.Table
+    environment: str
+    read_live: tuple[str, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """Return them as an Arrow table."""
+        return self.arrow
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return them as a pandas DataFrame."""
+        found: pandas.DataFrame = self.arrow.to_pandas()
+        return found
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return them as a Polars DataFrame."""
+        import polars
+
+        found = polars.from_arrow(self.arrow)
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Let Arrow libraries read them without conversion."""
+        return self.arrow.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f"<th title='{escape(str(field.type), quote=True)}'>{escape(field.name)}</th>"
+            for field in self.arrow.schema
+        )
+        body = "".join(
+            "<tr>" + "".join(map(_cell, row)) + "</tr>"
+            for row in rows_as_tuples(self.arrow.slice(0, SHOWN_ROWS))
+        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{table}<p>{escape(self._caption())}</p>"
+
+    def __repr__(self) -> str:
+        printed = StringIO()
+        columns = [(field.name, str(field.type)) for field in self.arrow.schema]
+        # In a kernel, Rich would show text written to any file.
+        console = Console(file=printed, width=_WIDTH, color_system=None, force_jupyter=False)
+        show_rows(console, columns, rows_as_tuples(self.arrow.slice(0, SHOWN_ROWS)))
+        return f"{printed.getvalue().rstrip()}\n{self._caption()}"
+
+    def _caption(self) -> str:
+        caption = f"{count(len(self), 'row')} of {self.environment}"
+        if len(self) > SHOWN_ROWS:
+            caption += f", the first {SHOWN_ROWS} are shown"
+        if self.read_live:
+            caption += f"; read in their current state: {', '.join(self.read_live)}"
+        return caption
+
+
+def as_arrow(rows: Any) -> pa.Table:
+    """Convert rows from any library that supports Arrow to an Arrow table.
+
+    Raises:
+        UsageError: The type is not supported.
+    """
+    import pandas
+    import pyarrow as pa
+
+    if isinstance(rows, pandas.DataFrame):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise UsageError(
+            f"a {type(rows).__name__} is not a table of rows",
+            hint="pass rows of workspace.read(…), an Arrow table, or a DataFrame of pandas, "
+            "Polars or DuckDB",
+        )
+    return pa.table(rows)
+
+
+def plan_as_text(workspace: Workspace, plan: Plan) -> str:
+    """Return the report of a plan as plain text."""
+    return report_text(_report(workspace, plan), _WIDTH)
+
+
+def plan_as_html(workspace: Workspace, plan: Plan) -> str:
+    """Return the report of a plan as tables."""
+    return report_html(_report(workspace, plan))
+
+
+def _report(workspace: Workspace, plan: Plan) -> Report:
+    return plan_report(plan, previous_snapshots(workspace, plan))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return _NULL
+    side = "right" if isinstance(value, int | float) else "left"
+    return f"<td style='text-align:{side}'>{escape(text_value(value))}</td>"

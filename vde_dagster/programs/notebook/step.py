@@ -1,0 +1,299 @@
+"""A notebook as a step: a kernel runs it, and requests rows from the model's context.
+
+The kernel has no project, no state and no Spark. Requests of its variable `workspace` go through a
+local connection, secured by a key, to the thread that fills the model's table: so a notebook reads
+its parents exactly as any Python model does, at the plan's versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
+from vde_dagster.programs.notebook.cells import PARAMETERS
+from vde_dagster.programs.notebook.step_rows import ask, read, received, sent
+from vde_dagster.programs.notebook.step_workspace import END, STEP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from jupyter_client.manager import KernelManager
+    from nbformat import NotebookNode
+
+    from vde_dagster.spark.models.python_models import ModelContext
+
+KEPT_PLANS = 50
+"""Number of plans whose pages are kept."""
+_LOOK_SECONDS = 0.2
+"""Seconds between two checks whether the plan was cancelled."""
+_PATIENCE_SECONDS = 5.0
+"""Seconds between the interrupt of a kernel and its end."""
+_INJECTED = "injected-parameters"
+"""Tag of the inserted cell, the same as in papermill."""
+_BEGIN = "from vde_dagster.programs.notebook.extension import begin_step\nbegin_step(get_ipython())"
+
+
+def run_notebook(context: ModelContext, code: object) -> pa.Table:
+    """Run the notebook among the context's files and return the rows that it yields.
+
+    Args:
+        code: The function with the cells' code, which makes it part of the model's version.
+
+    Raises:
+        ExecutionError: A cell failed, or yielded no rows.
+    """
+    run = _Run(context)
+    run.execute()
+    if run.rows is None:
+        raise ExecutionError(
+            f"the notebook {run.path} yielded no rows",
+            hint="call workspace.yields(rows) in a cell; or remove `columns` from its header, to "
+            "make its page the only result",
+        )
+    return run.rows
+
+
+def run_report(context: ModelContext, code: object) -> pa.Table:
+    """Run a notebook and return its page, one row; see `run_notebook`."""
+    import pyarrow as pa
+
+    run = _Run(context)
+    run.execute()
+    if run.rows is not None:
+        raise ExecutionError(
+            f"the notebook {run.path} yields rows, but its header does not declare their columns",
+            hint="write columns (name TYPE, …) into its header",
+        )
+    return pa.table({"page": [as_html(run.notebook)]})
+
+
+def as_html(notebook: NotebookNode) -> str:
+    """Return a notebook with its outputs as one page of HTML."""
+    from nbconvert import HTMLExporter
+
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    return str(page)
+
+
+@dataclass
+class _Run:
+    """One run of a notebook.
+
+    Args:
+        notebook: The notebook with its outputs so far.
+        rows: The rows that were yielded last.
+    """
+
+    context: ModelContext
+    rows: pa.Table | None = None
+    path: str = field(init=False)
+    notebook: NotebookNode = field(init=False)
+    _failure: Exception | None = None
+
+    def __post_init__(self) -> None:
+        import nbformat
+
+        # Not by its name: a file's name in code makes the file's content part of the version.
+        self.path = next(path for path in self.context.files if path.endswith(".ipynb"))
+        self.notebook = nbformat.reads(self.context.files[self.path], as_version=4)
+
+    def execute(self) -> None:
+        """Run all cells, and write the page even if a cell fails."""
+        key = secrets.token_bytes(32)
+        with TemporaryDirectory(prefix="vde_notebook_") as folder, Listener(authkey=key) as door:
+            _write_modules(Path(folder), self.context.files)
+            said = {
+                "address": door.address,
+                "key": key.hex(),
+                "root": str(self.context.root or folder),
+                "modules": folder,
+                "parameters": _parameters(self.context),
+            }
+            work = threading.Thread(
+                target=self._work,
+                args=(folder, json.dumps(said, default=str), door.address, key),
+                daemon=True,
+            )
+            work.start()
+            # Called in this thread, whose Spark jobs the plan can cancel.
+            while self._answer(door):
+                pass
+            work.join()
+        self._leave_page()
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self, folder: str, said: str, address: Any, key: bytes) -> None:
+        try:
+            self._run_cells(folder, said)
+        except Exception as error:
+            self._failure = error
+        finally:
+            with Client(address, authkey=key) as door:
+                door.send_bytes(END)
+
+    def _run_cells(self, folder: str, said: str) -> None:
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+        begin = nbformat.v4.new_code_cell(_BEGIN)
+        cells = [begin, *_with_parameters(self.notebook.cells)]
+        self.notebook.cells = list(cells)
+        client = NotebookClient(
+            self.notebook, kernel_name="python3", timeout=None, record_timing=False
+        )
+        manager = client.create_kernel_manager()
+        if os.name == "posix":
+            # Socket files that no other user may open, instead of ports.
+            manager.transport, manager.connection_file = "ipc", f"{folder}/kernel.json"
+        number = -1
+        root = str(self.context.root or folder)
+        with (
+            client.setup_kernel(env={**os.environ, STEP: said}, cwd=root, cleanup_kc=True),
+            self._stopped_with_the_plan(manager),
+        ):
+            try:
+                for place, cell in enumerate(cells):
+                    number += _INJECTED not in cell.metadata.get("tags", ())
+                    client.execute_cell(cell, place, store_history=cell is not begin)
+                client.set_widgets_metadata()
+            except CellExecutionError as error:
+                said_by = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
+                raise self._failed(f"cell {number} of {self.path} failed: {said_by}") from error
+            except DeadKernelError as error:
+                raise self._failed(
+                    f"the kernel of {self.path} ended in cell {number}, perhaps by lack of memory"
+                ) from error
+            finally:
+                self.notebook.cells.pop(0)
+
+    @contextmanager
+    def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
+        """Interrupt the kernel when the plan is cancelled; end it if it does not react."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not self.context.is_cancelled():
+                if ended.wait(_LOOK_SECONDS):
+                    return
+            kernel = manager.provisioner
+            assert kernel is not None
+            asyncio.run(kernel.send_signal(signal.SIGINT))
+            if not ended.wait(_PATIENCE_SECONDS):
+                asyncio.run(kernel.kill())
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+    def _failed(self, message: str) -> ExecutionError:
+        page = self.context.page
+        return ExecutionError(
+            f"{self.context.model}: {message}",
+            hint=f"the notebook up to the failure is in {page}" if page else None,
+            location=SourceLocation(Path(self.path)),
+        )
+
+    def _answer(self, door: Listener) -> bool:
+        """Answer one request; return False if the notebook has ended."""
+        try:
+            connection = door.accept()
+        except (AuthenticationError, EOFError, OSError):
+            return True  # The client does not have the key.
+        with connection:
+            try:
+                asked = connection.recv_bytes()
+                if asked == END:
+                    return False
+                rows = self._fetch(json.loads(asked), connection)
+            except (EOFError, OSError):
+                return True  # The kernel ended during its request.
+            except VdeError as error:
+                _tell(connection, {"error": error.message, "hint": error.hint})
+            except Exception as error:
+                from vde_dagster.spark.session.failures import execution_error
+
+                told = execution_error(error, "the notebook's request")
+                _tell(connection, {"error": told.message, "hint": told.hint})
+            else:
+                _tell(connection, {}, rows)
+        return True
+
+    def _fetch(self, asked: Mapping[str, Any], connection: Connection) -> pa.Table | None:
+        if asked["what"] == "read":
+            return read(self.context, **asked["given"])
+        if asked["what"] == "ask":
+            return ask(self.context, **asked["given"])
+        self.rows = received(connection.recv_bytes())
+        return None
+
+    def _leave_page(self) -> None:
+        """Write the notebook with its outputs; delete pages of older plans."""
+        import nbformat
+
+        page = self.context.page
+        if page is None:
+            return
+        with suppress(OSError):  # A page must never stop the work on the data.
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(nbformat.writes(self.notebook), encoding="utf-8")
+            plans = sorted(page.parent.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+            for old in plans[:-KEPT_PLANS]:
+                for file in old.glob("*.ipynb"):
+                    file.unlink(missing_ok=True)
+                old.rmdir()
+
+
+def _tell(connection: Connection, said: Mapping[str, Any], rows: pa.Table | None = None) -> None:
+    with suppress(OSError):  # The kernel may have ended meanwhile.
+        connection.send_bytes(json.dumps({**said, "rows": rows is not None}).encode())
+        if rows is not None:
+            connection.send_bytes(sent(rows))
+
+
+def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the project's modules that cells import, as of the plan's creation."""
+    for path, text in files.items():
+        if path.endswith(".py"):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+
+
+def _parameters(context: ModelContext) -> dict[str, Any]:
+    """Return the variables of a step: the project's, and instants as texts."""
+    known = context.keywords
+    times = ("start", "end", "execution_time")
+    return {**known, "latest": None, **{name: known[name].isoformat() for name in times}}
+
+
+def _with_parameters(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Insert a cell that sets the step's variables after the cell that is tagged for it."""
+    import nbformat
+
+    made = []
+    for cell in cells:
+        made.append(cell)
+        if cell.cell_type == "code" and PARAMETERS in cell.metadata.get("tags", ()):
+            source = "workspace.set_parameters(globals())"
+            metadata = {"tags": [_INJECTED]}
+            made.append(nbformat.v4.new_code_cell(source, metadata=metadata))
+            made[-1].pop("id", None)
+    return made

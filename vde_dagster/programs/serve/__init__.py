@@ -1,0 +1,48 @@
+"""Environments for any engine: an Iceberg REST catalog, and rows over HTTP; read-only.
+
+`shown_tables` finds the tables of the catalog: models with tables, and views that only select from
+one; `loading` makes the metadata in responses, `read_rows` reads at a version's pins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.installing import how_to_install
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.publishers import Listening
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.programs.serve.server import Server
+
+
+class Http:
+    """The publisher `http`."""
+
+    @staticmethod
+    def open(workspace: Workspace, asked: Listening) -> Server:
+        """Return a server that listens once it is entered as a context.
+
+        Raises:
+            UsageError: The extra `serve` is not installed.
+        """
+        try:
+            from vde_dagster.programs.serve.server import Server
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"`vde serve` needs a package that is not installed: {error.name}",
+                hint=how_to_install("serve"),
+            ) from error
+        return Server(workspace, asked)
+
+    @staticmethod
+    def check_filter(text: str) -> None:
+        """Make sure that a token's row filter is a valid condition.
+
+        Raises:
+            UsageError: It is not a condition over columns and values.
+        """
+        from vde_dagster.lakehouse.rows.row_filters import parse_filter
+
+        parse_filter(text)

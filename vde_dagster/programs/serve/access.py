@@ -1,0 +1,154 @@
+"""Authentication and access: the token behind a request and its rights."""
+
+from __future__ import annotations
+
+import ipaddress
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
+
+from vde_dagster.programs.serve.errors import ServeError
+from vde_dagster.programs.serve.served import WarehouseName
+
+if TYPE_CHECKING:
+    from vde_dagster.state.environments.tokens import Token, TokenStore
+
+
+REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-8"'
+"""Challenge that makes a browser prompt for a token (RFC 7617)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Authorizes requests for environments.
+
+    A request names an environment by `prefix`, `warehouse` or `version`; every route that reads one
+    has this as its dependency.
+
+    Args:
+        may_be_open: Whether only this machine can reach the server: then no token is needed until
+            the first one exists.
+    """
+
+    tokens: TokenStore
+    may_be_open: bool
+
+    def reads_files(self, request: Request) -> None:
+        """Authorize reading an environment's files, and so all of its rows.
+
+        Raises:
+            ServeError: The token is invalid, belongs to another environment, or has a row filter.
+        """
+        token = self._token(request)
+        if token is not None and token.row_filter is not None:
+            raise ServeError(
+                403,
+                "this token has a filter, so it cannot read the catalog: read rows at /data",
+            )
+
+    def reads_rows(self, request: Request) -> None:
+        """Authorize reading rows of an environment, and store the token's row filter.
+
+        Raises:
+            ServeError: The token is invalid, or belongs to another environment.
+        """
+        token = self._token(request)
+        request.state.row_filter = token.row_filter if token is not None else None
+
+    def reads_site(self, request: Request) -> None:
+        """Authorize access to an environment's documentation site, also in a browser.
+
+        Raises:
+            ServeError: The token is invalid, belongs to another environment, or has a row filter.
+        """
+        token = self._token(request, in_browser=True)
+        if token is not None and token.row_filter is not None:
+            raise ServeError(403, "this token has a filter, so it cannot open the site")
+
+    def _token(self, request: Request, *, in_browser: bool = False) -> Token | None:
+        token = self._authenticate(request, in_browser)
+        if token is None:
+            return None
+        request.state.who = token.id
+        path = request.path_params
+        asked = path.get("prefix") or path.get("version") or request.query_params.get("warehouse")
+        if asked is not None:
+            environment = WarehouseName.parse(asked).environment
+            if environment != token.environment:
+                raise ServeError(403, f"this token does not read '{environment}'")
+        return token
+
+    def _authenticate(self, request: Request, in_browser: bool) -> Token | None:
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if in_browser and scheme.lower() == "basic":
+            scheme, text = "bearer", _password(text)
+        token = self.tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        if token is not None:
+            return token
+        # Some clients send an empty token if they have none.
+        if self.may_be_open and not self.tokens.any():
+            _require_own_name(request)
+            return None
+        raise ServeError(
+            401,
+            "a valid token is needed; the server's operator can create one: vde token create ENV",
+            headers={"WWW-Authenticate": REALM if in_browser else "Bearer"},
+        )
+
+
+def _password(text: str) -> str:
+    """Return the password of a browser's credentials; empty if they are invalid."""
+    try:
+        return b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
+def _require_own_name(request: Request) -> None:
+    """Refuse requests that a page of another site made a browser on this machine send."""
+    # The header as it was sent: a framework may read invalid names as this server's.
+    sent = request.headers.get("host", "")
+    try:
+        host = urlsplit(f"//{sent}").hostname or ""
+    except ValueError:
+        host = ""
+    if not is_loopback(host):
+        raise ServeError(
+            403,
+            f"this server is not '{sent}': without tokens it answers only to this machine's names",
+        )
+    # A reader who follows a link sees the response; embedding and fetching pages are refused.
+    cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"
+    if cross and request.headers.get("sec-fetch-dest", "").lower() != "document":
+        raise ServeError(403, "without tokens, requests from other sites' pages are refused")
+
+
+def token_route() -> APIRouter:
+    """Return the token route of the protocol, which issues no tokens."""
+    router = APIRouter()
+
+    @router.post("/v1/oauth/tokens", include_in_schema=False)
+    def exchange() -> JSONResponse:
+        """Refuse to exchange secrets for tokens, and describe how to get one."""
+        answer = {
+            "error": "unsupported_grant_type",
+            "error_description": "this server does not exchange tokens: its operator creates them "
+            "(vde token create ENV), and a client sends one unchanged, as its property `token`",
+        }
+        return JSONResponse(answer, 400)
+
+    return router
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address or a host name."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,292 @@
+"""Rows over HTTP as JSON, an Arrow stream or CSV, for programs that cannot read files."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+from anyio import CapacityLimiter, Event, move_on_after, to_thread
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic_core import to_json
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
+from vde_dagster.lakehouse.rows.row_order import Cursor
+from vde_dagster.lakehouse.rows.row_values import json_rows
+from vde_dagster.programs.serve.errors import ServeError, is_known, missing
+from vde_dagster.programs.serve.loading import Loader
+from vde_dagster.programs.serve.read_rows import RowRequest, read_rows
+from vde_dagster.programs.serve.served import ServedVersion, Versions, WarehouseName
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.environments.environment import Environment
+    from vde_dagster.programs.serve.read_rows import Page
+
+
+MOST_ROWS = 10_000
+ROWS_AT_ONCE = 8
+_WAIT_SECONDS = 60.0
+
+Version = Annotated[
+    str,
+    Path(description="An environment, `prod`, or a version of it: `prod@41`, `prod@2026-11-01`."),
+]
+Model = Annotated[str, Path(description="The model: `marts.daily`.")]
+Columns = Annotated[
+    str | None, Query(max_length=10_000, description="Columns, separated by commas; default all.")
+]
+Filter = Annotated[
+    str | None, Query(description="A condition: `tenant = 7 AND day >= '2026-01-01'`.")
+]
+Sort = Annotated[
+    str | None,
+    Query(max_length=1_000, description="Columns to sort by, with `-` in front for descending."),
+]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Maximum number of rows on a page.")]
+After = Annotated[
+    str | None, Query(max_length=20_000, description="`next` of the previous page, unchanged.")
+]
+
+
+def data_routes(versions: Versions, loader: Loader) -> APIRouter:
+    """Return the routes of rows."""
+    router = APIRouter(tags=["Rows"])
+    places = Places(ROWS_AT_ONCE, _WAIT_SECONDS)
+
+    @router.get("/data/{version}")
+    def models(version: Version) -> Response:
+        """List the models of a version."""
+        served = versions.find(WarehouseName.parse(version))
+        readable = sorted(map(str, (*served.tables, *served.doubled, *served.externals)))
+        answer = {
+            "environment": served.version.name,
+            "version": served.version.version,
+            "publication": served.version.publication_id,
+            "models": readable,
+            "views": sorted(map(str, served.views.keys() - served.doubled.keys())),
+        }
+        headers = _headers(served, served.version.publication_id)
+        return Response(encode_metadata(answer), headers=headers, media_type=MEDIA["json"])
+
+    @router.get(
+        "/data/{version}/{model}",
+        responses={200: {"content": {media: {} for media in MEDIA.values()}}, 304: {}},
+        response_class=Response,
+    )
+    async def rows(
+        request: Request,
+        version: Version,
+        model: Model,
+        columns: Columns = None,
+        filter: Filter = None,
+        sort: Sort = None,
+        limit: Limit = 1_000,
+        cursor: After = None,
+        format: Format | None = None,
+        accept: Annotated[str, Header()] = "",
+        if_none_match: Annotated[str, Header()] = "",
+    ) -> Response:
+        """Return a page of a model's rows; later pages read the same version."""
+        wanted = RowRequest(
+            ModelName.parse(model),
+            _listed(columns),
+            filter,
+            _listed(sort),
+            limit,
+            request.state.row_filter,
+        )
+        behind = Cursor.read(cursor) if cursor is not None else None
+        name = WarehouseName.parse(version)
+        if behind is not None:
+            name = name.at(behind.version)
+        served = await to_thread.run_sync(versions.find, name)
+        headers = _headers(served, await to_thread.run_sync(_state, served, wanted))
+        if is_known(headers["ETag"], if_none_match):
+            return Response(status_code=304, headers=headers)
+        page = await places.run(
+            partial(read_rows, served, loader, wanted, behind), _client(request)
+        )
+        if page.next is not None:
+            query = {**request.query_params, "cursor": page.next.text()}
+            headers["Link"] = f'<{quote(request.scope["path"])}?{urlencode(query)}>; rel="next"'
+        form = chosen_format(format, accept)
+        content = await to_thread.run_sync(
+            encode_page, page, form, served.version, str(wanted.model)
+        )
+        return Response(content, headers=headers, media_type=MEDIA[form])
+
+    return router
+
+
+def _client(request: Request) -> str:
+    """Return the identity of a request's client: its token, otherwise its address."""
+    address = request.client.host if request.client is not None else ""
+    return str(getattr(request.state, "who", None) or address)
+
+
+def _state(served: ServedVersion, wanted: RowRequest) -> str:
+    """Return an identifier that changes with a model's readable rows."""
+    if not served.has(wanted.model):
+        version = served.version
+        raise missing(
+            "Table", f"version {version.version} of '{version.name}' lacks the model {wanted.model}"
+        )
+    parts = [served.version.publication_id]
+    if wanted.allowed is not None:
+        parts.append(wanted.allowed)
+    if wanted.model in served.externals:
+        # Other programs write it, without a publication.
+        ref = served.externals[wanted.model]
+        parts.append(served.workspace.lakehouse.metadata_location(ref) or "")
+    return parts[0] if len(parts) == 1 else digest("rows", *parts)[:32]
+
+
+def _headers(served: ServedVersion, state: str) -> dict[str, str]:
+    return {
+        # Weak: the same rows have several forms.
+        "ETag": f'W/"{state}"',
+        # Rows are data, never a page or a script, whatever they look like.
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept, Authorization",
+        "X-Vde-Version": f"{served.version.name}@{served.version.version}",
+    }
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+_Found = TypeVar("_Found")
+
+
+class Places:
+    """Runs work in a limited number of threads, the places.
+
+    Waiting requests queue by client, and the queues take turns: a client with many requests delays
+    only itself.
+
+    Args:
+        seconds: Maximum waiting time for a place.
+    """
+
+    def __init__(self, places: int, seconds: float) -> None:
+        self._threads = CapacityLimiter(places)
+        self._places = self._free = places
+        self._seconds = seconds
+        self._lines: dict[str, deque[Event]] = {}
+        self._took = 0.0
+
+    async def run(self, work: Callable[[], _Found], client: str) -> _Found:
+        """Run some work and return its result.
+
+        Raises:
+            ServeError: No place became free in time; it has the expected waiting time.
+        """
+        await self._enter(client)
+        begun = time.monotonic()
+        try:
+            return await to_thread.run_sync(work, limiter=self._threads)
+        finally:
+            # Recent requests have the highest weight.
+            took = time.monotonic() - begun
+            self._took = took if not self._took else 0.8 * self._took + 0.2 * took
+            self._leave()
+
+    async def _enter(self, client: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        if self._wait(client) > self._seconds:
+            raise self._full(client)
+        called = Event()
+        self._lines.setdefault(client, deque()).append(called)
+        try:
+            with move_on_after(self._seconds) as waited:
+                await called.wait()
+        except BaseException:
+            self._give_up(client, called)
+            raise
+        if waited.cancelled_caught and not called.is_set():
+            refused = self._full(client)
+            self._give_up(client, called)
+            raise refused
+
+    def _give_up(self, client: str, called: Event) -> None:
+        if called.is_set():
+            self._leave()
+            return
+        line = self._lines[client]
+        line.remove(called)
+        if not line:
+            del self._lines[client]
+
+    def _leave(self) -> None:
+        """Pass a place to the next client's queue, which then moves to the end."""
+        if not self._lines:
+            self._free += 1
+            return
+        client = next(iter(self._lines))
+        line = self._lines.pop(client)
+        line.popleft().set()
+        if line:
+            self._lines[client] = line
+
+    def _wait(self, client: str) -> float:
+        """Return the expected waiting time of the last request in a client's queue, in seconds."""
+        own = len(self._lines.get(client, ())) + 1
+        ahead = sum(min(own, len(line)) for name, line in self._lines.items() if name != client)
+        return (own + ahead) * self._took / self._places
+
+    def _full(self, client: str) -> ServeError:
+        wait = max(1, math.ceil(self._wait(client)))
+        return ServeError(503, "the server is busy; try again", headers={"Retry-After": str(wait)})
+
+
+Format = Literal["json", "arrow", "csv"]
+MEDIA: dict[Format, str] = {
+    "json": "application/json",
+    "arrow": "application/vnd.apache.arrow.stream",
+    "csv": "text/csv",
+}
+
+
+def chosen_format(asked: Format | None, accept: str) -> Format:
+    """Return the format of the response, by name or by `Accept`; JSON by default."""
+    if asked is not None:
+        return asked
+    for part in accept.lower().split(","):
+        kind = part.partition(";")[0].strip()
+        for name, media in MEDIA.items():
+            if kind == media:
+                return name
+    return "json"
+
+
+def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
+    """Encode a page of rows.
+
+    Args:
+        version: The version of the rows, which JSON includes.
+
+    Raises:
+        UsageError: CSV cannot represent a column.
+    """
+    if form != "json":
+        return encode_rows(page.rows, form, "leave the column out, or request JSON")
+    answer: dict[str, Any] = {
+        "environment": version.name,
+        "version": version.version,
+        "publication": version.publication_id,
+        "model": model,
+        "columns": [{"name": one.name, "type": str(one.type)} for one in page.rows.schema],
+        "rows": json_rows(page.rows),
+        "next": page.next.text() if page.next is not None else None,
+    }
+    return to_json(answer)

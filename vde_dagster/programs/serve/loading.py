@@ -1,0 +1,246 @@
+"""Responses for loading a table or a view, with the metadata made for them."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache, cachedmethod
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import DamagedFileError, ExecutionError
+from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
+from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
+from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.rendering.served_views import serve_view
+from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.programs.serve.errors import ServeError, Tagged, missing
+from vde_dagster.programs.serve.served import ServedVersion
+from vde_dagster.programs.serve.shown_tables import ShownTable
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.io.files import MetadataFiles
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+
+
+_NAMES = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
+_ANSWERS = 2_000
+_BYTES = 256 * 1024 * 1024
+
+
+def _size(answer: Tagged) -> int:
+    """Return the cache space of a response, so that the cache holds at most `_ANSWERS`."""
+    return max(len(answer.content), _BYTES // _ANSWERS)
+
+
+def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
+    """Return the identity of a response that depends only on a publication and its arguments."""
+    return served.version.publication_id, *asked
+
+
+class Loader:
+    """Makes responses, and caches the latest ones.
+
+    Args:
+        config: Storage settings that clients receive with every table.
+        writes_metadata: Whether metadata in responses is also written as a file.
+    """
+
+    def __init__(self, config: Mapping[str, str], writes_metadata: bool = False) -> None:
+        self._config = dict(config)
+        self._writes_metadata = writes_metadata
+        self._kept: LRUCache[tuple[object, ...], Tagged] = LRUCache(_BYTES, _size)
+        self._models: LRUCache[tuple[object, ...], tuple[Snapshot, PhysicalTable]]
+        self._models = LRUCache(_ANSWERS)
+        self._lock = threading.Lock()
+
+    def table(self, served: ServedVersion, name: ModelName) -> Tagged:
+        """Return the response for loading a table, as JSON.
+
+        Raises:
+            ServeError: The table does not exist, or its data are gone or unknown.
+        """
+        return self._table(served, name, self._location(served, name))
+
+    def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
+        """Return metadata for reading a model's rows here; raises as `table` does.
+
+        A column with two names occurs twice, which PyIceberg reads, but not every engine.
+        """
+        if name not in served.doubled:
+            return self._metadata(served, name, self._location(served, name))
+        at = self._location(served, served.doubled[name].table)
+        return self._metadata(served, name, at, ShownTable(name))
+
+    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
+        """Return the response for loading a view, as JSON.
+
+        Args:
+            catalog: The client's name for this catalog, if it sent one.
+
+        Raises:
+            ServeError: The view does not exist.
+        """
+        if name not in served.views:
+            raise missing("View", f"the view {name} does not exist in {_describe(served)}")
+        return self._view(served, name, catalog)
+
+    def _location(self, served: ServedVersion, name: ModelName) -> str:
+        if name in served.externals:
+            ref = served.externals[name]
+        elif name in served.tables:
+            ref = self._model(served, served.tables[name].owner)[1].ref
+        elif name in served.views:
+            once = served.doubled.get(name)
+            hint = f"; its columns are in {once.table}" if once is not None else ""
+            raise missing("Table", f"{name} is a view in {_describe(served)}, not a table{hint}")
+        else:
+            raise missing("Table", f"the table {name} does not exist in {_describe(served)}")
+        location = served.workspace.lakehouse.metadata_location(ref)
+        if location is None:
+            raise _gone(served, name)
+        return location
+
+    @cachedmethod(attrgetter("_models"), _cache_key, attrgetter("_lock"))
+    def _model(self, served: ServedVersion, name: ModelName) -> tuple[Snapshot, PhysicalTable]:
+        store, snapshot_id = served.workspace.store, served.version.entries[name].snapshot_id
+        tables = store.tables.load([served.table_ids[name]])
+        if not tables:
+            raise _gone(served, name)
+        return store.snapshots.load([snapshot_id])[snapshot_id], tables[served.table_ids[name]]
+
+    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
+    def _table(self, served: ServedVersion, name: ModelName, location: str) -> Tagged:
+        metadata = self._metadata(served, name, location)
+        if name not in served.externals:
+            # Clients compare locations to detect whether their metadata is outdated.
+            location = f"{metadata['location']}/metadata/{_file(served, name)}"
+            if self._writes_metadata:
+                files = served.workspace.lakehouse.files
+                ensure_written(files, location, encode_metadata(metadata))
+        answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
+        return Tagged(encode_metadata(answer))
+
+    def _metadata(
+        self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
+    ) -> dict[str, Any]:
+        lakehouse = served.workspace.lakehouse
+        if name in served.externals:
+            return read_metadata(lakehouse.files, location, str(name))
+        shown = shown or served.tables[name]
+        snapshot, table = self._model(served, shown.owner)
+        metadata = read_metadata(lakehouse.files, location, str(name), table.id)
+        pin = served.pins.get(table.id)
+        if pin is None:
+            raise missing(
+                "Table",
+                f"the rows of {name} in {_describe(served)} are unknown: it was published before "
+                "versions pinned their data; read a later version",
+            )
+        version = served.version
+        columns = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
+        if shown.columns is not None:
+            physical = dict(columns)
+            columns = tuple((out, physical[own]) for out, own in shown.columns)
+            snapshot = served.without_tables.get(name, snapshot)
+        found = pinned_metadata(
+            metadata,
+            pin.snapshot_id,
+            pin.schema_id,
+            columns,
+            {column.name: column.description for column in snapshot.columns if column.description},
+            str(uuid.uuid5(_NAMES, f"{version.name}/{name}/{metadata['table-uuid']}")),
+            {
+                "vde.environment": version.name,
+                "vde.version": str(version.version),
+                "vde.model": str(name),
+                "comment": snapshot.model.description or "",
+            },
+        )
+        if found is None:
+            raise _gone(served, name)
+        return found
+
+    @cachedmethod(attrgetter("_kept"), _cache_key, attrgetter("_lock"))
+    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
+        version = served.version
+        properties = {"vde.environment": version.name, "vde.version": str(version.version)}
+        definition = serve_view(
+            name,
+            served.resolver([name]),
+            self._types(served, name),
+            properties,
+            served.doubled,
+        )
+        folder = served.workspace.lakehouse.views_folder(version.publication_id)
+        published = int(version.published_at.timestamp() * 1000)
+        metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
+        metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
+        if catalog is not None:
+            shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
+            metadata["versions"] = shown
+        location = f"{metadata['location']}/{_file(served, name)}"
+        answer = {"metadata-location": location, "metadata": metadata, "config": {}}
+        return Tagged(encode_metadata(answer))
+
+    def _types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
+        """Return the columns of a view, with their Spark SQL types."""
+        once = served.doubled.get(name)
+        if once is not None:
+            types = columns_of(self.rows_metadata(served, once.table), None)
+            return tuple((out, types[column]) for out, column in once.columns)
+        snapshot = served.views[name]
+        found = served.workspace.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
+        if found is None:
+            raise missing("View", f"the columns of {name} are no longer known; publish it again")
+        return tuple(found)
+
+
+def _file(served: ServedVersion, name: ModelName) -> str:
+    """Return a valid name for metadata: some clients refuse other names, even without a file.
+
+    Source: https://iceberg.apache.org/spec/#metastore-tables.
+    """
+    own = uuid.UUID(digest("served", served.version.publication_id, str(name)))
+    return f"{served.version.version:05}-{own}.metadata.json"
+
+
+def _describe(served: ServedVersion) -> str:
+    return f"version {served.version.version} of '{served.version.name}'"
+
+
+def _gone(served: ServedVersion, name: ModelName) -> Exception:
+    return missing(
+        "Table",
+        f"the data of {name} in {_describe(served)} are gone: a program other than vde expired or "
+        "dropped them; to find damaged files: vde fsck",
+    )
+
+
+def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
+    """Make sure that a metadata file exists.
+
+    Args:
+        location: Its location; the content of a location is always the same for clients.
+
+    Raises:
+        ServeError: It cannot be written, or the location has other content.
+    """
+    size = files.size(location)
+    if size is None:
+        try:
+            files.write_all([(location, content)], "write_served_metadata")
+        except ExecutionError as error:
+            if not files.exists(location):  # Otherwise another process was faster.
+                raise ServeError(503, str(error)) from error
+        return
+    try:
+        files.read_json(location)
+    except DamagedFileError as error:
+        raise ServeError(503, f"{location} is incomplete: remove it and try again") from error

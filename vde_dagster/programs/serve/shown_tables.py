@@ -1,0 +1,121 @@
+"""The tables of a version's catalog: models with tables, and views that only select columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.publishing.pins import as_pinned
+from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.rendering.served_views import Doubled, read_selection
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.table import PhysicalTable
+    from vde_dagster.state.environments.pins import Pin
+
+_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A table of the catalog.
+
+    Args:
+        owner: The model with the physical table.
+        columns: (name, output of the owner) in order; None for all under their own names.
+    """
+
+    owner: ModelName
+    columns: tuple[tuple[str, str], ...] | None = None
+
+
+def selections(
+    queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
+) -> dict[ModelName, ShownTable]:
+    """Return the models without a table whose queries only select columns of one.
+
+    Args:
+        queries: The models without a table.
+        owners: The models with a table, at least those that the others read.
+    """
+    found: dict[ModelName, ShownTable | None] = {}
+
+    def find(name: ModelName) -> ShownTable | None:
+        if name not in found:
+            found[name] = None
+            found[name] = _selected(queries[name], find, queries, owners)
+        return found[name]
+
+    return {name: one for name in queries if (one := find(name)) is not None}
+
+
+def _selected(
+    snapshot: Snapshot,
+    shown: Any,
+    queries: Mapping[ModelName, Snapshot],
+    owners: Mapping[ModelName, Snapshot],
+) -> ShownTable | None:
+    query = snapshot.model.query
+    selection = read_selection(query) if query is not None else None
+    if selection is None:
+        return None
+    if selection.source in owners:
+        owner = selection.source
+        outputs = {column.name: column.name for column in owners[owner].columns}
+    else:
+        inner = shown(selection.source) if selection.source in queries else None
+        if inner is None or inner.columns is None:
+            return None
+        owner, outputs = inner.owner, dict(inner.columns)
+    columns = selection.columns(outputs)
+    if columns is None or [name for name, _ in columns] != [c.name for c in snapshot.columns]:
+        return None
+    versions = {column.name: column.version for column in owners[owner].columns}
+    if len({versions[column] for _, column in columns}) < len(columns):
+        return None  # Two outputs may be one column of the table.
+    return ShownTable(owner, columns)
+
+
+class Repeats:
+    """Caches the snapshots that have one output twice: their tables may have its column once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
+        """Return the ids of the given snapshots that have two outputs of one version."""
+        wanted = set(ids)
+        for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
+            versions = {column.version for column in snapshot.columns}
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[snapshot.id] = len(versions) < len(snapshot.columns)
+        return {one for one in wanted if self._known.get(one)}
+
+
+def doubled(
+    workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
+) -> Doubled | None:
+    """Return the tables for a model that shows one column of its table under two names.
+
+    Returns:
+        None if each name has a separate column.
+    """
+    location = workspace.lakehouse.metadata_location(table.ref)
+    if location is None:
+        return None  # Loading it reports the reason.
+    metadata = read_metadata(workspace.lakehouse.files, location, str(snapshot.name), table.id)
+    mapped = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
+    first: dict[str, str] = {}
+    columns = tuple((name, first.setdefault(physical, name)) for name, physical in mapped)
+    if len(first) == len(columns):
+        return None
+    name = f"{snapshot.name.name}__columns"
+    while ModelName(snapshot.name.namespace, name) in names:
+        name += "_"
+    return Doubled(ModelName(snapshot.name.namespace, name), columns)

@@ -1,0 +1,81 @@
+"""Documentation sites built by `vde docs build ENV`, for clients that may read ENV.
+
+A browser prompts for a name, which may be anything, and a password, which is the token (Basic,
+RFC 7617). Only these routes accept it, so that a page of this server cannot read rows with it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from vde_dagster.programs.serve.errors import ServeError
+from vde_dagster.programs.serve.served import WarehouseName
+
+_FILES = re.compile(r"(?:data/)?[a-z][a-z0-9-]*\.(?:html|css|js)", re.ASCII)
+"""Types of files in a site; other files of the folder are not served."""
+
+_OF = re.compile(r"[\w-]+(?:@\d+)?")
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+"""Pages run only their own files, and may request nothing else, not even this server's rows."""
+
+
+def site_route(root: Path) -> APIRouter:
+    """Return the routes of sites.
+
+    Args:
+        root: The project's folder.
+    """
+    router = APIRouter()
+
+    @router.get("/site/{version}", include_in_schema=False)
+    def begin(version: str) -> Response:
+        """Redirect to the first page, whose links are relative."""
+        _folder(root, version)
+        return RedirectResponse(f"{version}/", 307)
+
+    @router.get("/site/{version}/{path:path}", include_in_schema=False)
+    def file(version: str, path: str) -> Response:
+        """Return a file of the site built for an environment, or for a version of it."""
+        name = path or "index.html"
+        folder = _folder(root, version)
+        found = folder / name
+        if not _FILES.fullmatch(name) or not _lies_in(found, folder):
+            raise ServeError(404, "the site does not have this file")
+        headers = {
+            "Content-Security-Policy": _POLICY,
+            "Cache-Control": "private, no-cache",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
+        return FileResponse(found, headers=headers)
+
+    return router
+
+
+def _folder(root: Path, version: str) -> Path:
+    """Return the folder of a built site."""
+    known = WarehouseName.parse(version)
+    meant = f"@{known.meant}" if known.meant is not None else ""
+    named = f"{known.environment}{meant}"
+    folder = root / "build" / f"docs-{named}"
+    is_site = _OF.fullmatch(named) and not folder.is_symlink()
+    if not is_site or not _lies_in(folder / "data" / "index.js", folder):
+        build = f"vde docs build {named}" if _OF.fullmatch(named) else "vde docs build ENV"
+        raise ServeError(404, f"this site is not built; the server's operator can run: {build}")
+    return folder
+
+
+def _lies_in(file: Path, folder: Path) -> bool:
+    """Return whether a path is a file inside a folder, after resolving symbolic links."""
+    try:
+        return file.is_file() and file.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # A loop of links, or a NUL in the name.
+        return False
