@@ -15,6 +15,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,8 @@ def examples(module: str) -> dict[str, str]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             start = min(part.lineno for part in node.body)
-            start = min([start, *(mark.lineno for mark in getattr(node.body[0], "decorator_list", ()))])
+            marks = getattr(node.body[0], "decorator_list", ())
+            start = min([start, *(mark.lineno for mark in marks)])
             body = "\n".join(lines[start - 1 : node.end_lineno])
             found[node.name.removeprefix("test_")] = textwrap.dedent(body)
     return found
@@ -66,9 +68,11 @@ def page() -> str:
     """Return the reference as Markdown."""
     parts = [
         "# API reference",
-        "This page lists what plug-ins, project files and code locations import. All other modules of `vde_dagster`\n"
-        "may change with any release. [Extending](../extending.md) explains which parts a plug-in consists of.",
-        "The page is written by `python -m vde_dagster_tests.api.reference`; each example is a test.",
+        "This page lists what plug-ins, project files and code locations import. All other "
+        "modules of `vde_dagster`\nmay change with any release. [Extending](../extending.md) "
+        "explains which parts a plug-in consists of.",
+        "The page is written by `python -m vde_dagster_tests.api.reference`; each example is a "
+        "test.",
     ]
     for module in modules():
         short = module.__name__.rsplit(".", 1)[1]
@@ -80,8 +84,8 @@ def page() -> str:
 
 
 _ROOT_TEXT = (
-    "Names for the project's own Python files, and for authors of Dagster `Definitions`. Each is imported at its\n"
-    "first use, so that a project's files need no Dagster."
+    "Names for the project's own Python files, and for authors of Dagster `Definitions`. Each is "
+    "imported at its\nfirst use, so that a project's files need no Dagster."
 )
 
 
@@ -121,8 +125,10 @@ def _constants(module: ModuleType) -> dict[str, str]:
     homes = [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     for home in homes:
         body = ast.parse(Path(sys.modules[home].__file__ or "").read_text("utf-8")).body
-        for node, after in zip(body, body[1:], strict=False):
-            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        for node, after in pairwise(body):
+            target = (
+                node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            )
             if isinstance(target, ast.Name) and isinstance(after, ast.Expr):
                 text = getattr(after.value, "value", None)
                 if isinstance(text, str):

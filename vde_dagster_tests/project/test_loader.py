@@ -193,7 +193,8 @@ def test_concurrent_loads_agree(root: Path) -> None:
     outputs = [process.communicate() for process in running]
 
     hashes = {text for text, _ in outputs}
-    assert len(hashes) == 1 and "}" in hashes.pop(), outputs
+    assert len(hashes) == 1, outputs
+    assert "}" in hashes.pop(), outputs
     assert same(load_project(root), load_project(root, use_cache=False))
     assert not [p for p in (root / ".vde/cache").iterdir() if p.suffix not in (".json", ".bin")]
 
