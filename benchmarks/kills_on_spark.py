@@ -23,7 +23,8 @@ from pathlib import Path
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.kinds.kills import OPERATIONS, Life, Operation, Trial, World
-from vde_dagster_tests.kinds.lives import LIVES, know_kinds
+from vde_dagster_tests.kinds.lives import LIVES
+from vde_dagster_tests.kinds.own_kinds import know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 

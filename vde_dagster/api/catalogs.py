@@ -7,7 +7,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     PointerMovedError,
     SparkCatalog,
     Swap,
-    require_unmoved,
 )
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.planning.tables.table import TableRef
@@ -23,5 +22,4 @@ __all__ = [
     "SparkCatalog",
     "Swap",
     "TableRef",
-    "require_unmoved",
 ]

@@ -1,17 +1,11 @@
 """Kinds of models: their properties in a header, and the meaning of their rows."""
 
-from vde_dagster.planning.kinds.base import Meaning, kind_of, version_of
+from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.planning.kinds.simple import WholeMeaning
 from vde_dagster.planning.tables.pinned_reads import Input
-from vde_dagster.project.kinds import (
-    AddedColumn,
-    Kind,
-    Property,
-    View,
-    columns_property,
-    kind_from_json,
-)
+from vde_dagster.project.kinds import AddedColumn, Kind, Property
+from vde_dagster.project.properties.header import Value
 from vde_dagster.semantics.versions.version import SemanticVersion
 
 __all__ = [
@@ -22,10 +16,6 @@ __all__ = [
     "Meaning",
     "Property",
     "SemanticVersion",
-    "View",
+    "Value",
     "WholeMeaning",
-    "columns_property",
-    "kind_from_json",
-    "kind_of",
-    "version_of",
 ]

@@ -24,19 +24,15 @@ from vde_dagster.api.catalogs import (
     SparkCatalog,
     Swap,
     TableRef,
-    require_unmoved,
 )
 from vde_dagster.api.errors import StoreError
 from vde_dagster.api.values import PluginSettings, Settings, with_secrets
-from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW
-from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
-from vde_dagster.project.settings import optional_secret
 
 if TYPE_CHECKING:
     from requests import Response, Session
 
 
-_TYPES = {TABLE: "ICEBERG_TABLE", VIEW: "ICEBERG_VIEW"}
+_TYPES = {"TABLE": "ICEBERG_TABLE", "VIEW": "ICEBERG_VIEW"}
 _KINDS = {theirs: ours for ours, theirs in _TYPES.items()}
 _NAMESPACE = "NAMESPACE"
 _ATTEMPTS = 10
@@ -74,8 +70,9 @@ def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
         ProjectError: A setting names an environment variable that is not set.
     """
     own = NessieSettings(**settings.plugins.get("nessie", {}))
+    token = with_secrets({"token": own.token or ""})["token"]
     return NessieCatalog(
-        NessieServer(own.uri, own.ref, optional_secret(own.token)),
+        NessieServer(own.uri, own.ref, token or None),
         settings.catalog,
         settings.resolved_warehouse,
         effects,
@@ -104,10 +101,8 @@ class NessieCatalog:
     ) -> None:
         self.name = name
         self._server = server
-        self._warehouse = warehouse
         self._effects = effects
-        self._io = dict(io or {})
-        self._files = MetadataFiles(effects, warehouse, self._io)
+        self._files = MetadataFiles(effects, warehouse, dict(io or {}))
 
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
@@ -138,7 +133,9 @@ class NessieCatalog:
             return
         keys = {_key(swap.ref): swap for swap in swaps}
         read_at, contents = self._server.contents(keys)
-        require_unmoved(_pointers(contents), swaps)
+        pointers = _pointers(contents)
+        for swap in swaps:
+            swap.require_unmoved(pointers.get(swap.ref))
         changes = [self._change(key, swap, contents.get(key)) for key, swap in keys.items()]
         message = f"vde: {len(swaps)} changed, first {swaps[0].ref}"
         with self._effects.at("catalog.swap", str(swaps[0].ref)):
@@ -196,9 +193,8 @@ class NessieCatalog:
         return SparkCatalog(
             {
                 "catalog-impl": "org.apache.iceberg.nessie.NessieCatalog",
-                "warehouse": warehouse_uri(self._warehouse),
                 "cache-enabled": "false",
-                **for_spark(self._io, self._warehouse),
+                **self._files.for_spark(),
                 **self._server.for_spark(),
             },
             driver="org.apache.iceberg.nessie.NessieCatalog",
@@ -218,7 +214,7 @@ class NessieCatalog:
             metadata = self._files.read_json(location)
         except FileNotFoundError:
             metadata = {}
-        if kind == VIEW:
+        if kind == "VIEW":
             schema = max((one["schema-id"] for one in metadata.get("schemas", ())), default=0)
             return {**found, "versionId": metadata.get("current-version-id", 1), "schemaId": schema}
         return {

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
-from vde_dagster.project.kinds import Kind, kind_from_json
+from vde_dagster.project.kinds import Kind
 from vde_dagster.project.kinds.base import as_tuples
 from vde_dagster.project.model import UnitTest
 
@@ -112,7 +112,7 @@ def _decoded(form: type, data: Any) -> Any:
         return as_tuples(data)
     if form is Kind:
         try:
-            return kind_from_json(data)
+            return Kind.from_json(data)
         except (AttributeError, KeyError) as error:
             raise ValueError(f"unknown kind {data}") from error
     raise NotImplementedError(f"{form.__name__} has no stored form")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.reading import read_statements
+from vde_dagster.sql.reading import read_statements, with_end
 from vde_dagster.sql.trees import untranslated
 
 T = TokenType
@@ -19,16 +19,7 @@ T = TokenType
 
 def with_clause(text: str) -> str | None:
     """Return the WITH clause that a query begins with, or None."""
-    tokens = untranslated("spark").tokenize(text)
-    if not tokens or tokens[0].token_type != T.WITH:
-        return None
-    depth = 0
-    for index, token in enumerate(tokens[:-1]):
-        depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
-        closed = token.token_type == T.R_PAREN and depth == 0
-        if closed and tokens[index + 1].token_type not in (T.COMMA, T.ALIAS):
-            return str(text[: token.end + 1])
-    return None
+    return text[: with_end(untranslated("spark").tokenize(text))] or None
 
 
 SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})

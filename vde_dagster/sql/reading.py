@@ -34,6 +34,26 @@ class Reading:
     tokens: list[Token]
     tree: exp.Expr
 
+    @property
+    def with_clause(self) -> str:
+        """The WITH clause that the query begins with; empty without one."""
+        return self.text[: with_end(self.tokens)]
+
+
+def with_end(tokens: list[Token]) -> int:
+    """Return the offset after the WITH clause that a query begins with; 0 without one."""
+    if not tokens or tokens[0].token_type != TokenType.WITH:
+        return 0
+    depth = 0
+    for index, token in enumerate(tokens[:-1]):
+        kind = token.token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        following = tokens[index + 1].token_type
+        closed = kind == TokenType.R_PAREN and depth == 0
+        if closed and following not in (TokenType.COMMA, TokenType.ALIAS):
+            return int(token.end) + 1
+    return 0
+
 
 def name_of_call(e: exp.Expr) -> str:
     """Return the lower-case name of a call as it was written; "" for anything else."""

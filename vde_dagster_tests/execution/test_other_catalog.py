@@ -25,7 +25,7 @@ from vde_dagster_tests.execution.crash_world import (
 )
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.execution.look import Warehouse, look
-from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.oracle import Elsewhere
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock

@@ -1,1 +1,1 @@
-"""A kind that the product does not have, in three modules, and what it goes through."""
+"""Kinds that the product does not have, in three modules each, and tests of all kinds."""

@@ -1,16 +1,16 @@
-"""APPENDED: what it is."""
+"""The kind APPENDED."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds import Kind, Property
+from vde_dagster.api.kinds import Kind, Property
 
 
 @dataclass(frozen=True, slots=True)
 class Appended(Kind):
-    """What was committed to some parents since the fill before is added.
+    """Rows that were committed to some parents since the previous fill are added.
 
     Args:
         parents: The parents, each as `namespace.name`.
@@ -19,7 +19,7 @@ class Appended(Kind):
     parents: tuple[str, ...]
     name: Literal["APPENDED"] = "APPENDED"
 
-    summary = "commit by commit of parents; what came is added"
+    summary = "commit by commit of parents; their new rows are added"
     properties = (
         Property("parents", lambda value: value.texts(), {"type": "array"}, required=True),
     )

@@ -1,36 +1,27 @@
-"""APPENDED: what it means for plans."""
+"""The meaning of APPENDED for plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import ModelName
-from vde_dagster.planning.kinds import register
-from vde_dagster.planning.kinds.base import Meaning
-from vde_dagster.planning.tables.pinned_reads import Input
-from vde_dagster.project.model import Model
-from vde_dagster.semantics.versions.version import SemanticVersion
+from vde_dagster.api.kinds import Input, Meaning, SemanticVersion
+from vde_dagster.api.models import Model
+from vde_dagster.api.values import ModelName, digest
 from vde_dagster_tests.kinds.appended import Appended
 
 
 class AppendedMeaning(Meaning):
-    """The query's rows, where it treats each row of a parent by itself."""
+    """The rows of a query that treats each row of a parent alone."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the parents."""
-        assert isinstance(model.kind, Appended)
-        return digest("appended", version.rows, *sorted(model.kind.parents))
+        return digest("appended", version.rows, *sorted(Appended.from_model(model).parents))
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
-        """Say that the parents are read by commits."""
-        assert isinstance(model.kind, Appended)
-        parents = map(ModelName.parse, model.kind.parents)
+        """Return the parents as read by commits."""
+        parents = map(ModelName.parse, Appended.from_model(model).parents)
         return {**super().inputs(model), **dict.fromkeys(parents, Input.BY_COMMITS)}
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return none: what is unique in each commit may come twice."""
+        """Return no keys: a key that is unique in each commit may come again."""
         return ()
-
-
-register(AppendedMeaning(), Appended)

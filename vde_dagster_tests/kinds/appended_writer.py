@@ -1,19 +1,16 @@
-"""APPENDED: how its tables are written."""
+"""APPENDED: writing its tables."""
 
 from __future__ import annotations
 
-from vde_dagster.spark.strategies.base import Strategy, Write, condition, strategy_for
-from vde_dagster_tests.kinds.appended import Appended
+from vde_dagster.api.writers import Strategy, Write
 
 
-@strategy_for(Appended)
 class AppendedRows(Strategy):
-    """Adds what came; where the parent was not only added to, replaces everything."""
+    """Adds the new rows; replaces all rows if a parent's rows changed or were removed."""
 
     def write(self, write: Write) -> None:
         """Append, or overwrite."""
-        writer = write.writer(write.frame, write.task.branch)
         if write.task.anew:
-            writer.overwrite(condition("true"))
+            write.overwrite(write.frame, write.task.branch)
         else:
-            writer.append()
+            write.writer(write.frame, write.task.branch).append()

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from vde_dagster_tests.kinds.engine_calls import watch_channels
 from vde_dagster_tests.kinds.kills import OPERATIONS, Trial, World
-from vde_dagster_tests.kinds.lives import LIVES, know_kinds
+from vde_dagster_tests.kinds.lives import LIVES
+from vde_dagster_tests.kinds.own_kinds import know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 

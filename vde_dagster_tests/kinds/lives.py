@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.project.kinds import KINDS
-from vde_dagster_tests.kinds import (
-    appended_meaning,
-    appended_writer,
-    newest_rows_meaning,
-    newest_rows_writer,
-)
-from vde_dagster_tests.kinds.appended import Appended
 from vde_dagster_tests.kinds.kills import MODEL, Life
-from vde_dagster_tests.kinds.newest_rows import NewestRows
 
 ADD = """
     from pyspark.sql.functions import lit
@@ -125,15 +116,3 @@ LIVES = (
         },
     ),
 )
-
-
-def know_kinds() -> None:
-    """Make the kinds of the tests known; their meanings and writers register themselves."""
-    assert all((appended_meaning, appended_writer, newest_rows_meaning, newest_rows_writer))
-    KINDS.add(Appended, NewestRows)
-
-
-def forget_kinds() -> None:
-    """Take them away again."""
-    del KINDS.by_name["APPENDED"]
-    del KINDS.by_name["NEWEST_ROWS"]

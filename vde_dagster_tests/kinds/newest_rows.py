@@ -1,12 +1,11 @@
-"""NEWEST_ROWS: what it is."""
+"""The kind NEWEST_ROWS."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds import AddedColumn, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE
+from vde_dagster.api.kinds import AddedColumn, Kind, Property
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +14,9 @@ class NewestRows(Kind):
 
     Args:
         row_key: Output columns whose rows are counted together.
-        newest_by: The output column that says which rows are newer.
-        keep: How many rows of a key are kept.
-        batch_size: The most intervals that one job fills.
+        newest_by: The output column that orders rows by age.
+        keep: Number of rows per key.
+        batch_size: Maximum number of intervals per job.
     """
 
     row_key: tuple[str, ...]
@@ -28,28 +27,16 @@ class NewestRows(Kind):
 
     summary = "interval by interval; the newest rows of each key are kept"
     properties = (
-        Property(
-            "row_key",
-            lambda value: value.texts(),
-            {"type": "string"},
-            required=True,
-            names_columns=True,
-        ),
-        Property(
-            "newest_by",
-            lambda value: value.text(),
-            {"type": "string"},
-            required=True,
-            names_columns=True,
-        ),
-        Property("keep", lambda value: value.integer(), {"type": "integer"}),
-        BATCH_SIZE,
+        Property.columns("row_key", required=True),
+        Property.column("newest_by", required=True),
+        Property.number("keep"),
+        Kind.BATCH_SIZE,
     )
     by_intervals = True
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, and what orders its rows."""
+        """The key, and the column that orders its rows."""
         return (*self.row_key, self.newest_by)
 
     @property

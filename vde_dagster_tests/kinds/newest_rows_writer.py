@@ -1,23 +1,21 @@
-"""NEWEST_ROWS: how its tables are written."""
+"""NEWEST_ROWS: writing its tables."""
 
 from __future__ import annotations
 
-from vde_dagster.base.names import quote
-from vde_dagster.spark.strategies.base import Strategy, Write, condition, strategy_for
+from vde_dagster.api.values import quote
+from vde_dagster.api.writers import Strategy, Write
 from vde_dagster_tests.kinds.newest_rows import NewestRows
 
 
-@strategy_for(NewestRows)
-class Newest(Strategy):
-    """Numbers the table's rows together with the new ones, and writes those that are kept."""
+class NewestWriter(Strategy):
+    """Numbers the table's rows together with the new rows, and writes the newest."""
 
     def write(self, write: Write) -> None:
-        """Overwrite the table by what is kept of it and of the new rows."""
+        """Overwrite the table by the newest of its rows and the new rows."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, NewestRows)
+        kind = NewestRows.from_model(write.task.snapshot.model)
         number = write.physical_name("newest")
         key = [write.physical_name(name) for name in kind.row_key]
         order = write.physical_name(kind.newest_by)
@@ -27,4 +25,4 @@ class Newest(Strategy):
         window = Window.partitionBy(*key).orderBy(f.col(quote(order)).desc(), *sorted(rest))
         ranked = every.withColumn(number, f.row_number().over(window).cast("int"))
         kept = ranked.where(f.col(quote(number)) <= kind.keep).select(*map(quote, write.types))
-        write.writer(kept, write.task.branch).overwrite(condition("true"))
+        write.overwrite(kept, write.task.branch)

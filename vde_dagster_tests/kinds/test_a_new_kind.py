@@ -13,11 +13,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import AuditFailedError, ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.project.kinds import KINDS, Kind
+from vde_dagster.project.kinds import Kind
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.serialise import from_plain, to_plain
-from vde_dagster_tests.kinds import newest_rows_meaning, newest_rows_writer
 from vde_dagster_tests.kinds.newest_rows import NewestRows
+from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds
 from vde_dagster_tests.orchestration.conftest import apply_all, version_of
 from vde_dagster_tests.orchestration.test_preview import previews
 from vde_dagster_tests.projects import ProjectFolder
@@ -51,12 +51,9 @@ LATEST = [(1, date(2024, 1, 3), 12, 1), (1, date(2024, 1, 2), 11, 2), (2, date(2
 
 @pytest.fixture(autouse=True)
 def kind() -> Iterator[None]:
-    """The kind, whose meaning and writer register themselves when they are imported."""
-    assert newest_rows_meaning.Newest
-    assert newest_rows_writer.Newest
-    KINDS.add(NewestRows)
+    know_kinds()
     yield
-    del KINDS.by_name["NEWEST_ROWS"]
+    forget_kinds()
 
 
 @pytest.fixture

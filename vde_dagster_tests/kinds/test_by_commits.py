@@ -13,12 +13,10 @@ from vde_dagster.execution.apply.table_branches import Target
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, KeptCommit, range_since
-from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
-from vde_dagster_tests.kinds import appended_meaning, appended_writer
-from vde_dagster_tests.kinds.appended import Appended
+from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds
 from vde_dagster_tests.projects import ProjectFolder
 
 FILES = {
@@ -39,12 +37,9 @@ BOTH = """
 
 @pytest.fixture(autouse=True)
 def kind() -> Iterator[None]:
-    """The kind, whose meaning and writer register themselves when they are imported."""
-    assert appended_meaning.AppendedMeaning
-    assert appended_writer.AppendedRows
-    KINDS.add(Appended)
+    know_kinds()
     yield
-    del KINDS.by_name["APPENDED"]
+    forget_kinds()
 
 
 def commit(number: int, *, appends: bool = True, quiet: bool = False) -> KeptCommit:

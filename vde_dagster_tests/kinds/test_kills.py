@@ -30,7 +30,8 @@ from vde_dagster_tests.kinds.kills import (
     World,
     project_of,
 )
-from vde_dagster_tests.kinds.lives import LIVES, forget_kinds, know_kinds
+from vde_dagster_tests.kinds.lives import LIVES
+from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 MORE = {

@@ -10,7 +10,8 @@ import pytest
 
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.kinds.kills import LATE, MODEL, THEN, Life, World, noon
-from vde_dagster_tests.kinds.lives import LIVES, forget_kinds, know_kinds
+from vde_dagster_tests.kinds.lives import LIVES
+from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 pytestmark = pytest.mark.spark

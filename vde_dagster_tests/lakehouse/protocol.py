@@ -38,8 +38,8 @@ from vde_dagster.state.environments.pins import load_filled
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.retention import Retention
 from vde_dagster.state.tables.tables import filled_ranges
+from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
-from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.oracle import Seen, disconnect, look
 from vde_dagster_tests.state.builders import (
     day,

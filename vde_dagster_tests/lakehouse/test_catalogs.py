@@ -32,8 +32,8 @@ from vde_dagster.state import StateStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.table_commits import TableCommit
+from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
-from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.nessie_process import new_branch
 from vde_dagster_tests.lakehouse.rest_process import new_part
 from vde_dagster_tests.state.builders import day, days, environment, plan, table, view

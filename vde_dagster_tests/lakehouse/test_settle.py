@@ -21,8 +21,8 @@ from vde_dagster.lakehouse.publishing.publication import TableMove
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state import StateStore
+from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
-from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, table, view
 
 A = TableRef("db", "a")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.api.kinds import Kind
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.kinds import kind_from_json
 from vde_dagster_tests.vault.tables import kind_of
 
 COLUMNS = "time ldts, source rsrc"
@@ -48,4 +48,4 @@ def test_a_wrong_header_gives_place_and_hint(text: str, message: str, hint: str)
 def test_what_is_stored_has_the_name_of_the_kind_that_is_meant() -> None:
     assert kind_of("HUB (key hk)").name == "FIRST_SEEN"
     stored = {"name": "FIRST_SEEN", "key": ["hk"], "time": "ldts", "source": "rsrc"}
-    assert kind_from_json(stored) == kind_of("HUB (key hk)")
+    assert Kind.from_json(stored) == kind_of("HUB (key hk)")

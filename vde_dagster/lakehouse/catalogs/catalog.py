@@ -53,7 +53,9 @@ class Following:
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
         """Make sure that all pointers are still at their expected positions."""
-        require_unmoved(catalog.pointers([swap.ref for swap in swaps]), swaps)
+        pointers = catalog.pointers([swap.ref for swap in swaps])
+        for swap in swaps:
+            swap.require_unmoved(pointers.get(swap.ref))
 
 
 Form = InTransaction | Following
@@ -65,6 +67,8 @@ class Pointer:
     """The current position of a table or view.
 
     Args:
+        location: Its metadata file.
+        kind: `TABLE` or `VIEW`.
         change: Base metadata file of vde's last change, where the catalog writes its own files.
     """
 
@@ -78,6 +82,7 @@ class Swap:
     """The change of one pointer.
 
     Args:
+        kind: `TABLE` or `VIEW`.
         before: The required current metadata file; None if the name must not exist.
         after: The next metadata file; None to remove the name.
         becomes: The new kind, where a table replaces a view or a view a table.
@@ -97,6 +102,11 @@ class Swap:
         if pointer is None or self.before is None:
             return pointer is None and self.before is None
         return pointer.location == self.before and pointer.kind == self.kind
+
+    def require_unmoved(self, pointer: Pointer | None) -> None:
+        """Raise a PointerMovedError if a pointer is not where this change expects it."""
+        if not self.is_possible(pointer):
+            raise PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:
         """Return whether a pointer is where this change moves it."""
@@ -216,10 +226,3 @@ class Catalog(Protocol):
     def for_spark(self) -> SparkCatalog:
         """Return Spark's configuration for this catalog."""
         ...
-
-
-def require_unmoved(pointers: Mapping[TableRef, Pointer], swaps: Sequence[Swap]) -> None:
-    """Raise a PointerMovedError if a pointer is not where its change expects it."""
-    for swap in swaps:
-        if not swap.is_possible(pointers.get(swap.ref)):
-            raise PointerMovedError(swap.ref, swap.kind)

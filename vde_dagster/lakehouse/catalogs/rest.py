@@ -28,7 +28,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     PointerMovedError,
     SparkCatalog,
     Swap,
-    require_unmoved,
 )
 from vde_dagster.lakehouse.catalogs.rest_server import Json, RestConflict, RestServer, parts
 from vde_dagster.lakehouse.io.files import each
@@ -111,14 +110,14 @@ class RestCatalog:
     def _swap(self, swap: Swap) -> None:
         namespace = parts(swap.ref.namespace)
         if swap.before is None:
-            require_unmoved(self.pointers([swap.ref]), [swap])
+            swap.require_unmoved(self.pointers([swap.ref]).get(swap.ref))
             body = {"name": swap.ref.name, "metadata-location": swap.after}
             with self._effects.at("catalog.swap", str(swap.ref)):
                 self.server.reach(lambda client: client.ask("POST", namespace, "register", body))
                 return
         loaded = self.server.load(_TABLES, swap.ref)
         at = _pointer(loaded)
-        require_unmoved({swap.ref: at} if at is not None else {}, [swap])
+        swap.require_unmoved(at)
         assert loaded is not None
         if swap.after is None:
             with self._effects.at("catalog.swap", str(swap.ref)):

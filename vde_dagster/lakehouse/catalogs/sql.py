@@ -14,7 +14,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     Pointer,
     SparkCatalog,
     Swap,
-    require_unmoved,
 )
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.rows import among
@@ -97,7 +96,9 @@ class SqlCatalog:
             return self._store.database.run_transaction(
                 lambda conn: self.swap(swaps, conn), name="catalog.swap", idempotent=False
             )
-        require_unmoved(self.pointers([swap.ref for swap in swaps], within), swaps)
+        pointers = self.pointers([swap.ref for swap in swaps], within)
+        for swap in swaps:
+            swap.require_unmoved(pointers.get(swap.ref))
         made = [swap for swap in swaps if swap.before is None and swap.after]
         moved = [swap for swap in swaps if swap.before and swap.after]
         gone = [swap for swap in swaps if swap.before and swap.after is None]

@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError, UsageError
 from vde_dagster.lakehouse.io.inside import flaw_inside
-from vde_dagster.lakehouse.io.locations import is_tables_own, local_path, require_inside
+from vde_dagster.lakehouse.io.locations import (
+    for_spark,
+    is_tables_own,
+    local_path,
+    require_inside,
+    warehouse_uri,
+)
 from vde_dagster.state.db.effects import Effects
 
 if TYPE_CHECKING:
@@ -53,6 +59,11 @@ class MetadataFiles:
         self._warehouse = warehouse
         self._local = local_path(warehouse) is not None
         self._properties = properties or {}
+
+    def for_spark(self) -> dict[str, str]:
+        """Return a Spark catalog's properties of the warehouse and its object store."""
+        location = warehouse_uri(self._warehouse)
+        return {"warehouse": location, **for_spark(self._properties, self._warehouse)}
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run work that reads or writes on every item, in parallel if files are remote."""

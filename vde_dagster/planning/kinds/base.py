@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -16,8 +15,6 @@ from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
-
-K = TypeVar("K", bound=Kind)
 
 
 class Meaning:
@@ -124,34 +121,28 @@ class Meaning:
         """
         return rows
 
+    @staticmethod
+    def column_version(
+        model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
+    ) -> str:
+        """Return the version of an output column that a header names.
 
-def kind_of(model: Model, type_: type[K]) -> K:
-    """Return a model's kind, typed as the kind that the caller expects."""
-    assert isinstance(model.kind, type_)
-    return model.kind
+        Args:
+            named_in: The property of the header that names it.
 
-
-def version_of(
-    model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
-) -> str:
-    """Return the version of a column that a kind names.
-
-    Args:
-        named_in: The property of the header that names it.
-
-    Raises:
-        ProjectError: The query has no such column.
-    """
-    for name, value in version.columns.items():
-        if name.lower() == column.lower():
-            return value
-    if not version.columns:
-        return column
-    raise ProjectError(
-        f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
-        hint=f"its columns are {', '.join(version.columns)}",
-        location=place_in_header(model, named_in, column),
-    )
+        Raises:
+            ProjectError: The query has no such column.
+        """
+        for name, value in version.columns.items():
+            if name.lower() == column.lower():
+                return value
+        if not version.columns:
+            return column
+        raise ProjectError(
+            f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
+            hint=f"its columns are {', '.join(version.columns)}",
+            location=place_in_header(model, named_in, column),
+        )
 
 
 _MEANINGS: dict[type[Kind], Meaning] = {}

@@ -11,7 +11,7 @@ from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
-from vde_dagster.planning.kinds.base import Meaning, kind_of, version_of
+from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.kinds import Custom, IncrementalByTimeRange, IncrementalUnmanaged, Kind
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
@@ -48,13 +48,13 @@ class TimeRangeMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the time column: rows outside of the filled intervals are never written."""
-        kind = kind_of(model, IncrementalByTimeRange)
-        column = version_of(model, version, kind.time_column)
+        kind = IncrementalByTimeRange.from_model(model)
+        column = self.column_version(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that tell the pieces apart: those with the time column."""
-        kind = kind_of(model, IncrementalByTimeRange)
+        kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
 
@@ -70,7 +70,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
     def most_intervals(self, model: Model) -> int | None:
         """Return no more than one condition can list, where the column's text does not sort."""
-        kind = kind_of(model, IncrementalByTimeRange)
+        kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)
         if per_interval is None:
@@ -113,7 +113,7 @@ class UnmanagedMeaning(PartitionMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash whether fills replace rows, and the partitioning."""
-        kind = kind_of(model, IncrementalUnmanaged)
+        kind = IncrementalUnmanaged.from_model(model)
         if kind.insert_overwrite:
             return digest("overwritten", super().rows(model, version))
         return digest("appended", version.rows)
@@ -125,7 +125,7 @@ class UnmanagedMeaning(PartitionMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return no keys if fills append rows."""
-        kind = kind_of(model, IncrementalUnmanaged)
+        kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 
 
@@ -151,7 +151,7 @@ def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
     for text in model.partitioned_by:
         found = _read(model, text)
         names = {
-            name.lower(): version_of(model, version, name, named_in="partitioned_by")
+            name.lower(): Meaning.column_version(model, version, name, named_in="partitioned_by")
             for name in _mentioned_columns(found)
         }
         out.append(found.renamed(names))
@@ -163,7 +163,7 @@ class CustomMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the function's code, its properties, and every column in order."""
-        kind = kind_of(model, Custom)
+        kind = Custom.from_model(model)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version
 

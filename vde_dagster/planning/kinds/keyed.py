@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.kinds.base import Meaning, kind_of, version_of
+from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
@@ -24,8 +24,8 @@ class UniqueKeyMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, what decides which of a key's rows is kept, and how rows are merged."""
-        kind = kind_of(model, IncrementalByUniqueKey)
-        key = [version_of(model, version, name) for name in kind.unique_key]
+        kind = IncrementalByUniqueKey.from_model(model)
+        key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
         if not _is_unique_by_key(kind.unique_key, version):
             # Which of a key's rows is kept is decided by all columns in their order.
@@ -42,7 +42,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         Nothing is promised by a strategy of dbt, by a filter that lets an existing key be inserted
         again, or by a clause that sets a column of the key.
         """
-        kind = kind_of(model, IncrementalByUniqueKey)
+        kind = IncrementalByUniqueKey.from_model(model)
         if kind.strategy:
             return ()
         columns = {name.lower() for name in kind.unique_key}
@@ -64,20 +64,22 @@ def _is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
 
 
 def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
-    kind = kind_of(model, IncrementalByUniqueKey)
+    kind = IncrementalByUniqueKey.from_model(model)
     out = []
     for text in kind.key_expressions:
         found = read_expression(text)
         check_steady(model, found.functions, text)
         names = dict.fromkeys(parts[0] for parts, _ in found.mentions)
-        out.append(found.renamed({n.lower(): version_of(model, version, n) for n in names}))
+        out.append(
+            found.renamed({n.lower(): Meaning.column_version(model, version, n) for n in names})
+        )
     return out
 
 
 def _merge(model: Model, version: SemanticVersion) -> list[str]:
     """Return the clauses and the filter over the versions of their columns."""
-    kind = kind_of(model, IncrementalByUniqueKey)
-    versions = {n.lower(): version_of(model, version, n) for n in kind.merge_columns}
+    kind = IncrementalByUniqueKey.from_model(model)
+    versions = {n.lower(): Meaning.column_version(model, version, n) for n in kind.merge_columns}
 
     def over_versions(text: str) -> str:
         if text in ("", "*"):
@@ -129,7 +131,7 @@ class ScdMeaning(Meaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, the compared columns, the source of validity times, and the marks."""
-        kind = kind_of(model, ScdType2)
+        kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)
         one_row = plain and _is_unique_by_key(kind.key_columns, version)
@@ -140,7 +142,7 @@ class ScdMeaning(Meaning):
         elif compared == ALL:
             changes = ["all", *version.columns.values()]
         else:
-            changes = sorted(version_of(model, version, name) for name in compared)
+            changes = sorted(self.column_version(model, version, name) for name in compared)
         return digest(
             "scd",
             version.rows,
@@ -150,7 +152,7 @@ class ScdMeaning(Meaning):
             str(kind.invalidate_hard_deletes),
             str(kind.batch_size),
             *model.marks,
-            version_of(model, version, updated) if updated else None,
+            self.column_version(model, version, updated) if updated else None,
             "|",
             *key,
             "|",
@@ -174,7 +176,7 @@ class ScdMeaning(Meaning):
         No version lasts no time, so no two of a key begin or end together, except with `as_dbt`.
         Audits look at the whole table after every fill.
         """
-        kind = kind_of(model, ScdType2)
+        kind = ScdType2.from_model(model)
         if kind.as_dbt:
             return tuple(dict.fromkeys(audited_keys(model)))
         key = frozenset(name.lower() for name in kind.key_columns)
@@ -183,7 +185,7 @@ class ScdMeaning(Meaning):
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
         """Return the ends of a version, which must have names of their own."""
-        kind = kind_of(model, ScdType2)
+        kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
                 f"{model.name}: valid_from_name equals valid_to_name: '{kind.valid_from_name}'",
@@ -196,14 +198,16 @@ class ScdMeaning(Meaning):
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
         """Hash the rows and which end it is: its name takes no part."""
-        kind = kind_of(model, ScdType2)
+        kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
     """Return the version of a column of the key, or an expression over its columns' versions."""
-    versions = {name.lower(): version_of(model, version, name) for name in columns_in(part)}
+    versions = {
+        name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
+    }
     if part_column(part) is not None:
         (found,) = versions.values()
         return found

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning.kinds.base import Meaning, kind_of
+from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
@@ -33,14 +33,14 @@ class SeedMeaning(WholeMeaning):
 
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of the file's rows and values."""
-        kind = kind_of(model, Seed)
+        kind = Seed.from_model(model)
         values = dict(kind.column_hashes)
         typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
         return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the file's path and settings of reading, which its hashes lack."""
-        kind = kind_of(model, Seed)
+        kind = Seed.from_model(model)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.api.kinds import Kind, columns_property
+from vde_dagster.api.kinds import Kind, Property
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class IncrementalByChanges(Kind):
 
     summary = "whole in effect: the rows of those keys are computed of which parents' rows changed"
     allows_python = False
-    properties = (columns_property("key", required=True),)
+    properties = (Property.columns("key", required=True),)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

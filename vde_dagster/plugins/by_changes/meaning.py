@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.api.kinds import SemanticVersion, WholeMeaning, kind_of, version_of
+from vde_dagster.api.kinds import SemanticVersion, WholeMeaning
 from vde_dagster.api.models import Model
 from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
@@ -13,12 +13,12 @@ class ByChangesMeaning(WholeMeaning):
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the query's version, after checking that its columns include the key."""
         for name in self.changed_by(model):
-            version_of(model, version, name)
+            self.column_version(model, version, name)
         return super().rows(model, version)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
         """Return the key."""
-        return kind_of(model, IncrementalByChanges).key
+        return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the key, which divides the work."""

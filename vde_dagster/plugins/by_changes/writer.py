@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.api.plans import Snapshot
 from vde_dagster.api.values import quote
-from vde_dagster.api.writers import Layout, WholeTable, Write, write_staged
+from vde_dagster.api.writers import Layout, WholeTable, Write
 from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
-from vde_dagster.spark.tables.digests import Digester
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,10 +24,6 @@ class ByChangesWriter(WholeTable):
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Delete by delete files: keys may be in any file, which would otherwise be rewritten."""
         return Layout(properties={"write.delete.mode": "merge-on-read"})
-
-    def digester(self, write: Write) -> Digester | None:
-        """Compute digests of the written rows only if these are all rows."""
-        return super().digester(write) if write.task.changed is None else None
 
     def digests_table(self, write: Write) -> bool:
         """Return True: keys may get the same rows again."""
@@ -52,7 +47,7 @@ class ByChangesWriter(WholeTable):
                 )
                 write.writer(rows, staging).append()
 
-            write_staged(write, put_together, "changed")
+            write.staged(put_together, "changed")
         finally:
             write.session.catalog.dropTempView(_KEYS)
             keys.unpersist()
@@ -60,8 +55,7 @@ class ByChangesWriter(WholeTable):
 
 def _keys(write: Write, changed: str) -> DataFrame:
     """Return the keys that changed, under the table's names and in its types."""
-    kind = write.task.snapshot.model.kind
-    assert isinstance(kind, IncrementalByChanges)
+    kind = IncrementalByChanges.from_model(write.task.snapshot.model)
     names = [write.physical_name(name) for name in kind.key]
     listed = (f"CAST(k{n} AS {write.types[at]}) AS {quote(at)}" for n, at in enumerate(names))
     return write.session.sql(changed).selectExpr(*listed).distinct()

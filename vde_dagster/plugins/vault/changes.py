@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
 from vde_dagster.api.values import quote
-from vde_dagster.api.writers import Layout, Strategy, Write, condition, write_staged
+from vde_dagster.api.writers import Layout, Strategy, Write
 from vde_dagster.plugins.vault.first_seen import check_time, refusal
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED, Changes
-from vde_dagster.spark.strategies.base import in_utc
-from vde_dagster.spark.tables.columns import sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,10 +93,12 @@ class States:
             )
         first = (self.source,) if self.source is not None else ()
         least = dict.fromkeys((*first, *self.compare, *self.data))
-        rank = ", ".join(sortable(quote(n), self.types[n]) for n in least if n not in self.identity)
+        rank = ", ".join(
+            Write.sortable(quote(n), self.types[n]) for n in least if n not in self.identity
+        )
         order = f"STRUCT({rank})" if rank else quote(self.time)
         by = f"PARTITION BY {_names(self.identity)}"
-        compared = [sortable(quote(n), self.types[n]) for n in self.compare]
+        compared = [Write.sortable(quote(n), self.types[n]) for n in self.compare]
         state = f"STRUCT({', '.join(compared)})" if compared else "TRUE"
         several = f"MIN({state}) OVER ({by}) <> MAX({state}) OVER ({by})"
         return (
@@ -194,8 +194,8 @@ class States:
         made = [f"COALESCE(f.{quote(c)}, o.{quote(c)}) AS {quote(c)}" for c in self.identity]
         made += [f"f.{quote(c)} AS {quote(c)}" for c in others]
         same = " AND ".join(
-            f"{sortable(f'f.{quote(c)}', self.types[c])} <=> "
-            f"{sortable(f'o.{quote(c)}', self.types[c])}"
+            f"{Write.sortable(f'f.{quote(c)}', self.types[c])} <=> "
+            f"{Write.sortable(f'o.{quote(c)}', self.types[c])}"
             for c in others
         )
         old = f"SELECT *, TRUE AS vde_there FROM ({self._affected(target, new)}) vde_affected"
@@ -234,7 +234,7 @@ class States:
         """Write the preceding steps: the states of each time, and where they change."""
         key, moment = _names(self.key), _names(self.moment)
         signature = ", ".join(
-            sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
+            Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
         )
         groups = (
             f"SELECT {key}, {moment}, SORT_ARRAY(COLLECT_LIST(STRUCT({signature or 'TRUE'}))) "
@@ -339,8 +339,7 @@ class ChangesWriter(Strategy):
         Raises:
             ExecutionError: A required column has NULL, the time a wrong type, or too many keys go.
         """
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, Changes)
+        kind = Changes.from_model(write.task.snapshot.model)
         for name in kind.named_columns:
             write.physical_name(name)
         check_time(write, kind.time)
@@ -348,11 +347,9 @@ class ChangesWriter(Strategy):
         # Rows are read several times, and a query may not return the same ones twice.
         there = [f"{quote(write.physical_name(name))} IS NOT NULL" for name in kind.skip_null]
         came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
-        with _kept(write, came) as source, write.committing(), in_utc(write.session):
+        with _kept(write, came) as source, write.committing(), write.in_utc():
             _check_nulls(write, kind, states, source)
-            write_staged(
-                write, lambda staging: _write(write, kind, states, source, staging), "merged"
-            )
+            write.staged(lambda staging: _write(write, kind, states, source, staging), "merged")
 
 
 @contextmanager
@@ -391,7 +388,7 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
             write.notes.append(_several_states(write, kind, discarded))
         rows = sql(states.states(one, gaps))
         if first:
-            write.writer(rows, staging).overwrite(condition("true"))
+            write.overwrite(rows, staging)
         else:
             sql(states.merge(target, source, kept.enter_context(_kept(write, rows))))
 

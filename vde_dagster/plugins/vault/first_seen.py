@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from vde_dagster.api.errors import ExecutionError
 from vde_dagster.api.plans import Snapshot
 from vde_dagster.api.values import quote
-from vde_dagster.api.writers import Layout, Strategy, Write, condition
+from vde_dagster.api.writers import Layout, Strategy, Write
 from vde_dagster.plugins.vault.kinds import FirstSeen
-from vde_dagster.spark.strategies.base import merge_again
-from vde_dagster.spark.tables.columns import sortable
 
 _REFUSED = "vde_null_in "
 
@@ -61,7 +59,7 @@ class Earliest:
     def _rank(self, side: str = "") -> str:
         """Write the value that is least in the earliest row."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
-        values = (sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
+        values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
 
 
@@ -149,8 +147,7 @@ class FirstSeenWriter(Strategy):
         Raises:
             ExecutionError: A row has NULL in the key or in its time, or the time has a wrong type.
         """
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, FirstSeen)
+        kind = FirstSeen.from_model(write.task.snapshot.model)
         key = [write.physical_name(name) for name in kind.key]
         order = [write.physical_name(name) for name in kind.order]
         check_time(write, kind.time)
@@ -162,10 +159,10 @@ class FirstSeenWriter(Strategy):
             try:
                 if write.task.anew:
                     frame = write.session.sql(rows)
-                    write.writer(frame, write.task.branch).overwrite(condition("true"))
+                    write.overwrite(frame, write.task.branch)
                 else:
                     with write.committing():
-                        merge_again(write, earliest.merge(write.target(write.task.branch), rows))
+                        write.merge(earliest.merge(write.target(write.task.branch), rows))
             except Exception as error:
                 refused = _refused(error, named)
                 if refused is not None:

@@ -66,7 +66,9 @@ def hash_key(
         made = compatible.hash_key(evaluator, rules, values, digest)
     else:
         missing = "|".join("~N" for _ in parts)
-        texts = ", ".join(f"COALESCE({_escaped(canonical_text(value))}, '~N')" for value in values)
+        texts = ", ".join(
+            f"COALESCE({_escaped(canonical_text(evaluator, value))}, '~N')" for value in values
+        )
         made = digest.hashed(f"NULLIF(CONCAT_WS('|', {texts}), '{missing}')")
     return f"COALESCE({made}, {digest.zero})" if nulls == "zero" else made
 
@@ -111,7 +113,7 @@ def hashdiff(
             )
         by_name[part.name.lower()] = part.value
     texts = ", ".join(
-        f"CONCAT('{_name_text(name)}=', {_escaped(canonical_text(value))})"
+        f"CONCAT('{_name_text(name)}=', {_escaped(canonical_text(evaluator, value))})"
         for name, value in sorted(by_name.items())
     )
     return digest.hashed(f"CONCAT_WS('|', {texts})")
@@ -161,8 +163,6 @@ class Part(NamedTuple):
 
 
 def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> list[Part]:
-    from vde_dagster.sql.expressions import bracketed
-
     if not arguments:
         raise evaluator.error(f"@{macro} takes at least one column", f"write @{macro}(a, b)")
     parts = []
@@ -172,11 +172,11 @@ def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> l
         found = aliased or column
         name = found["name"].strip("`") if found else None
         value = aliased["value"] if aliased else text
-        parts.append(Part(name, bracketed(value, "spark")))
+        parts.append(Part(name, evaluator.bracketed(value)))
     return parts
 
 
-def canonical_text(value: str) -> str:
+def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
     """Write a value, of any type, as the canonical text that is hashed.
 
     For an explicit CAST the type is known, and the written SQL runs on other engines, too.
@@ -184,9 +184,7 @@ def canonical_text(value: str) -> str:
     """
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import parse_plain
-
-    tree = parse_plain(value).unnest()
+    tree = evaluator.parse_one(value).unnest()
     type_ = tree.to if isinstance(tree, exp.Cast) else None
     if type_ is not None and type_.this.name in _PLAIN_TYPES:
         return f"CAST({value} AS STRING)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,33 +10,13 @@ from vde_dagster.api.kinds import (
     AddedColumn,
     Kind,
     Property,
-    View,
-    columns_property,
-    kind_from_json,
-)
-from vde_dagster.project.kinds.base import later
-from vde_dagster.project.kinds.incremental import (
-    BATCH_SIZE,
-    IN_PLACE,
-    LOOKBACK,
-    RESTATEMENT,
-    flag,
 )
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from vde_dagster.api.kinds import Value
     from vde_dagster.api.models import Model
-    from vde_dagster.project.properties.header import Value
-    from vde_dagster.project.reading.columns import ColumnsOf
-
-
-def _column(name: str, *, required: bool = False) -> Property:
-    return Property(
-        name,
-        lambda value: value.text(),
-        {"type": "string"},
-        required=required,
-        names_columns=True,
-    )
 
 
 def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
@@ -56,12 +36,9 @@ _LOADERS = Property(
     {"anyOf": [{"enum": ["BY_SOURCE", "TOGETHER"]}, {"type": "object"}]},
 )
 
-_STORED_AS = {"name": "INCREMENTAL_BY_CHANGES"}
-"""Changes of the sources' tables determine the keys whose earliest row may have changed."""
+_SKIP_NULL = Property.columns("skip_null")
 
-_SKIP_NULL = columns_property("skip_null")
-
-_FILLED = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
+_FILLED = (Kind.LOOKBACK, Kind.BATCH_SIZE, *Kind.RESTATEMENT, *Kind.IN_PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +61,12 @@ class FirstSeen(Kind):
     batch_size: int | None = None
     disable_restatement: bool = False
     auto_restatement_cron: str | None = None
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
-    loaders: tuple[tuple[str, str], ...] | None = later(None)
-    stored: bool = later(False)
-    skip_null: tuple[str, ...] = later(())
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
+    loaders: tuple[tuple[str, str], ...] | None = Kind.later(None)
+    stored: bool = Kind.later(False)
+    skip_null: tuple[str, ...] = Kind.later(())
     name: Literal["FIRST_SEEN"] = "FIRST_SEEN"
 
     summary = "interval by interval; of each key the earliest row by time, then source, is kept"
@@ -97,11 +74,11 @@ class FirstSeen(Kind):
     restates_whole = True
     changes_in_place = True
     properties = (
-        columns_property("key", required=True),
-        _column("time", required=True),
-        _column("source"),
+        Property.columns("key", required=True),
+        Property.column("time", required=True),
+        Property.column("source"),
         _LOADERS,
-        flag("stored"),
+        Property.flag("stored"),
         _SKIP_NULL,
         *_FILLED,
     )
@@ -127,17 +104,21 @@ class FirstSeen(Kind):
         """Columns that determine the earliest row: the time, then the source."""
         return (self.time, *((self.source,) if self.source else ()))
 
-    def expanded_models(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+    def expanded_models(
+        self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
+    ) -> Sequence[Model]:
         """Return a model for each source, and one over them, if sources have their own loaders."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source
 
+        # Changes of the sources' tables determine the keys whose earliest row may have changed.
+        stored = {"name": "INCREMENTAL_BY_CHANGES", "key": list(self.key)}
         return by_source(
             model,
             replace(self, loaders=None, stored=False),
-            columns_of,
-            whole=kind_from_json(_STORED_AS | {"key": list(self.key)}) if self.stored else View(),
+            output_columns,
+            whole=Kind.from_json(stored if self.stored else {"name": "VIEW"}),
             key=self.key,
             order=self.order,
             source=self.source,
@@ -193,11 +174,11 @@ class Changes(Kind):
     batch_size: int | None = None
     disable_restatement: bool = False
     auto_restatement_cron: str | None = None
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
-    sequence: str | None = later(None)
-    skip_null: tuple[str, ...] = later(())
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
+    sequence: str | None = Kind.later(None)
+    skip_null: tuple[str, ...] = Kind.later(())
     name: Literal["CHANGES"] = "CHANGES"
 
     summary = "interval by interval; a row where a key's columns are not as just before in time"
@@ -205,12 +186,12 @@ class Changes(Kind):
     restates_whole = True
     changes_in_place = True
     properties = (
-        columns_property("key", required=True),
-        _column("time", required=True),
-        _column("source"),
-        columns_property("compare"),
-        columns_property("set_key"),
-        _column("sequence"),
+        Property.columns("key", required=True),
+        Property.column("time", required=True),
+        Property.column("source"),
+        Property.columns("compare"),
+        Property.columns("set_key"),
+        Property.column("sequence"),
         Property("absent", _absent, {"type": "string", "enum": list(_ABSENT)}),
         Property("most_deleted", _share, {"type": "number", "minimum": 0, "maximum": 1}),
         _SKIP_NULL,

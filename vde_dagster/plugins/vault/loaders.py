@@ -9,27 +9,31 @@ follows them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from sqlglot.tokens import TokenType as T  # type: ignore[attr-defined]
 
 from vde_dagster.api.errors import ProjectError, UsageError
 from vde_dagster.api.kinds import Kind
 from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Expanded, read_query, tables_read
 from vde_dagster.api.values import ModelName, quote, suggest
-from vde_dagster.project.reading.columns import ColumnsOf, QueryColumns, UnknownColumnsError
-from vde_dagster.sql.outline import SETS, TAIL, T, with_clause
 
 if TYPE_CHECKING:
     from sqlglot import exp
-    from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+_OF_ALL_BRANCHES = frozenset(
+    {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}
+)
 
 
 def by_source(
     model: Model,
     kind: Kind,
-    columns_of: ColumnsOf,
+    output_columns: Callable[[exp.Expr], list[str] | None],
     *,
     whole: Kind,
     key: Sequence[str],
@@ -48,7 +52,7 @@ def by_source(
         order: Columns that determine the earliest row.
         source: The column with the record source.
         crons: The crons of sources that have one.
-        columns_of: Returns the columns of tables that a branch reads with `*`.
+        output_columns: As for `Kind.expanded_models`.
 
     Raises:
         ProjectError: The query is not a UNION ALL, or its sources or columns are unknown.
@@ -57,7 +61,7 @@ def by_source(
         why = "is not a query" if model.query is None else "reads itself"
         message = f"{model.name} {why}, so its sources cannot be loaded one by one"
         raise _mistake(message, "remove 'loaders'", model)
-    branches = list(_branches(model, columns_of))
+    branches = list(_branches(model, output_columns))
     names = branches[0].names or [column.name for column in model.columns]
     if not names:
         raise _mistake(
@@ -212,12 +216,15 @@ class _Branch:
         return Expanded.joined([begin, self.query, Expanded(end, ((0, ~place),))])
 
 
-def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
+def _branches(
+    model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
+) -> Iterator[_Branch]:
     """Split a query at its UNION ALLs; loads are sets, so UNION is treated alike."""
     assert model.query is not None
-    tokens = read_query(model.query).tokens
+    reading = read_query(model.query)
+    tokens = reading.tokens
     whole = Expanded(model.query, model.origins or ((0, ~0),))
-    behind = len(with_clause(model.query) or "")
+    behind = len(reading.with_clause)
     head = [token for token in tokens if token.start < behind]
     recursive = [token for token in head[1:2] if token.text.upper() == "RECURSIVE"]
     ctes = list(_divided(head[1 + len(recursive) :], T.COMMA))
@@ -234,19 +241,14 @@ def _branches(model: Model, columns_of: ColumnsOf) -> Iterator[_Branch]:
         if needed:
             query = Expanded.joined([whole.part(0, ctes[0][0].start), query])
         tree = read_query(query.text).tree
-        names: list[str] | None
-        try:
-            names = QueryColumns(columns_of).column_names(tree, {})
-        except UnknownColumnsError:
-            names = None
-        yield _Branch(model, part[0].start, query, tree, names)
+        yield _Branch(model, part[0].start, query, tree, output_columns(tree))
 
 
 def _check(model: Model, tokens: Sequence[Token]) -> None:
     """Refuse clauses that apply to all branches together."""
     for token, depth in _depths(tokens):
         kind = token.token_type
-        if depth == 0 and (kind in TAIL or kind in SETS - {T.UNION}):
+        if depth == 0 and kind in _OF_ALL_BRANCHES:
             raise _mistake(
                 f"'{token.text}' in {model.name} applies to all its sources, but they are loaded "
                 "one by one",
@@ -264,7 +266,7 @@ def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
         yield token, depth
 
 
-def _divided(tokens: Sequence[Token], at: TokenType) -> Iterator[list[Token]]:
+def _divided(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
     """Split tokens at a type of token outside of brackets."""
     part: list[Token] = []
     for token, depth in _depths(tokens):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.api.kinds import IncrementalMeaning, SemanticVersion, kind_of, version_of
+from vde_dagster.api.kinds import IncrementalMeaning, SemanticVersion
 from vde_dagster.api.models import Model
 from vde_dagster.api.values import digest
 from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
@@ -10,7 +10,7 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
     """Return the versions of columns in which NULL leaves a row out."""
-    found = sorted(version_of(model, version, name) for name in names)
+    found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 
 
@@ -19,9 +19,9 @@ class FirstSeenMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key and the columns that determine the kept row, in the end all columns."""
-        kind = kind_of(model, FirstSeen)
-        key = sorted(version_of(model, version, name) for name in kind.key)
-        order = [version_of(model, version, name) for name in kind.order]
+        kind = FirstSeen.from_model(model)
+        key = sorted(self.column_version(model, version, name) for name in kind.key)
+        order = [self.column_version(model, version, name) for name in kind.order]
         every = version.columns.values()
         skipped = _skipped(model, version, kind.skip_null)
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
@@ -32,7 +32,7 @@ class FirstSeenMeaning(IncrementalMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key."""
-        return (frozenset(name.lower() for name in kind_of(model, FirstSeen).key),)
+        return (frozenset(name.lower() for name in FirstSeen.from_model(model).key),)
 
 
 class ChangesMeaning(IncrementalMeaning):
@@ -40,10 +40,10 @@ class ChangesMeaning(IncrementalMeaning):
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key and the columns that order and make states, in the end all columns."""
-        kind = kind_of(model, Changes)
+        kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:
-            return sorted(version_of(model, version, name) for name in names if name)
+            return sorted(self.column_version(model, version, name) for name in names if name)
 
         return digest(
             "changes",
@@ -66,7 +66,7 @@ class ChangesMeaning(IncrementalMeaning):
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the properties that divide the work, and the share that may be deleted."""
-        kind = kind_of(model, Changes)
+        kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
@@ -75,4 +75,4 @@ class ChangesMeaning(IncrementalMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key with the time and the columns that distinguish the rows of a state."""
-        return (frozenset(name.lower() for name in kind_of(model, Changes).fixed),)
+        return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)

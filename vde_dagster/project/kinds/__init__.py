@@ -11,8 +11,6 @@ from vde_dagster.project.kinds.base import (
     StandaloneAudit,
     View,
     column_properties,
-    columns_property,
-    kind_from_json,
     kind_names,
 )
 from vde_dagster.project.kinds.incremental import (
@@ -50,7 +48,5 @@ __all__ = [
     "StandaloneAudit",
     "View",
     "column_properties",
-    "columns_property",
-    "kind_from_json",
     "kind_names",
 ]

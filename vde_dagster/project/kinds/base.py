@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.texts import suggest
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
     from vde_dagster.errors import ProjectError
     from vde_dagster.project.model import Model
     from vde_dagster.project.properties.header import Value
-    from vde_dagster.project.reading.columns import ColumnsOf
 
 
 Json = Any
+K = TypeVar("K", bound="Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,28 @@ class Property:
     required: bool = False
     names_columns: bool = False
 
+    @staticmethod
+    def flag(name: str) -> Property:
+        """Return a property that is true or false."""
+        return Property(name, lambda value: value.boolean(), {"type": "boolean"})
 
-def columns_property(name: str, *, required: bool = False) -> Property:
-    """Return a property whose value names one or more columns."""
-    schema = {"type": ["string", "array"], "items": {"type": "string"}}
-    return Property(name, _read_columns, schema, required=required, names_columns=True)
+    @staticmethod
+    def number(name: str, least: int = 1) -> Property:
+        """Return a property that is a whole number of `least` or more."""
+        schema = {"type": "integer", "minimum": least}
+        return Property(name, lambda value: value.integer(least), schema)
+
+    @staticmethod
+    def column(name: str, *, required: bool = False) -> Property:
+        """Return a property whose value is the name of a column, a text."""
+        schema = {"type": "string"}
+        return Property(name, lambda value: value.text(), schema, required, names_columns=True)
+
+    @staticmethod
+    def columns(name: str, *, required: bool = False) -> Property:
+        """Return a property whose value names one or more columns, a tuple of texts."""
+        schema = {"type": ["string", "array"], "items": {"type": "string"}}
+        return Property(name, _read_columns, schema, required, names_columns=True)
 
 
 def _read_columns(value: Value) -> tuple[str, ...]:
@@ -77,7 +97,19 @@ class IntervalColumn:
     format: str | None = None
 
 
+_LATER = "later"
+_STORED = "stored"
 POLICIES = ("error", "warn", "allow", "ignore")
+
+
+def _policy(name: str) -> Property:
+    def read(value: Value) -> str:
+        policy = value.text().lower()
+        if policy not in POLICIES:
+            raise value.error(f"'{policy}' is not a policy", suggest(policy, POLICIES, "policies"))
+        return policy
+
+    return Property(name, read, {"type": "string", "enum": list(POLICIES)})
 
 
 class Kind:
@@ -114,6 +146,9 @@ class Kind:
         forward_only: Whether every change of its models is made in place.
         on_destructive_change: Policy for removed columns and changed types: one of `POLICIES`.
         on_additive_change: Policy for added and widened columns.
+        LOOKBACK: Like the next, a property for `properties` of kinds that have its field.
+        RESTATEMENT: `disable_restatement` and `auto_restatement_cron`.
+        IN_PLACE: `forward_only` and the two policies.
     """
 
     __slots__ = ()
@@ -145,6 +180,49 @@ class Kind:
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
 
+    LOOKBACK: ClassVar = Property.number("lookback", 0)
+    BATCH_SIZE: ClassVar = Property.number("batch_size")
+    BATCH_CONCURRENCY: ClassVar = Property.number("batch_concurrency")
+    RESTATEMENT: ClassVar = (
+        Property.flag("disable_restatement"),
+        Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
+    )
+    IN_PLACE: ClassVar = (
+        Property.flag("forward_only"),
+        _policy("on_destructive_change"),
+        _policy("on_additive_change"),
+    )
+
+    @classmethod
+    def from_model(cls: type[K], model: Model) -> K:
+        """Return the kind of a model of this kind, typed as this class."""
+        assert isinstance(model.kind, cls)
+        return model.kind
+
+    @staticmethod
+    def from_json(data: Json) -> Kind:
+        """Create a kind, of any name, from its JSON fields, such as `{"name": "VIEW"}`.
+
+        Raises:
+            UsageError: The kind's distribution is not installed, or is broken.
+        """
+        values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
+        name = data["name"]
+        kind = KINDS.by_name.get(name) or KINDS.unwritten.get(name) or KINDS.plugins.require(name)
+        return kind(**values)
+
+    @staticmethod
+    def later(default: Any, *, hashed: bool = True) -> Any:
+        """Return a field that was added to a kind after kinds had been stored.
+
+        Its default value is in no hash, so existing hashes stay the same.
+
+        Args:
+            default: Value of kinds that were stored before.
+            hashed: Whether other values are in hashes.
+        """
+        return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
+
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         """Create the kind from the values that `Property.read` returned.
@@ -154,11 +232,14 @@ class Kind:
         """
         return cls(**given)
 
-    def expanded_models(self, model: Model, columns_of: ColumnsOf) -> Sequence[Model]:
+    def expanded_models(
+        self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
+    ) -> Sequence[Model]:
         """Return the models that replace a model of this kind: by default, the model itself.
 
         Args:
-            columns_of: Returns a table's columns; raises UnknownColumnsError.
+            output_columns: Returns the columns of a query, given as the tree of `read_query`; None
+                if the files do not determine them.
         """
         return (model,)
 
@@ -225,25 +306,6 @@ class Kind:
         return f"{type(self).__qualname__}({', '.join(hashed)})"
 
 
-_LATER = "later"
-_STORED = "stored"
-
-
-def later(default: Any, *, hashed: bool = True) -> Any:
-    """Return a field that was added to a kind after kinds had been stored.
-
-    Its default value is in no hash, so existing hashes stay the same.
-
-    Args:
-        default: Value of kinds that were stored before.
-        hashed: Whether other values are in hashes.
-    """
-    return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
-
-
-KindClass = TypeVar("KindClass", bound="type[Kind]")
-
-
 @dataclass(slots=True)
 class Registry:
     """Available kinds, in documentation order.
@@ -291,18 +353,6 @@ def column_properties() -> frozenset[str]:
         for item in kind.properties
         if item.names_columns
     )
-
-
-def kind_from_json(data: Json) -> Kind:
-    """Create a kind from its JSON fields, including `name`.
-
-    Raises:
-        UsageError: The kind's distribution is no longer installed, or is broken.
-    """
-    values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
-    name = data["name"]
-    kind = KINDS.by_name.get(name) or KINDS.unwritten.get(name) or KINDS.plugins.require(name)
-    return kind(**values)
 
 
 def as_tuples(value: Json) -> Any:
@@ -379,7 +429,7 @@ class External(Kind):
         partial: Whether the table may have undeclared columns.
     """
 
-    partial: bool = later(False)
+    partial: bool = Kind.later(False)
     name: Literal["EXTERNAL"] = "EXTERNAL"
 
     summary = "by others"

@@ -6,54 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.base.texts import suggest
-from vde_dagster.project.kinds.base import (
-    POLICIES,
-    IntervalColumn,
-    Kind,
-    Property,
-    later,
-)
+from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
 from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
     from vde_dagster.project.properties.header import Value
-
-
-def flag(name: str) -> Property:
-    """Return a property that is true or false."""
-    return Property(name, lambda value: value.boolean(), {"type": "boolean"})
-
-
-def _number(name: str, least: int = 1) -> Property:
-    schema = {"type": "integer", "minimum": least}
-    return Property(name, lambda value: value.integer(least), schema)
-
-
-LOOKBACK = _number("lookback", 0)
-BATCH_SIZE = _number("batch_size")
-BATCH_CONCURRENCY = _number("batch_concurrency")
-"""Properties of kinds whose batches may be written in any order."""
-RESTATEMENT = (
-    flag("disable_restatement"),
-    Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
-)
-
-
-def _policy(value: Value) -> str:
-    policy = value.text().lower()
-    if policy not in POLICIES:
-        raise value.error(f"'{policy}' is not a policy", suggest(policy, POLICIES, "policies"))
-    return policy
-
-
-_POLICY_SCHEMA = {"type": "string", "enum": list(POLICIES)}
-IN_PLACE = (
-    flag("forward_only"),
-    Property("on_destructive_change", _policy, _POLICY_SCHEMA),
-    Property("on_additive_change", _policy, _POLICY_SCHEMA),
-)
-"""Properties of kinds whose tables may change in place."""
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:
@@ -88,13 +45,13 @@ class IncrementalByTimeRange(Kind):
     time_format: str | None = None
     lookback: int = 0
     batch_size: int | None = None
-    disable_restatement: bool = later(False)
-    auto_restatement_cron: str | None = later(None)
-    auto_restatement_intervals: int | None = later(None)
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
-    batch_concurrency: int | None = later(None)
+    disable_restatement: bool = Kind.later(False)
+    auto_restatement_cron: str | None = Kind.later(None)
+    auto_restatement_intervals: int | None = Kind.later(None)
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
+    batch_concurrency: int | None = Kind.later(None)
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
     summary = "interval by interval; filling one overwrites exactly its rows"
@@ -108,12 +65,12 @@ class IncrementalByTimeRange(Kind):
             required=True,
             names_columns=True,
         ),
-        LOOKBACK,
-        BATCH_SIZE,
-        BATCH_CONCURRENCY,
-        *RESTATEMENT,
-        _number("auto_restatement_intervals"),
-        *IN_PLACE,
+        Kind.LOOKBACK,
+        Kind.BATCH_SIZE,
+        Kind.BATCH_CONCURRENCY,
+        *Kind.RESTATEMENT,
+        Property.number("auto_restatement_intervals"),
+        *Kind.IN_PLACE,
     )
 
     @classmethod
@@ -141,10 +98,10 @@ class IncrementalByPartition(Kind):
     lookback: int = 0
     batch_size: int | None = None
     disable_restatement: bool = True
-    auto_restatement_cron: str | None = later(None)
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
+    auto_restatement_cron: str | None = Kind.later(None)
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
     name: Literal["INCREMENTAL_BY_PARTITION"] = "INCREMENTAL_BY_PARTITION"
 
     summary = "interval by interval; a fill replaces the partitions of its rows"
@@ -153,7 +110,7 @@ class IncrementalByPartition(Kind):
     restates_whole = True
     changes_in_place = True
     by_partitions = True
-    properties = (LOOKBACK, BATCH_SIZE, *RESTATEMENT, *IN_PLACE)
+    properties = (Kind.LOOKBACK, Kind.BATCH_SIZE, *Kind.RESTATEMENT, *Kind.IN_PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +127,11 @@ class IncrementalUnmanaged(Kind):
     insert_overwrite: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
-    auto_restatement_cron: str | None = later(None)
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
-    batch_concurrency: int | None = later(None)
+    auto_restatement_cron: str | None = Kind.later(None)
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
+    batch_concurrency: int | None = Kind.later(None)
     name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
 
     summary = "interval by interval; rows are appended, once per interval"
@@ -182,11 +139,11 @@ class IncrementalUnmanaged(Kind):
     restates_whole = True
     changes_in_place = True
     properties = (
-        flag("insert_overwrite"),
-        BATCH_SIZE,
-        BATCH_CONCURRENCY,
-        *RESTATEMENT,
-        *IN_PLACE,
+        Property.flag("insert_overwrite"),
+        Kind.BATCH_SIZE,
+        Kind.BATCH_CONCURRENCY,
+        *Kind.RESTATEMENT,
+        *Kind.IN_PLACE,
     )
 
     @classmethod
@@ -263,9 +220,9 @@ class Custom(Kind):
             lambda value: tuple(sorted((key, _plain(item)) for key, item in value.pairs())),
             {"type": "object"},
         ),
-        LOOKBACK,
-        BATCH_SIZE,
-        *RESTATEMENT,
+        Kind.LOOKBACK,
+        Kind.BATCH_SIZE,
+        *Kind.RESTATEMENT,
     )
 
     @property

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import AddedColumn, Kind, Property, later
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE, flag
+from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -200,10 +199,10 @@ _SHARED = (
     _named("valid_from_name"),
     _named("valid_to_name"),
     Property("time_data_type", _time_type, _NAMES),
-    flag("invalidate_hard_deletes"),
-    BATCH_SIZE,
-    flag("disable_restatement"),
-    *IN_PLACE,
+    Property.flag("invalidate_hard_deletes"),
+    Kind.BATCH_SIZE,
+    Property.flag("disable_restatement"),
+    *Kind.IN_PLACE,
 )
 
 
@@ -228,13 +227,18 @@ class ScdType2ByTime(ScdType2):
     forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
-    as_dbt: bool = later(False)
-    deleted_name: str = later("")
+    as_dbt: bool = Kind.later(False)
+    deleted_name: str = Kind.later("")
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
 
     summary = "a row per version of a key; a newer `updated_at` ends the version before"
     aliases = ("SCD_TYPE_2",)
-    properties = (_KEY, _named("updated_at_name"), flag("updated_at_as_valid_from"), *_SHARED)
+    properties = (
+        _KEY,
+        _named("updated_at_name"),
+        Property.flag("updated_at_as_valid_from"),
+        *_SHARED,
+    )
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -268,15 +272,15 @@ class ScdType2ByColumn(ScdType2):
     forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
-    as_dbt: bool = later(False)
-    deleted_name: str = later("")
+    as_dbt: bool = Kind.later(False)
+    deleted_name: str = Kind.later("")
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
 
     summary = "a row per version of a key; a change of one of the columns ends the version before"
     properties = (
         _KEY,
         _COLUMNS,
-        flag("execution_time_as_valid_from"),
+        Property.flag("execution_time_as_valid_from"),
         _named("updated_at_name"),
         *_SHARED,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.texts import suggest
-from vde_dagster.project.kinds.base import Kind, Property, later
+from vde_dagster.project.kinds.base import Kind, Property
 
 if TYPE_CHECKING:
     from vde_dagster.project.properties.header import Value
@@ -156,14 +156,14 @@ class Seed(Kind):
     column_hashes: tuple[tuple[str, str], ...] = ()
     delimiter: str = ","
     null_values: tuple[str, ...] = ()
-    quotechar: str = later('"')
-    doublequote: bool = later(True)
-    escapechar: str = later("")
-    skipinitialspace: bool = later(False)
-    lineterminator: str = later("")
-    encoding: str = later("")
-    column_null_values: tuple[tuple[str, tuple[str, ...]], ...] = later(())
-    missing: Literal["", "default", "given"] = later("", hashed=False)
+    quotechar: str = Kind.later('"')
+    doublequote: bool = Kind.later(True)
+    escapechar: str = Kind.later("")
+    skipinitialspace: bool = Kind.later(False)
+    lineterminator: str = Kind.later("")
+    encoding: str = Kind.later("")
+    column_null_values: tuple[tuple[str, tuple[str, ...]], ...] = Kind.later(())
+    missing: Literal["", "default", "given"] = Kind.later("", hashed=False)
     name: Literal["SEED"] = "SEED"
 
     summary = "from a CSV file, once per version"

@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import Kind, Property, later, no_column
-from vde_dagster.project.kinds.incremental import (
-    BATCH_SIZE,
-    IN_PLACE,
-    LOOKBACK,
-    RESTATEMENT,
-)
+from vde_dagster.project.kinds.base import Kind, Property, no_column
 from vde_dagster.sql.expressions import Expression, in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -222,17 +216,17 @@ class IncrementalByUniqueKey(Kind):
     unique_key: tuple[str, ...]
     lookback: int = 0
     batch_size: int | None = None
-    key_expressions: tuple[str, ...] = later(())
-    when_matched: tuple[Clause, ...] = later(())
-    merge_filter: str = later("")
-    merge_columns: tuple[str, ...] = later(())
-    disable_restatement: bool = later(False)
-    auto_restatement_cron: str | None = later(None)
-    forward_only: bool = later(False)
-    on_destructive_change: str = later("error")
-    on_additive_change: str = later("allow")
-    strategy: str = later("")
-    nulls_match: bool = later(False)
+    key_expressions: tuple[str, ...] = Kind.later(())
+    when_matched: tuple[Clause, ...] = Kind.later(())
+    merge_filter: str = Kind.later("")
+    merge_columns: tuple[str, ...] = Kind.later(())
+    disable_restatement: bool = Kind.later(False)
+    auto_restatement_cron: str | None = Kind.later(None)
+    forward_only: bool = Kind.later(False)
+    on_destructive_change: str = Kind.later("error")
+    on_additive_change: str = Kind.later("allow")
+    strategy: str = Kind.later("")
+    nulls_match: bool = Kind.later(False)
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
@@ -249,10 +243,10 @@ class IncrementalByUniqueKey(Kind):
         ),
         Property("when_matched", read_when_matched, {"type": "string"}),
         Property("merge_filter", read_merge_filter, {"type": "string"}),
-        LOOKBACK,
-        BATCH_SIZE,
-        *RESTATEMENT,
-        *IN_PLACE,
+        Kind.LOOKBACK,
+        Kind.BATCH_SIZE,
+        *Kind.RESTATEMENT,
+        *Kind.IN_PLACE,
     )
 
     @classmethod

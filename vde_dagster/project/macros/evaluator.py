@@ -10,6 +10,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.relation_columns import relation_columns
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
+from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
 
@@ -204,6 +205,10 @@ class MacroEvaluator:
         if isinstance(sql, exp.Expr):
             return sql
         return parse_plain(sql, untranslated(self.dialect), into, **options)
+
+    def bracketed(self, text: str) -> str:
+        """Put brackets around SQL that is one expression with an operator at its top."""
+        return bracketed(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
         """Expand the macros and variables in an expression; None for nothing."""

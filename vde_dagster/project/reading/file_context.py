@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
@@ -19,12 +19,15 @@ from vde_dagster.project.model import LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.model_properties import ModelProperties
 from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
-from vde_dagster.project.reading.columns import UnknownColumnsError
+from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
 from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import ParsedQueries
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,13 @@ def loaded_models(
             raise UnknownColumnsError
         return columns
 
-    made = model.kind.expanded_models(model, parent_columns)
+    def output_columns(query: exp.Expr) -> list[str] | None:
+        try:
+            return QueryColumns(parent_columns).column_names(query, {})
+        except UnknownColumnsError:
+            return None
+
+    made = model.kind.expanded_models(model, output_columns)
     if len(made) == 1:
         return [LoadedModel(made[0], reads)]
     return [

@@ -24,12 +24,11 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
 from vde_dagster.spark.session.failures import has_java_cause
-from vde_dagster.spark.tables.columns import sortable
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import CONFLICTS, Commit, IcebergTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 
 _ATTEMPTS = 10
@@ -90,6 +89,12 @@ class Write:
             writer = writer.option(f"snapshot-property.{key}", value)
         return writer
 
+    def overwrite(self, frame: DataFrame, branch: str | None, where: str = "true") -> None:
+        """Replace the rows of a branch that meet a Spark SQL condition, in one commit."""
+        from pyspark.sql import functions
+
+        self.writer(frame, branch).overwrite(functions.expr(where))
+
     @contextmanager
     def source(self) -> Iterator[str]:
         """Lend a temporary view of the rows, for SQL statements."""
@@ -120,6 +125,70 @@ class Write:
         finally:
             for name in names:
                 conf.unset(name)
+
+    @contextmanager
+    def in_utc(self) -> Iterator[None]:
+        """Compute instants in UTC; only this write uses the session until it is done."""
+        zone = self.session.conf.get(_ZONE)
+        self.session.conf.set(_ZONE, "UTC")
+        try:
+            yield
+        finally:
+            self.session.conf.set(_ZONE, str(zone))
+
+    def merge(self, statement: str) -> None:
+        """Run a MERGE, and retry it each time that its commit conflicted with another one.
+
+        Raises:
+            ConflictError: Other commits were faster each time; nothing was written.
+            ExecutionError: Its commit would not detect conflicts, see `require_row_level`.
+        """
+        require_row_level(self, statement)
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.session.sql(statement)
+                return
+            except Exception as error:
+                if not has_java_cause(error, *CONFLICTS):
+                    raise
+                if attempt + 1 == _ATTEMPTS:
+                    raise _outrun(self.task, "merged", _ATTEMPTS) from error
+                # Random delays separate writers that conflicted.
+                time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
+
+    def staged(
+        self, put_together: Callable[[str], None], doing: str, *, attempts: int = _ATTEMPTS
+    ) -> None:
+        """Write to a scratch branch, and fast-forward the task's branch to it.
+
+        It is repeated if another writer committed meanwhile. The janitor removes the scratch branch
+        of a killed process.
+
+        Args:
+            put_together: Commits to the scratch branch, which begins at the task's branch.
+            doing: The participle for the interval in messages: `merged`.
+
+        Raises:
+            ConflictError: Other writers were faster each time.
+        """
+        task, table = self.task, self.table
+        with self.lock:
+            for _ in range(attempts):
+                staging = scratch_branch(task.plan_id)
+                table.branch_at(staging, task.branch)
+                try:
+                    put_together(staging)
+                    if table.fast_forward(task.branch, staging):
+                        return
+                finally:
+                    table.drop_branch(staging)
+        raise _outrun(task, doing, attempts)
+
+    @staticmethod
+    def sortable(value: str, data_type: str) -> str:
+        """Return a sortable form of a value of a Spark SQL type: the text of maps and variants."""
+        unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
+        return f"CAST({value} AS STRING)" if unordered else value
 
     def physical_name(self, column: str) -> str:
         """Return the physical column of an output column that the kind names."""
@@ -178,6 +247,8 @@ class Strategy(ABC):
     def digester(self, write: Write) -> Digester | None:
         """Return the digester of a task's rows; None for kinds without digests."""
         task = write.task
+        if task.changed is not None:
+            return None  # The written rows are those of some keys.
         try:
             tiles = tuple(
                 (interval, self.digest_condition(write, interval))
@@ -254,24 +325,6 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
     return strategy
 
 
-def condition(text: str) -> Column:
-    """Return a Spark column for a SQL condition."""
-    from pyspark.sql import functions
-
-    return functions.expr(text)
-
-
-@contextmanager
-def in_utc(session: SparkSession) -> Iterator[None]:
-    """Compute instants in UTC; only this write uses the session until it is done."""
-    zone = session.conf.get(_ZONE)
-    session.conf.set(_ZONE, "UTC")
-    try:
-        yield
-    finally:
-        session.conf.set(_ZONE, str(zone))
-
-
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
     """Return a deterministic order for choosing one of several rows.
 
@@ -285,7 +338,7 @@ def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = 
         return name != first, not types[name].startswith(("timestamp", "date"))
 
     ordered = sorted(columns, key=rank)
-    return ", ".join(f"{sortable(quote(c), types[c])} DESC NULLS LAST" for c in ordered)
+    return ", ".join(f"{Write.sortable(quote(c), types[c])} DESC NULLS LAST" for c in ordered)
 
 
 _ROW_LEVEL = re.compile(r"\b(?:WriteDelta|ReplaceData)\b")
@@ -319,27 +372,6 @@ def require_row_level(write: Write, merge: str) -> None:
     _looked_at.add(known)
 
 
-def merge_again(write: Write, merge: str) -> None:
-    """Run a MERGE, and retry it each time that its commit conflicted with another one.
-
-    Raises:
-        ConflictError: Other commits were faster each time; nothing was written.
-        ExecutionError: Its commit would not detect conflicts, see `require_row_level`.
-    """
-    require_row_level(write, merge)
-    for attempt in range(_ATTEMPTS):
-        try:
-            write.session.sql(merge)
-            return
-        except Exception as error:
-            if not has_java_cause(error, *CONFLICTS):
-                raise
-            if attempt + 1 == _ATTEMPTS:
-                raise _outrun(write.task, "merged", _ATTEMPTS) from error
-            # Random delays separate writers that conflicted.
-            time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
-
-
 def _outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
     times = f" {attempts} times" if attempts > 1 else ""
     return ConflictError(
@@ -347,32 +379,3 @@ def _outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
         f"{task.interval.text} was being {doing}",
         hint="apply the plan again when the other writers are done",
     )
-
-
-def write_staged(
-    write: Write, put_together: Callable[[str], None], doing: str, *, attempts: int | None = None
-) -> None:
-    """Write to a scratch branch, and fast-forward the task's branch to it.
-
-    It is repeated if another writer committed meanwhile. The janitor removes the scratch branch of
-    a killed process.
-
-    Args:
-        put_together: Commits to the scratch branch, which begins at the task's branch.
-        doing: The participle for the interval in messages: `merged`.
-
-    Raises:
-        ConflictError: Other writers were faster each time.
-    """
-    task, table, attempts = write.task, write.table, attempts or _ATTEMPTS
-    with write.lock:
-        for _ in range(attempts):
-            staging = scratch_branch(task.plan_id)
-            table.branch_at(staging, task.branch)
-            try:
-                put_together(staging)
-                if table.fast_forward(task.branch, staging):
-                    return
-            finally:
-                table.drop_branch(staging)
-    raise _outrun(task, doing, attempts)

@@ -12,7 +12,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
-from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for, write_staged
+from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
 from vde_dagster.spark.tables.columns import cast_column, spark_type
 
 if TYPE_CHECKING:
@@ -80,15 +80,14 @@ class CustomTable(Strategy):
             table.refresh()
             self._check(write, staging, before, main)
 
-        write_staged(write, put_together, "written", attempts=1)
+        write.staged(put_together, "written", attempts=1)
 
     def _call(self, write: Write, staging: str) -> None:
         from vde_dagster.project.python.files import run_source
         from vde_dagster.spark.session.failures import execution_error
 
         model = write.task.snapshot.model
-        kind = model.kind
-        assert isinstance(kind, Custom)
+        kind = Custom.from_model(model)
         outputs = dict(write.task.columns)
         target = CustomTarget(
             spark=write.session,
@@ -134,8 +133,7 @@ class CustomTable(Strategy):
 
 def _broken(write: Write, what: str) -> ExecutionError:
     model = write.task.snapshot.model
-    kind = model.kind
-    assert isinstance(kind, Custom)
+    kind = Custom.from_model(model)
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: the materialization '{kind.materialization}' "
         f"({kind.entrypoint.rpartition(':')[0]}) broke its rule: {what}",

@@ -26,9 +26,7 @@ from vde_dagster.spark.strategies.base import (
     Layout,
     Strategy,
     Write,
-    condition,
     strategy_for,
-    write_staged,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +46,7 @@ class TimeRange(Strategy):
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Partition by the time column at the unit of the cron."""
-        kind = snapshot.model.kind
-        assert isinstance(kind, IncrementalByTimeRange)
+        kind = IncrementalByTimeRange.from_model(snapshot.model)
         type_ = next((t for n, t in types.items() if n.lower() == kind.time_column.lower()), "")
         unit = snapshot.cadence.unit
         return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
@@ -63,7 +60,7 @@ class TimeRange(Strategy):
         rows = _column(write).condition(write.task.interval)
         frame = write.frame.where(rows)
         try:
-            write.writer(frame, write.task.branch).overwrite(condition(rows))
+            write.overwrite(frame, write.task.branch, rows)
         except Exception as error:
             if not any(_PARTIAL in message for _, message in java_causes(error)):
                 raise
@@ -72,13 +69,12 @@ class TimeRange(Strategy):
                 write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
                 write.writer(frame, staging).append()
 
-            write_staged(write, put_together, "replaced")
+            write.staged(put_together, "replaced")
 
 
 def _column(write: Write) -> TimeColumn:
     model = write.task.snapshot.model
-    kind = model.kind
-    assert isinstance(kind, IncrementalByTimeRange)
+    kind = IncrementalByTimeRange.from_model(model)
     name = write.physical_name(kind.time_column)
     return TimeColumn(name, write.types[name], kind.time_format, model.allow_partials)
 
@@ -104,7 +100,7 @@ class Partitions(Strategy):
         """Overwrite partitions; without rows it makes an empty commit."""
         if write.task.anew:
             # The table may have partitions for which no source has rows now.
-            write.writer(write.frame, write.task.branch).overwrite(condition("true"))
+            write.overwrite(write.frame, write.task.branch)
             return
         write.writer(write.frame, write.task.branch).overwritePartitions()
         write.table.refresh()
@@ -123,14 +119,12 @@ class Unmanaged(Partitions):
 
     def digests_table(self, write: Write) -> bool:
         """Return whether partitions are replaced: added rows always change the table."""
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, IncrementalUnmanaged)
+        kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite
 
     def write(self, write: Write) -> None:
         """Append or overwrite."""
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, IncrementalUnmanaged)
+        kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         if kind.insert_overwrite or write.task.anew:
             super().write(write)
         else:
@@ -147,7 +141,7 @@ class WholeTable(Strategy):
 
     def write(self, write: Write) -> None:
         """Overwrite everything."""
-        write.writer(write.frame, write.task.branch).overwrite(condition("true"))
+        write.overwrite(write.frame, write.task.branch)
 
 
 @strategy_for(Seed)

@@ -15,13 +15,9 @@ from vde_dagster.spark.strategies.base import (
     Layout,
     Strategy,
     Write,
-    condition,
-    in_utc,
     latest_first,
     strategy_for,
-    write_staged,
 )
-from vde_dagster.spark.tables.columns import sortable
 
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
@@ -43,15 +39,14 @@ class Scd(Strategy):
 
     def write(self, write: Write) -> None:
         """Bring the table up to date, and retry if another commit was faster."""
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, ScdType2)
+        kind = ScdType2.from_model(write.task.snapshot.model)
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
         written = DbtVersions if kind.as_dbt else Versions
         versions = written(kind, write.types, write.physical, _now(kind, write.task))
-        with write.source() as source, write.committing(), in_utc(write.session):
+        with write.source() as source, write.committing(), write.in_utc():
             rows = f"SELECT * FROM {source}"
-            write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
+            write.staged(lambda at: _write(write, versions, rows, at), "merged")
 
 
 def _now(kind: ScdType2, task: FillTask) -> datetime:
@@ -63,7 +58,7 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
     if write.task.anew or not write.table.was_filled(staging):
         # The table is loaded for the first time, or again from its beginning.
         rows = write.session.sql(versions.first(source))
-        write.writer(rows, staging).overwrite(condition("true"))
+        write.overwrite(rows, staging)
     else:
         write.session.sql(versions.merge(write.target(staging), source))
 
@@ -195,7 +190,7 @@ class Versions:
         if self.kind.compared is None:
             return _newer(self._updated("r"), self._updated("l"))
         pairs = (
-            [sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
+            [Write.sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
             for name in self._compared(self.kind.compared)
         )
         same = " AND ".join(map(" <=> ".join, pairs))
@@ -355,7 +350,7 @@ class DbtVersions(Versions):
             began = f"l.{quote(self.valid_from)} < {self._updated('r')}"
             return f"COALESCE({began}, false)"
         pairs = (
-            [sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
+            [Write.sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
             for name in self._compared(self.kind.compared)
         )
         return f"NOT ({' AND '.join(map(' <=> '.join, pairs))})"

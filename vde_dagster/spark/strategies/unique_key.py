@@ -13,12 +13,9 @@ from vde_dagster.spark.strategies.base import (
     Layout,
     Strategy,
     Write,
-    condition,
     latest_first,
-    merge_again,
     strategy_for,
 )
-from vde_dagster.spark.tables.columns import sortable
 from vde_dagster.sql.expressions import read_expression
 
 _NUMBER = "vde_row_number"
@@ -56,15 +53,14 @@ class UniqueKey(Strategy):
         Raises:
             ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
         """
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, IncrementalByUniqueKey)
+        kind = IncrementalByUniqueKey.from_model(write.task.snapshot.model)
         with write.source() as source, write.lock:
             names = ", ".join(map(quote, write.types))
             rows = f"SELECT {names} FROM {source}" if kind.strategy else _rows(write, kind, source)
             if write.task.anew:
                 # The table may have keys for which no source has rows now.
                 frame = write.session.sql(rows)
-                write.writer(frame, write.task.branch).overwrite(condition("true"))
+                write.overwrite(frame, write.task.branch)
                 return
             if kind.strategy == DELETE_INSERT:
                 merge = _replace_keys(write, kind, source)
@@ -72,7 +68,7 @@ class UniqueKey(Strategy):
                 merge = _merge_statement(write, kind, rows)
             with write.committing():
                 try:
-                    merge_again(write, merge)
+                    write.merge(merge)
                 except Exception as error:
                     if kind.strategy and _TWICE in str(error):
                         raise _matched_twice(write, kind) from error
@@ -175,7 +171,7 @@ def _key_parts(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
     """Return the parts of a key as sortable expressions over the new rows."""
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     keys = [write.physical_name(name) for name in kind.unique_key]
-    columns = [sortable(quote(key), write.types[key]) for key in keys]
+    columns = [Write.sortable(quote(key), write.types[key]) for key in keys]
     return columns + [_with_physical_names(text, named) for text in kind.key_expressions]
 
 

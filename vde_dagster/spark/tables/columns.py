@@ -53,12 +53,6 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str) -> str:
         ) from error
 
 
-def sortable(value: str, data_type: str) -> str:
-    """Return a sortable form of a value: the text of maps and variants."""
-    unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
-    return f"CAST({value} AS STRING)" if unordered else value
-
-
 def is_storable(data_type: str) -> bool:
     """Return whether a table can have a column of a type (neither NULL alone nor an interval)."""
     return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
