@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from vde_dagster.base.cron import SHORT_NAMES
-from vde_dagster.base.names import split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 
@@ -113,7 +113,7 @@ def _equal_in_plain_spark(theirs: dict[str, Any], ours: dict[str, Any], fallback
 def key(name: str) -> tuple[str, ...]:
     """Return a name's parts in lower case, SQLMesh's default catalog left out."""
     name = name.replace('"', "`")
-    parts = tuple(part.lower() for part in split_identifier(name))
+    parts = tuple(part.lower() for part in ModelName.split(name))
     return parts[1:] if len(parts) == 3 and parts[0] == SQLMESH_CATALOG else parts
 
 

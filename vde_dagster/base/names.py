@@ -28,6 +28,20 @@ class ModelName(NamedTuple):
     namespace: str
     name: str
 
+    @staticmethod
+    def split(text: str) -> list[str]:
+        """Split a dotted SQL identifier at the dots outside back quotes or double quotes."""
+        parts = [""]
+        for piece in _PIECE.findall(text):
+            if piece == ".":
+                parts.append("")
+            elif piece[0] in '`"':
+                quoted = piece[1:].removesuffix(piece[0]) if len(piece) > 1 else ""
+                parts[-1] += quoted.replace(piece[0] * 2, piece[0])
+            else:
+                parts[-1] += piece
+        return [part.strip() for part in parts]
+
     @classmethod
     def parse(cls, text: str, default_namespace: str = "default") -> ModelName:
         """Read `namespace.name`, `name` or their back-quoted spellings.
@@ -35,7 +49,7 @@ class ModelName(NamedTuple):
         Raises:
             UsageError: The text is empty, has more than two parts, or a part is too long.
         """
-        parts = split_identifier(text)
+        parts = cls.split(text)
         if len(parts) == 1:
             parts = [default_namespace, *parts]
         if len(parts) != 2 or not all(parts):
@@ -80,20 +94,6 @@ def place_flaw(part: str) -> str | None:
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 """Unicode characters that make a name look like another."""
-
-
-def split_identifier(text: str) -> list[str]:
-    """Split a dotted SQL identifier at the dots outside back quotes or double quotes."""
-    parts = [""]
-    for piece in _PIECE.findall(text):
-        if piece == ".":
-            parts.append("")
-        elif piece[0] in '`"':
-            quoted = piece[1:].removesuffix(piece[0]) if len(piece) > 1 else ""
-            parts[-1] += quoted.replace(piece[0] * 2, piece[0])
-        else:
-            parts[-1] += piece
-    return [part.strip() for part in parts]
 
 
 def quote(*parts: str) -> str:

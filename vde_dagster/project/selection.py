@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vde_dagster.base.names import ModelName, split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.dag import Models, ancestors, descendants
@@ -190,7 +190,7 @@ def model_and_column(
     >>> model_and_column({ModelName("default", "b")}, "b.c", "default")
     (ModelName(namespace='default', name='b'), 'c')
     """
-    parts = split_identifier(text)
+    parts = ModelName.split(text)
     if len(parts) == 3:
         return ModelName(parts[0].lower(), parts[1].lower()), parts[2]
     name = ModelName.parse(text, default_namespace)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vde_dagster.base.names import ModelName, quote, split_identifier
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
 
 
@@ -35,7 +35,7 @@ class TableNames:
 
     def read(self, text: str) -> ModelName:
         """Read a name as written: `name`, `schema.name` or `catalog.schema.name`."""
-        parts = split_identifier(text)
+        parts = ModelName.split(text)
         if len(parts) == 3:
             return self.model_name(parts)
         return ModelName.parse(text, self.default_namespace)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName, quote, split_identifier
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import published_entry
@@ -91,7 +91,7 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
         for name in (
             ModelName.parse(text, default)
             for text in (first, second)
-            if len(split_identifier(text)) <= 2
+            if len(ModelName.split(text)) <= 2
         )
         if name in models and models[name].grains
     ]
@@ -101,7 +101,7 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
 
 def table_in_spark(handles: Handles, text: str) -> str:
     """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`."""
-    parts = split_identifier(text)
+    parts = ModelName.split(text)
     if len(parts) == 2:
         parts = [handles.settings.catalog, *parts]
     if len(parts) != 3 or not all(parts):

@@ -16,7 +16,7 @@ import yaml
 from metricflow.converters.models import OSIDialect
 from metricflow.converters.msi_to_osi import MSIToOSIConverter
 
-from vde_dagster.base.names import split_identifier
+from vde_dagster.api.values import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Environment
@@ -61,7 +61,7 @@ def make_document(
         for dataset in one["datasets"]:
             model = models[dataset["source"]][0]
             view = environment.views.quoted(model, catalog)
-            dataset["source"] = ".".join(split_identifier(view))
+            dataset["source"] = ".".join(ModelName.split(view))
     left_out = tuple(
         f"{one.element_name}: {str(one.issue_type.value).replace('_', ' ').lower()}"
         for one in made.issues

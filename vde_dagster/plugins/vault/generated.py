@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.api.values import quote
-from vde_dagster.base.names import split_identifier
+from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.vault.hashing import ghost
 from vde_dagster.plugins.vault.kinds import AGAIN, DELETED
 
@@ -150,7 +149,7 @@ def pit(
     names: set[str] = set()
     joins = ""
     for number, (satellite, *sequence) in enumerate(satellites, 1):
-        name, alias = split_identifier(satellite)[-1], f"s{number}"
+        name, alias = ModelName.split(satellite)[-1], f"s{number}"
         if name.lower() in names:
             raise evaluator.error(
                 f"@PIT has two satellites '{name}'", "rename one of them with a view"

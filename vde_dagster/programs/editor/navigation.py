@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.names import ModelName, split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.programs.editor.desk import Desk
@@ -163,7 +163,7 @@ def _model_renamed(
         span = one.span
         old = reading.text(span.path)[span.start : span.end]
         bare = one.qualifies and "." not in old
-        if not bare and names.model_name_or_none(split_identifier(old)) != symbol.model:
+        if not bare and names.model_name_or_none(ModelName.split(old)) != symbol.model:
             raise UsageError(
                 f"{span.path} writes {symbol.model} as {old}, which cannot be renamed",
                 hint="edit it by hand",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def relation_columns(expander: Expander, relation: str) -> Columns:
         name = scope.names.read(relation.strip())
     except UsageError as problem:
         raise expander.error(problem.message, problem.hint) from None
-    if len(split_identifier(relation.strip())) == 1:
+    if len(ModelName.split(relation.strip())) == 1:
         name = _with_its_schema(name, expander.source.text, scope.names)
     mistake = expander.error(
         f"the columns of {name} are not known when the project is loaded",

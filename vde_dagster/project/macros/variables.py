@@ -25,7 +25,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan
 from vde_dagster.sql.trees import placeholder
@@ -142,7 +142,7 @@ def this_model_values(table: str) -> dict[str, str]:
 
     A fourth part of the name, a branch, is only in the quoted name.
     """
-    parts = split_identifier(table)[:3]
+    parts = ModelName.split(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)
     return {"this_model": table} | {
         variable: f"'{part}'" for variable, part in zip(TABLE_PARTS.values(), padded, strict=True)

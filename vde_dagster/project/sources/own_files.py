@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import split_identifier
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam, plugin_files
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import FoundFiles, find_files
@@ -90,7 +90,7 @@ class OwnFiles:
     def _named_catalogs(self, path: str) -> list[str]:
         pattern = _PYTHON if path.endswith(".py") else _SQL
         written = pattern.findall(self._folder.text(path))
-        names = [split_identifier(name.replace("'", '"')) for name in written]
+        names = [ModelName.split(name.replace("'", '"')) for name in written]
         catalogs = (name[0] for name in names if len(name) == 3)
         return sorted({name.lower() for name in catalogs if re.fullmatch(r"[\w-]+", name)})
 
