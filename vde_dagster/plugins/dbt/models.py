@@ -27,7 +27,7 @@ from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
 from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
 from vde_dagster.plugins.dbt.nodes.outside import asset_of, read_exposure
 from vde_dagster.plugins.dbt.nodes.python_models import python_source
-from vde_dagster.plugins.dbt.nodes.seed_types import types_of_short_times
+from vde_dagster.plugins.dbt.nodes.seed_types import infer_seed_types
 from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
 from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
@@ -411,14 +411,14 @@ def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str,
             location=SourceLocation(place),
         )
     assert isinstance(model.kind, Seed)
-    short = types_of_short_times(path, model.kind.delimiter, context.adapter)
+    inferred = infer_seed_types(path, model.kind.delimiter, context.adapter)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         names = next(csv.reader(file, delimiter=model.kind.delimiter), [])
     columns = tuple(
         Column(
             name.strip(),
             _type_in(given, name.strip().lower(), times, context, model.location)
-            or short.get(name.strip().lower()),
+            or inferred.get(name.strip().lower()),
             model.column_descriptions.get(name.strip()),
         )
         for name in names

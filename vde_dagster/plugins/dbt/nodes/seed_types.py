@@ -1,44 +1,76 @@
-"""Types of seeds' columns that dbt infers from values with one digit for a month, day or hour.
+"""Column types of seeds without `column_types`, as dbt infers them for its adapters.
 
-dbt-duckdb leaves inference to DuckDB, other adapters to agate. Both read `2024-2-4` as a date and
-`2024-02-04 2:02:21` as an instant; DuckDB alone also reads instants without seconds, with fractions
-of seconds, or with a `T`.
+dbt infers types by agate, also where the warehouse then reads the file: a number may have leading
+zeros, a date `2024-2-4` or an instant `2024-02-04 2:02:21` parts of one digit, an instant without
+seconds needs a `T`, and all other forms (`2024/02/04`) are texts. Numbers without leading zeros
+keep the types of other seeds.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
-_SHORT = re.compile(
-    rb"\d{4}-(?:\d-|\d\d-\d(?!\d)|\d\d-\d\d[ T](?:\d:|\d\d:\d(?!\d)|\d\d:\d\d:\d(?!\d)))"
-)
-"""A part of one digit, of which a file that has none is not read a second time."""
+_NULLS = frozenset({"", "null"})
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
 _DATE = r"(\d{4})-(\d{1,2})-(\d{1,2})"
 _DATES = re.compile(_DATE)
 _INSTANTS = re.compile(_DATE + r" (\d{1,2}):(\d{1,2}):(\d{1,2})")
-_DUCKDB_INSTANTS = re.compile(_DATE + r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.\d{1,6})?)?")
+_ISO = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,6})?)?(?:Z|([+-]\d{2}:?\d{2}))?"
+)
+_TIME_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d")
+"""Values that other seeds may read as instants."""
+_LARGEST_INT = 2**31 - 1
 
 
-def types_of_short_times(path: Path, delimiter: str, adapter: str) -> dict[str, str]:
-    """Return DATE or TIMESTAMP for columns with such values, by their names in small letters."""
-    if not _SHORT.search(path.read_bytes()):
-        return {}
+def infer_seed_types(path: Path, delimiter: str, adapter: str) -> dict[str, str]:
+    """Return types of a seed's columns by lower-case name.
+
+    Columns whose type is the one that other seeds infer are left out.
+    """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = list(csv.reader(file, delimiter=delimiter))
-    instants = _DUCKDB_INSTANTS if adapter == "duckdb" else _INSTANTS
     found = {}
     for index, name in enumerate(rows[0] if rows else ()):
-        values = {row[index].strip() for row in rows[1:] if index < len(row)} - {"", "null"}
-        if not any(_SHORT.match(value.encode()) for value in values):
-            continue
-        if all(_is_time(value, _DATES) for value in values):
-            found[name.strip().lower()] = "DATE"
-        elif all(_is_time(value, instants) for value in values):
-            found[name.strip().lower()] = "TIMESTAMP"
+        cells = {row[index].strip() for row in rows[1:] if index < len(row)}
+        values = {cell for cell in cells if cell.lower() not in _NULLS}
+        type_ = _type_of_values(values, adapter) if cells else None
+        if type_ is not None:
+            found[name.strip().lower()] = type_
     return found
+
+
+def _type_of_values(values: Collection[str], adapter: str) -> str | None:
+    if all(map(_NUMBER.fullmatch, values)):
+        if not values:
+            return "INT"
+        return _number_type(values) if any(map(_LEADING_ZERO.match, values)) else None
+    if all(_is_time(value, _DATES) for value in values):
+        return "DATE"
+    if all(_is_time(value, _INSTANTS) for value in values):
+        return "TIMESTAMP"
+    if all(_is_time(value, _ISO) for value in values):
+        # DuckDB drops the offset of an instant, which no cast of Spark does.
+        has_offset = any(_offset(value) for value in values)
+        return "STRING" if adapter == "duckdb" and has_offset else "TIMESTAMP"
+    return "STRING" if any(map(_TIME_LIKE.match, values)) else None
+
+
+def _number_type(values: Collection[str]) -> str:
+    if not all(value.lstrip("+-").isdigit() for value in values):
+        return "DOUBLE"
+    return "INT" if all(abs(int(value)) <= _LARGEST_INT for value in values) else "BIGINT"
+
+
+def _offset(value: str) -> str:
+    match = _ISO.fullmatch(value)
+    offset = (match[7] if match else None) or ""
+    return offset if offset.strip("+-0:") else ""
 
 
 def _is_time(value: str, pattern: re.Pattern[str]) -> bool:
@@ -46,7 +78,7 @@ def _is_time(value: str, pattern: re.Pattern[str]) -> bool:
     if match is None:
         return False
     try:
-        datetime(*(int(part) for part in match.groups() if part is not None))  # type: ignore[arg-type]
+        datetime(*(int(part) for part in match.groups()[:6] if part is not None))  # type: ignore[arg-type]
     except ValueError:
         return False
     return True
