@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.plugins.dbt.compiling import dbt_command
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.dbt.conftest import PROJECTS
 from vde_dagster_tests.dbt.test_manifest import FILES, described
@@ -46,11 +47,31 @@ def dbt() -> Path:
         )
         for command in made:
             subprocess.run(command, check=True)
-        # dbt-spark's sessions ask for PySpark, though none begins.
-        packages = next(folder.glob("lib/python*/site-packages"))
-        (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
         (folder / "done").touch()
+    # dbt-spark imports PySpark. The path changes when the environment is moved.
+    shared = Path(sysconfig.get_path("purelib")).resolve()
+    path = next(folder.glob("lib/python*/site-packages")) / "beside.pth"
+    if not path.is_file() or path.read_text() != f"{shared}\n":
+        path.write_text(f"{shared}\n")
     return executable
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["#!{python}\n", "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"],
+)
+def test_a_script_with_a_lost_interpreter_is_replaced_by_its_module(
+    tmp_path: Path, head: str
+) -> None:
+    script, python = tmp_path / "dbt", tmp_path / "python"
+    python.touch()
+    texts = {"kept": head.format(python=python), "lost": head.format(python="/no/bin/python3.11")}
+    found = {}
+    for name, text in texts.items():
+        script.write_text(f"{text}import sys\n")
+        found[name] = dbt_command(script)
+
+    assert found == {"kept": [str(script)], "lost": [str(python), "-m", "dbt.cli.main"]}
 
 
 @pytest.mark.parametrize("name", ["table", "hooks"])

@@ -61,6 +61,9 @@ _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.
 _STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
 _LINE = re.compile(r"\bline (\d+)")
+_HEAD = 1_000
+"""Bytes of a script that are searched for its interpreter."""
+_INTERPRETER = re.compile(r"/[^\s'\"]*python[\w.]*")
 _LISTED = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
 """A package of dbt's hub, by its name."""
 PACKAGES = "dbt_packages"
@@ -309,7 +312,7 @@ class Compiler:
         import subprocess
 
         settings, cache = self.settings, project.parent
-        command = [str(self.executable), *_FLAGS, *_COMPILE, *more]
+        command = [*dbt_command(self.executable), *_FLAGS, *_COMPILE, *more]
         introspect = introspect and settings.introspect is not False
         command += [] if settings.introspect and introspect else ["--no-introspect"]
         command += ["--target-path", str(cache / target), "--log-path", str(cache / "logs")]
@@ -432,6 +435,21 @@ def compiler_of(folder: Folder, inside: str) -> Compiler | None:
         return Compiler(folder, inside, Path(found), settings)
     beside = Path(sys.executable).parent / ("dbt.exe" if os.name == "nt" else "dbt")
     return Compiler(folder, inside, beside, settings) if beside.is_file() else None
+
+
+def dbt_command(executable: Path) -> list[str]:
+    """Return the command that starts dbt.
+
+    The script of an environment that was moved names an interpreter that no longer exists: the
+    interpreter next to the script then runs dbt's module.
+    """
+    real = executable.resolve()
+    lines = real.read_bytes()[:_HEAD].decode(errors="replace").splitlines()[:2]
+    named = _INTERPRETER.findall("\n".join(lines)) if "".join(lines).startswith("#!") else []
+    python = real.parent / "python"
+    if python.is_file() and not all(Path(path).exists() for path in named):
+        return [str(python), "-m", "dbt.cli.main"]
+    return [str(executable)]
 
 
 def _instead_of_link(project: Path, path: Path, text: str) -> None:
