@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.engine_tasks import AuditTask, FillTask
 from vde_dagster.planning.environments.resolver import (
     Binding,
@@ -34,7 +34,7 @@ from vde_dagster.planning.rendering.render import (
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable
-from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
+from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable, external_table
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
@@ -241,12 +241,25 @@ class AuditTasks:
             interval,
             self.now,
         )
+        external = ""
+        if snapshot.model.kind.is_external:
+            outside = external_table(snapshot.model)
+            external = quote(outside.namespace, outside.name)
         for audit in filter(chosen, snapshot.model.audits):
             query = render_audit(audit, snapshot, rows, resolver, catalog, interval, time_type)
-            task = AuditTask(
-                self.run_id, snapshot.name, audit.label, query, audit.blocking, interval, before
+            yield (
+                audit,
+                AuditTask(
+                    self.run_id,
+                    snapshot.name,
+                    audit.label,
+                    query,
+                    audit.blocking,
+                    interval,
+                    before,
+                    external,
+                ),
             )
-            yield audit, task
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:

@@ -113,6 +113,8 @@ class AuditTask:
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
         before: Statements that prepare the session of the query.
+        external: Quoted namespace and name of an external model's table, whose absence is a
+            failing row; empty for other models.
     """
 
     plan_id: str
@@ -122,6 +124,7 @@ class AuditTask:
     blocking: bool
     interval: Interval
     before: tuple[str, ...] = ()
+    external: str = ""
 
 
 @dataclass(frozen=True, slots=True)

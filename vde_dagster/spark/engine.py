@@ -37,7 +37,12 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
 from vde_dagster.spark.session.connect import is_remote, query_frame
-from vde_dagster.spark.session.failures import as_subquery, cause_line, execution_error
+from vde_dagster.spark.session.failures import (
+    as_subquery,
+    cause_line,
+    execution_error,
+    is_missing_table,
+)
 from vde_dagster.spark.session.jobs import PlanJobs
 from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.sessions import Sessions
@@ -250,10 +255,18 @@ class SparkEngine:
         return counts, (time.monotonic() - began) / len(tasks)
 
     def audit(self, task: AuditTask) -> AuditResult:
-        """Count and sample the rows that fail an audit, in one Spark job."""
+        """Count and sample the rows that fail an audit, in one Spark job.
+
+        An external table that does not exist is one failing row.
+        """
         began = time.monotonic()
-        with self._auditing(task, f"audit {task.audit}", task.query) as session:
-            count, sample = _failing_rows(session, task.query)
+        try:
+            with self._auditing(task, f"audit {task.audit}", task.query) as session:
+                count, sample = _failing_rows(session, task.query)
+        except ExecutionError as error:
+            if not (task.external and is_missing_table(error, task.external)):
+                raise
+            count, sample = 1, ({"problem": f"the table {task.model} does not exist"},)
         return AuditResult(count, sample, time.monotonic() - began)
 
     @contextmanager

@@ -131,3 +131,10 @@ def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
         assert [one.describe() for one in plan.breaks] == [
             "main.totals_v1.largest is removed; read by the dashboard The board"
         ]
+
+        # A source that is not there fails its own audits alone.
+        session.sql("DROP TABLE lakehouse.raw.orders")
+        report = workspace.environments.audit("prod", select=["raw.orders"])
+        missing = ({"problem": "the table raw.orders does not exist"},)
+        assert [one.result.sample for one in report.results] == [missing, missing]
+        assert not report.is_blocked

@@ -11,8 +11,9 @@ from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space, pr
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
 from vde_dagster.spark.session.jvm_failure import MEMORY_HINT, ended_error
 
+_NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 _HINTS = {
-    "TABLE_OR_VIEW_NOT_FOUND": "check the table's name, or plan and apply its model first",
+    _NO_TABLE: "check the table's name, or plan and apply its model first",
     "UNRESOLVED_COLUMN": "check its name against the columns of the tables that are read",
     "DIVIDE_BY_ZERO": "use try_divide, or nullif on the divisor",
     "CAST_INVALID_INPUT": "use try_cast where bad values should become NULL",
@@ -86,6 +87,15 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
     if query is not None:
         raised.place = query_place(str(error), query, _words(error))
     return raised
+
+
+def is_missing_table(error: VdeError, table: str) -> bool:
+    """Return whether a query failed because a table does not exist.
+
+    Args:
+        table: Quoted namespace and name.
+    """
+    return f"[{_NO_TABLE}]" in error.message and table in error.message
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
