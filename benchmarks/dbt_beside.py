@@ -1,7 +1,7 @@
 """dbt projects with data, run by dbt-duckdb and here on Spark: are all tables equal as multisets?
 
     python -m benchmarks.dbt_beside PROJECT … --dbt PYTHON [--vars JSON] [--rows]
-        [--without-tests] [--without-refused]
+        [--without-tests] [--without-refused] [--trust FUNCTION …]
 
 PYTHON is the interpreter of an environment with dbt-core, dbt-duckdb and this one's DuckDB; a
 project's packages lie in its `dbt_packages`, and its data are its seeds. Each project is copied
@@ -9,7 +9,8 @@ first. dbt builds it, and compiles it for its own empty past; then `prod` is app
 are equal when their first 12 digits are. An instant within the run is equal to any other, as both
 sides have their own clock; `dbt_scd_id`, a hash of such an instant, is not compared. Columns are
 compared by name, and tables whose columns are in another order are named. With
-`--without-refused` nodes that are refused here are named, and taken out with what reads them.
+`--without-refused` nodes that are refused here are named, and taken out with what reads them;
+`--trust` sets `dialect_trust`.
 Exits with the number of tables that differ.
 """
 
@@ -40,6 +41,7 @@ def main() -> int:
     parser.add_argument("--rows", action="store_true", help="print rows that differ")
     parser.add_argument("--without-tests", action="store_true", help="run dbt's tests nowhere")
     parser.add_argument("--without-refused", action="store_true", help="compare the rest")
+    parser.add_argument("--trust", nargs="*", default=[], metavar="FUNCTION")
     said = parser.parse_args()
     if not said.projects or said.dbt is None:
         print("give folders of dbt projects with data, and --dbt; nothing was run")
@@ -61,7 +63,10 @@ def _compare(project: Path, folder: Path, said: argparse.Namespace) -> int:
         dbt.run("compile", "--full-refresh")
         _tolerate_failing_tests(dbt.root / "target/manifest.json", said.without_tests)
         settings = dbt.root / "pyproject.toml"
-        settings.write_text(f'[tool.vde]\nname = "{project.name}"\nstart = "2020-01-01"\n')
+        settings.write_text(
+            f'[tool.vde]\nname = "{project.name}"\nstart = "2020-01-01"\n'
+            f"dialect_trust = {json.dumps(said.trust)}\n"
+        )
         refused = _take_refused_out(dbt.root) if said.without_refused else []
         ours = _run_here(dbt.root)
         theirs = dbt.tables("dbt", sorted(ours))
