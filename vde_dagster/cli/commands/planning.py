@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,9 @@ PlanForm = Annotated[Form, typer.Option("--format", help="Text, JSON, or Markdow
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="Exit with 3 if there is something to apply, else 0.")
 ]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Also list the stages of an apply, in order.")
+]
 Save = Annotated[
     Path | None,
     typer.Option("--save", metavar="FILE", help="Write a file for `vde apply --plan FILE`."),
@@ -76,6 +80,7 @@ def plan(
     propose: Propose = False,
     summary: Summary = False,
     no_diff: NoDiff = False,
+    explain: Explain = False,
     form: PlanForm = Form.TEXT,
     exit_code: ExitCode = False,
     save: Save = None,
@@ -112,7 +117,9 @@ def plan(
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.plans.estimate import estimate_plan
     from vde_dagster.execution.plans.gates import stored_objections
+    from vde_dagster.planning.plan.stages import apply_stages, stage_json
     from vde_dagster.reports.plan import plan_report, text_changes
+    from vde_dagster.reports.stages import stages_section
     from vde_dagster.terminal.reports import show_report, show_summary, show_warnings
 
     work = estimate_plan(workspace, made)
@@ -133,6 +140,8 @@ def plan(
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
         shown["estimate"] = work.to_json()
+        if explain:
+            shown["stages"] = [stage_json(stage) for stage in apply_stages(made)]
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
         output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
@@ -140,7 +149,9 @@ def plan(
     elif summary:
         show_summary(output.out, plan_report(made))
     else:
-        show_report(output.out, plan_report(made, previous))
+        report = plan_report(made, previous)
+        stages = (stages_section(made),) if explain else ()
+        show_report(output.out, replace(report, rest=(*report.rest, *stages)))
     if work.models:
         output.note(work.sentence())
     if not made.is_empty:

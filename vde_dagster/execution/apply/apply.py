@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,13 +28,7 @@ from vde_dagster.execution.apply.publish import publish_plan
 from vde_dagster.execution.apply.skipping import with_twins
 from vde_dagster.execution.apply.table_branches import TableLeases
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
-from vde_dagster.execution.apply.worker_pool import (
-    GraphResult,
-    Slots,
-    plan_audit_order,
-    run_graph,
-    work_graph,
-)
+from vde_dagster.execution.apply.worker_pool import Slots, run_graph
 from vde_dagster.execution.events import (
     ApplyResult,
     ApplyStarted,
@@ -51,10 +45,22 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.environments.resolver import Columns, Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps
-from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.planning.plan.planner import with_tables
+from vde_dagster.planning.plan.stages import (
+    AuditAfterFills,
+    ChangeLayouts,
+    FillTables,
+    LockTables,
+    Publish,
+    RunStatements,
+    RunUnitTests,
+    Stage,
+    apply_stages,
+    plan_audit_order,
+)
 from vde_dagster.planning.table_contents import Skipped
-from vde_dagster.planning.tables.table import ParentGaps
+from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 from vde_dagster.state.db.leases import Lease, environment_lease
 
 if TYPE_CHECKING:
@@ -147,50 +153,15 @@ class Applier:
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
-        if self.tests is not None:
-            self._test(self.tests, plan)
-        self._before_all(plan)
-        target = self._resolver(plan)
-        for model in plan.models:
-            if model.table is not None and (model.builds or model.layout or model.deploys):
-                target.require_writable(model.table)
-        leases = self._hold_tables(plan, held)
-        self.handles.store.tables.note_parts(
-            (model.table.id, part)
-            for model in plan.builds
-            if model.table is not None
-            for part in parts_of_units(plan.snapshot_of(model), model.intervals)
-        )
-        sets: Mapping[str, tuple[Columns, ...]] = {}
-        lacks: Mapping[str, ParentGaps] = {}
-        if plan.builds:
-            sets = digest_sets(plan, target, self.handles.settings.catalog)
-            known = with_tables(plan, self.handles.store.tables.load(plan.tables))
-            lacks = parent_gaps(known, self.handles.settings.start_time)
-        tasks = PlanTasks(plan, target, Written(), self.handles, sets, lacks)
-        filler = TableFiller(
-            tasks,
-            self._emit,
-            plan_audit_order(plan),
-            leases,
-            lease.token,
-            self.stop,
-            Slots(self.concurrency),
-        )
-        self._fill(plan, filler)
-        filler.evolve_layouts()
-        environment = publish_plan(
-            plan,
-            tasks.target,
-            tasks.written.branches,
-            handles=self.handles,
-            leases=(lease, *leases.held.values()),
-            who=self.who,
-        )
-        return environment, plan
+        run = _Run(self, plan, held, lease)
+        for stage in apply_stages(plan):
+            run.run(stage)
+        return run.environment, plan
 
-    def _test(self, tests: PlanTests, plan: Plan) -> None:
+    def run_tests(self, plan: Plan) -> None:
         """Run unit tests; report each result, whether or not the plan continues."""
+        if self.tests is None:
+            return
         ended: list[ToldTest] = []
 
         def report_test(event: UnitTestFinished) -> None:
@@ -199,14 +170,14 @@ class Applier:
             self.on_event(event)
 
         try:
-            tests.run(plan, self.handles.engine, report_test, self.stop)
+            self.tests.run(plan, self.handles.engine, report_test, self.stop)
         finally:
             self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
-    def _before_all(self, plan: Plan) -> None:
+    def run_before_all(self, statements: Iterable[str]) -> None:
         """Run the statements of before_all; a retried apply runs them again."""
         store, settings = self.handles.store, self.handles.settings
-        for statement in plan.complete_statements.before:
+        for statement in statements:
             try:
                 with store.database.effects.at("before_all.run", statement):
                     self.handles.engine().run_statement(statement)
@@ -237,61 +208,131 @@ class Applier:
         made = self.handles.store.tables.ensure_all(new) if new else {}
         return with_tables(self.plan, made) if made else self.plan
 
-    def _resolver(self, plan: Plan) -> Resolver:
-        production = self.handles.store.environments.get(PRODUCTION)
-        return plan.resolver(
-            production=production.tables if production else frozenset(),
-            suffix=self.handles.settings.environment_suffix_target,
-            mode=self.handles.settings.virtual_environment_mode,
-        )
-
-    def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
-        """Take the leases of published tables that the plan writes."""
-        writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
-        shown = self.handles.store.shown.among(writes)
-        return TableLeases.take(self.handles.store, self.owner, shown, until)
-
-    def _fill(self, plan: Plan, filler: TableFiller) -> None:
-        work = {
-            model.name: model
-            for model in plan.models
-            if model.builds
-            or model.audits
-            or model.deploys
-            or (model.table and not model.table.created)
-        }
-        graph = work_graph(plan, work, filler.order)
-        if not graph:
-            return
-        result = self._run(graph, lambda name: filler.fill(work[name]))
-        late = {name: set[ModelName]() for name in filler.order.late if name in work}
-        if late and not result.failed and not self.stop.is_set():
-            result = self._run(late, lambda name: filler.audit_late(work[name]))
-        if self.stop.is_set() and not result.failed:
-            raise ExecutionError(
-                f"plan {plan.id} was cancelled", hint="apply it again to continue from here"
-            )
-        if result.failed:
-            folder = self.handles.settings.work_dir / "failures"
-            raise plan_failure(plan, result.failed, result.skipped, folder)
-
-    def _run(
-        self, graph: Mapping[ModelName, set[ModelName]], work: Callable[[ModelName], None]
-    ) -> GraphResult[ModelName]:
-        """Process models in the order of a graph, and report progress."""
-
-        def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
-            self._emit(ModelFailed(name, error, tuple(skipped)))
-            if isinstance(error, StoreError):
-                self.stop.set()  # Spark or the state is unavailable for all models.
-
-        return run_graph(graph, work, threads=self.concurrency, on_failure=failed, stop=self.stop)
-
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Report an event, also from other threads."""
         with self._telling:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
             self.on_event(event)
+
+
+class _Run:
+    """One attempt at the stages of a plan, with its leases and the branches that it writes."""
+
+    environment: Environment
+    """The published version, after the stage `Publish`."""
+    _filler: TableFiller
+    """Fills tables, after the stage `LockTables`."""
+
+    def __init__(self, applier: Applier, plan: Plan, held: ExitStack, lease: Lease) -> None:
+        self._applier, self._plan, self._held, self._lease = applier, plan, held, lease
+        self._handles, self._stop = applier.handles, applier.stop
+        self._models = {model.name: model for model in plan.models}
+
+    def run(self, stage: Stage) -> None:
+        """Run one stage, after all earlier ones."""
+        match stage:
+            case RunUnitTests():
+                self._applier.run_tests(self._plan)
+            case RunStatements("before", statements):
+                self._applier.run_before_all(statements)
+            case RunStatements():
+                pass  # The publication stores them, and the virtual update runs them.
+            case LockTables(names):
+                self._filler = self._lock(names)
+            case FillTables(after):
+                self._process(after, self._filler.fill)
+            case AuditAfterFills(names):
+                self._process(dict.fromkeys(names, frozenset()), self._filler.audit_late)
+            case ChangeLayouts(names):
+                self._filler.change_layouts([self._models[name] for name in names])
+            case Publish():
+                self.environment = self._publish()
+
+    def _lock(self, names: Iterable[ModelName]) -> TableFiller:
+        """Take the leases of the published tables that the plan writes, and prepare the fills."""
+        plan, handles, store = self._plan, self._handles, self._handles.store
+        target = self._resolver()
+        written = [(self._models[name], table) for name in names if (table := self._table(name))]
+        for _, table in written:
+            target.require_writable(table)
+        moved = (table.id for model, table in written if model.builds or model.deploys)
+        owner = self._applier.owner
+        leases = TableLeases.take(store, owner, store.shown.among(moved), self._held)
+        store.tables.note_parts(
+            (table.id, part)
+            for model, table in written
+            if model.builds
+            for part in parts_of_units(plan.snapshot_of(model), model.intervals)
+        )
+        sets: Mapping[str, tuple[Columns, ...]] = {}
+        lacks: Mapping[str, ParentGaps] = {}
+        if plan.builds:
+            sets = digest_sets(plan, target, handles.settings.catalog)
+            known = with_tables(plan, store.tables.load(plan.tables))
+            lacks = parent_gaps(known, handles.settings.start_time)
+        return TableFiller(
+            PlanTasks(plan, target, Written(), handles, sets, lacks),
+            self._applier.emit,
+            plan_audit_order(plan),
+            leases,
+            self._lease.token,
+            self._stop,
+            Slots(self._applier.concurrency),
+        )
+
+    def _table(self, name: ModelName) -> PhysicalTable | None:
+        return self._models[name].table
+
+    def _resolver(self) -> Resolver:
+        production = self._handles.store.environments.get(PRODUCTION)
+        return self._plan.resolver(
+            production=production.tables if production else frozenset(),
+            suffix=self._handles.settings.environment_suffix_target,
+            mode=self._handles.settings.virtual_environment_mode,
+        )
+
+    def _process(
+        self,
+        graph: Mapping[ModelName, Set[ModelName]],
+        work: Callable[[PlannedModel], None],
+    ) -> None:
+        """Process models in the order of a graph.
+
+        Raises:
+            ExecutionError: Models failed, or the apply was cancelled.
+        """
+
+        def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
+            self._applier.emit(ModelFailed(name, error, tuple(skipped)))
+            if isinstance(error, StoreError):
+                self._stop.set()  # Spark or the state is unavailable for all models.
+
+        result = run_graph(
+            graph,
+            lambda name: work(self._models[name]),
+            threads=self._applier.concurrency,
+            on_failure=failed,
+            stop=self._stop,
+        )
+        if result.failed:
+            folder = self._handles.settings.work_dir / "failures"
+            raise plan_failure(self._plan, result.failed, result.skipped, folder)
+        if self._stop.is_set():
+            raise ExecutionError(
+                f"plan {self._plan.id} was cancelled", hint="apply it again to continue from here"
+            )
+
+    def _publish(self) -> Environment:
+        tasks, leases = self._filler.tasks, self._filler.leases
+        return publish_plan(
+            self._plan,
+            tasks.target,
+            tasks.written.branches,
+            handles=self._handles,
+            leases=(self._lease, *leases.held.values()),
+            who=self._applier.who,
+        )
 
 
 def _message(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vde_dagster.errors import ExecutionError, VdeError
@@ -159,11 +159,10 @@ class TableFiller(Auditor):
         for interval in _audited(snapshot, model.intervals | there):
             self.audit(snapshot, table, interval, branch, late=True)
 
-    def evolve_layouts(self) -> None:
-        """Change partitioning, sort order and properties in place, according to the plan."""
-        for model in self.tasks.plan.models:
-            if not model.layout or model.table is None or model.snapshot_id is None:
-                continue
+    def change_layouts(self, models: Iterable[PlannedModel]) -> None:
+        """Change partitioning, sort order and properties of tables in place."""
+        for model in models:
+            assert model.table is not None
             had = model.previous_snapshot_id or model.table.snapshot_id
             known = self.handles.store.snapshots.load([had, model.table.snapshot_id])
             previous = known.get(had) or known[model.table.snapshot_id]

@@ -22,7 +22,8 @@ from vde_dagster.errors import (
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.execution.unit_testing.run_test import TestResult, run_test
-from vde_dagster.planning.plan.plan import Change, Plan, PlanKind
+from vde_dagster.planning.plan.plan import Plan, PlanKind
+from vde_dagster.planning.plan.stages import tested_models
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model, UnitTest
@@ -61,12 +62,8 @@ class PlanTests:
 
         Tests of models whose files have changed since the plan was created are left out.
         """
-        changed = {
-            planned.name: plan.snapshot_of(planned).model
-            for planned in plan.models
-            if planned.snapshot_id is not None
-            and (planned.builds or planned.change is not Change.UNCHANGED)
-        }
+        target = plan.target
+        changed = {name: target[name].model for name in tested_models(plan)}
         return [
             test
             for test in self.tests

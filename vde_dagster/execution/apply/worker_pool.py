@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
-
-from vde_dagster.base.names import ModelName
-from vde_dagster.planning.plan.plan import Plan, PlannedModel
-from vde_dagster.project.dag import AuditOrder, audit_order, parents_first
 
 K = TypeVar("K", bound=Hashable)
 
@@ -33,7 +29,7 @@ class GraphResult(Generic[K]):
 
 
 def run_graph(
-    graph: Mapping[K, set[K]],
+    graph: Mapping[K, Set[K]],
     work: Callable[[K], None],
     *,
     threads: int,
@@ -89,45 +85,6 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
             lost[candidate] = None
             del waiting[candidate]
     return list(lost)[1:]
-
-
-def plan_audit_order(plan: Plan) -> AuditOrder:
-    """Return the order of the audits of a plan's models."""
-    return audit_order({name: snapshot.model for name, snapshot in plan.target.items()})
-
-
-def work_graph(
-    plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
-) -> dict[ModelName, set[ModelName]]:
-    """Return, for each model to process, the models that must be processed before it.
-
-    Ancestors also count through models that are not processed. If several models share a table, the
-    later ones wait for the first and then find nothing left to do.
-    """
-    after = {
-        model.name: (
-            *plan.snapshots[model.snapshot_id].parents,
-            *audits.before.get(model.name, ()),
-        )
-        for model in plan.models
-        if model.snapshot_id is not None
-    }
-    order: dict[ModelName, set[ModelName]] = {}
-    before: dict[ModelName, set[ModelName]] = {}
-    first_of_table: dict[str, ModelName] = {}
-    for name in parents_first(after):
-        needed: set[ModelName] = set()
-        for parent in after[name]:
-            needed |= {parent} if parent in work else before[parent]
-        before[name] = needed
-        if name in work:
-            order[name] = set(needed)
-            table = work[name].table
-            if table is not None:
-                first = first_of_table.setdefault(table.id, name)
-                if first != name:
-                    order[name].add(first)
-    return order
 
 
 class Slots:

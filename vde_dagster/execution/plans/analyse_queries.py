@@ -17,10 +17,11 @@ from vde_dagster.base.failures import QueryPlace
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.apply.failure_report import failure_location
-from vde_dagster.execution.apply.worker_pool import plan_audit_order, run_graph, work_graph
+from vde_dagster.execution.apply.worker_pool import run_graph
 from vde_dagster.planning.environments.resolver import Resolver, column_map
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
+from vde_dagster.planning.plan.stages import plan_audit_order, work_graph
 from vde_dagster.planning.rendering.render import (
     only_of_session,
     relation,

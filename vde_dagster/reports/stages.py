@@ -1,0 +1,83 @@
+"""Report of the stages of an apply (`vde plan --explain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import count, listed
+from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.plan.stages import (
+    AuditAfterFills,
+    ChangeLayouts,
+    FillTables,
+    LockTables,
+    Publish,
+    RunStatements,
+    RunUnitTests,
+    Stage,
+    apply_stages,
+)
+from vde_dagster.reports.document import Cell, Mark, Row, Section
+from vde_dagster.reports.plan import MOST_NAMES, work_text
+
+
+def stages_section(plan: Plan) -> Section:
+    """Return what an apply of a plan does, in order."""
+    rows: list[Row] = []
+    for number, stage in enumerate(apply_stages(plan), 1):
+        first, *others = _lines(plan, stage)
+        rows.append(Row((Cell(f"{number}. {first}", Mark.NAME),)))
+        rows += [Row((Cell(f"   {text}"),)) for text in others]
+    return Section("Stages", rows=tuple(rows))
+
+
+def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
+    """Return a sentence about a stage, followed by its details."""
+    match stage:
+        case RunUnitTests(names):
+            yield f"run the unit tests of {listed(names, MOST_NAMES)}; a failure ends the apply"
+        case RunStatements("before", statements):
+            yield f"run {count(len(statements), 'statement')} of before_all"
+            yield from statements
+        case RunStatements(_, statements):
+            yield f"run {count(len(statements), 'statement')} of after_all"
+            yield from statements
+        case LockTables(names):
+            yield f"lock the published ones of {count(len(names), 'table')} to write"
+            yield from _names(names)
+        case FillTables(after):
+            yield f"fill and audit {count(len(after), 'model')}, parents first"
+            models = {model.name: model for model in plan.models}
+            for name in stage.models:
+                yield _fill(plan, models[name], after[name])
+        case AuditAfterFills(names):
+            yield "run the audits that read tables filled later"
+            yield from _names(names)
+        case ChangeLayouts(names):
+            yield f"change the layout of {count(len(names), 'table')} in place"
+            yield from _names(names)
+        case Publish(version, views, deploys):
+            yield f"publish version {version} of {plan.environment} in one commit"
+            yield (
+                f"views: {len(views.created)} created, {len(views.replaced)} replaced, "
+                f"{len(views.dropped)} dropped"
+            )
+            if deploys:
+                yield f"tables changed in place: {listed(deploys, MOST_NAMES)}"
+
+
+def _names(names: Iterable[ModelName]) -> Iterator[str]:
+    if text := listed(names, MOST_NAMES):
+        yield text
+
+
+def _fill(plan: Plan, model: PlannedModel, before: Iterable[ModelName]) -> str:
+    if model.builds:
+        work = work_text(plan, model)
+    elif model.audits:
+        work = "audit its rows"
+    else:
+        work = "change its table in place" if model.deploys else "create its table"
+    waits = listed(sorted(before), MOST_NAMES)
+    return f"{model.name}: {work}" + (f", after {waits}" if waits else "")
