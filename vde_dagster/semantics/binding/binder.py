@@ -9,16 +9,19 @@ from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
-from vde_dagster.semantics.algebra.nodes import Leaf, Node, Terms, case_values
+from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms, case_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
+from vde_dagster.semantics.types import infer
 from vde_dagster.semantics.versions.version import (
     OTHER_COLUMNS,
     SemanticVersion,
     leaf_column,
     leaf_rows,
 )
+
+_CONDITIONS = (exp.DType.BOOLEAN, exp.DType.NULL, exp.DType.UNKNOWN)
 
 
 class Unsupported(Exception):
@@ -141,9 +144,19 @@ class Binder:
         """Note that a function is not understood: its arguments are all that it reads."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
-    def condition(self, node: Node) -> Node:
+    def condition(self, node: Node, e: exp.Expr) -> Node:
         """A whole condition; Spark refuses NULL without a type as one."""
-        return self.give_up("NULL as a condition", node) if _is_untyped(node) else node
+        if _is_untyped(node):
+            return self.give_up("NULL as a condition", node)
+        return self.boolean(node, e)
+
+    def boolean(self, node: Node, e: exp.Expr) -> Node:
+        """An operand that must be BOOLEAN; Spark refuses any other type."""
+        if node.tag in BOOLEAN:
+            return node
+        kind = infer(e)
+        refused = kind is not None and kind.this not in _CONDITIONS
+        return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.

@@ -95,7 +95,8 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         assert target is not None
         return cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:
-        return choice(binder.terms, arguments[:2], arguments[2])
+        condition = binder.boolean(arguments[0], e.expressions[0])
+        return choice(binder.terms, [condition, arguments[1]], arguments[2])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
     if name in _BY_UNIT and len(arguments) == 3:
@@ -240,7 +241,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
             if key != "this" and value is not None:
                 part = binder.bind_argument(value, scope)
                 filters = isinstance(e, exp.Filter) and part.__class__ is Node
-                extra += [key, binder.condition(part) if filters else part]
+                extra += [key, binder.condition(part, value) if filters else part]
     finally:
         scope.in_aggregate -= 1
     body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
@@ -439,7 +440,7 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
         condition = e.args.get("expression")
         extra = []
         if isinstance(condition, exp.Expr):
-            extra = [binder.condition(binder.bind(condition, scope))]
+            extra = [binder.condition(binder.bind(condition, scope), condition)]
         return binder.terms.make(e.__class__.__name__, inner, *extra), ties
     if isinstance(e, exp.Anonymous):
         kind = spark_functions.kind(called(e))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
+from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, integer, plain_string
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
 from vde_dagster.semantics.binding.calls import (
     BINARY,
@@ -30,7 +30,9 @@ from vde_dagster.sql.reading import is_star, name_of_call
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
-    operands = [binder.bind(item, scope) for item in flat_operands(e, e.__class__)]
+    operands = [
+        binder.boolean(binder.bind(item, scope), item) for item in flat_operands(e, e.__class__)
+    ]
     return binder.terms.combine("and" if e.__class__ is exp.And else "or", operands)
 
 
@@ -38,9 +40,22 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     kind = e.__class__
     if kind not in BINARY:
         return binder.generic(e, scope)
-    left = binder.bind(e.args["this"], scope)
     make, name = BINARY[kind]
-    return make(binder.terms, name, left, binder.bind(e.args["expression"], scope))
+    sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
+    if kind in _ARITHMETIC and any(
+        side.tag in BOOLEAN or (part.__class__ is exp.Column and _is_boolean(part))
+        for side, part in zip(sides, (e.args["this"], e.args["expression"]), strict=True)
+    ):
+        return binder.give_up("arithmetic with a BOOLEAN", *sides)
+    return make(binder.terms, name, *sides)
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+
+
+def _is_boolean(e: exp.Expr) -> bool:
+    kind = infer(e)
+    return kind is not None and kind.this == exp.DType.BOOLEAN
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
@@ -59,7 +74,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         condition = binder.bind(branch.this, scope)
         if operand is not None:
             condition = binder.terms.compare("eq", operand, condition)
-        condition = binder.condition(condition)
+        condition = binder.condition(condition, branch.this)
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
@@ -194,7 +209,7 @@ def _bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
 def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     if isinstance(e.expression, exp.Identifier):
         this = binder.bind(e.this, scope)
-        return struct_fields(binder.terms, this, (e.expression.name,), None)
+        return struct_fields(binder, this, (e.expression.name,), infer(e.this))
     if isinstance(e.expression, exp.Anonymous):
         return _function_of_schema(binder, e, scope)
     return binder.give_up("a star inside an expression")
@@ -219,10 +234,14 @@ def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     kind = infer(e.this)
     name = plain_string(key.parts[1]) if key.tag == "lit" else None
     if name and kind is not None and kind.this == exp.DType.STRUCT:
-        return struct_fields(binder.terms, this, (name,), kind)
+        return struct_fields(binder, this, (name,), kind)
+    if kind is not None and kind.this not in _WITH_ELEMENTS:
+        return binder.give_up("an element of a single value", this, key)
     return binder.terms.make("element", this, key)
 
 
+_D = exp.DType
+_WITH_ELEMENTS = {_D.ARRAY, _D.MAP, _D.STRUCT, _D.VARIANT, _D.UNKNOWN}
 _AGGREGATES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
 HANDLERS: dict[type, Handler] = {
@@ -237,7 +256,7 @@ HANDLERS: dict[type, Handler] = {
     ),
     exp.Null: lambda b, e, scope: b.terms.make("Null"),
     exp.Boolean: lambda b, e, scope: b.terms.boolean(bool(e.this)),
-    exp.Not: lambda b, e, scope: b.terms.negate(b.bind(e.this, scope)),
+    exp.Not: lambda b, e, scope: b.terms.negate(b.boolean(b.bind(e.this, scope), e.this)),
     exp.Between: _between,
     exp.In: _bind_in,
     exp.Escape: _escaped,

@@ -107,6 +107,8 @@ class _KeyReader:
         item = item.unnest()
         if isinstance(item, exp.Literal) and not item.args.get("is_string"):
             node = ordinal(self._binder, item, self._outputs).node
+        elif is_negative_position(item):
+            return self._binder.give_up("a negative position")
         else:
             node = self._binder.bind(item, self._scope)
             if has_aggregate(node):
@@ -140,6 +142,15 @@ def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
             binder.note("position", item, len(outputs))
         raise Unsupported(f"position {text} is not in the SELECT list")
     return outputs[int(text) - 1]
+
+
+def is_negative_position(e: exp.Expr) -> bool:
+    """Whether a sort or grouping key is a negative INT, which Spark refuses as a position."""
+    number = e.this if isinstance(e, exp.Neg) else None
+    if not isinstance(number, exp.Literal) or number.is_string:
+        return False
+    text = str(number.this)
+    return text.isdigit() and int(text) <= 2**31
 
 
 def has_aggregate(node: Node) -> bool:

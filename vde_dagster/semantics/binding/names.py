@@ -225,7 +225,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     if found.fields:
         written = tuple(part.name for part in identifiers[-found.fields :])
         e.type = field_type(found.type, written)
-        return struct_fields(binder.terms, found.node, written, found.type)
+        return struct_fields(binder, found.node, written, found.type)
     if found.type is not None:
         e.type = found.type
     if scope.in_sets and found.node.tag != "ref":
@@ -247,17 +247,24 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
     return made
 
 
-def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
+def struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
     """Nested fields of a struct.
 
     Spark compares names of struct fields without case. Keys of a map keep their case, and so do
     names if the type is unknown.
     """
     for name in fields:
+        if kind is not None and kind.this not in _WITH_FIELDS:
+            return binder.give_up(f"field {name} of a single value", node)
         struct = kind is not None and kind.this == exp.DType.STRUCT
-        node = terms.make("field", name.lower() if struct else name, node)
+        node = binder.terms.make("field", name.lower() if struct else name, node)
         kind = field_type(kind, (name,))
     return node
+
+
+_D = exp.DType
+_WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
+"""Types that have fields; a field of an array of structs is an array."""
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:

@@ -22,7 +22,13 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.calls import sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
-from vde_dagster.semantics.binding.grouping import aggregate, bind_group_by, has_sets, ordinal
+from vde_dagster.semantics.binding.grouping import (
+    aggregate,
+    bind_group_by,
+    has_sets,
+    is_negative_position,
+    ordinal,
+)
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.relations import (
     NO_CTES,
@@ -286,6 +292,8 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
     if isinstance(this, exp.Literal) and not this.args.get("is_string"):
         node = ordinal(binder, this, outputs).node
         return [binder.terms.make("sort", *direction, node)]
+    if is_negative_position(this):
+        return [binder.give_up("a negative position")]
     if isinstance(this, exp.Var) and this.name.upper() == "ALL":
         return [binder.terms.make("sort", *direction, o.node) for o in outputs]
     if isinstance(this, exp.Column) and len(this.parts) == 1:

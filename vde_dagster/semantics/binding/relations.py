@@ -62,13 +62,13 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
     for item in flat_operands(e, exp.And):
-        node = binder.bind(item, scope)
+        node = binder.boolean(binder.bind(item, scope), item)
         nodes.append(node)
         equal = joining and isinstance(item, (exp.EQ, exp.NullSafeEQ))
         if equal and is_injective_equality(infer(item.this), infer(item.expression)):
             binder.terms.same_type.add(node)
     if scope.clause != "having" and len(nodes) == 1:
-        nodes = [binder.condition(nodes[0])]
+        nodes = [binder.condition(nodes[0], e)]
     found = conjuncts(binder.terms.combine("and", nodes))
     if scope.clause in ("where", "on"):
         found = memberships_as_exists(found, binder.terms)

@@ -84,7 +84,7 @@ def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
     except (Ambiguous, NotFound, Unclear):
         raise Unsupported(f"{text}.* names no single table or struct") from None
     before = tuple(names[len(names) - found.fields :])
-    node = struct_fields(binder.terms, found.node, before, found.type)
+    node = struct_fields(binder, found.node, before, found.type)
     kind = field_type(found.type, before)
     if kind is None or kind.this != exp.DType.STRUCT:
         raise Unsupported(f"the fields of {text} are not known")
@@ -92,7 +92,7 @@ def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
     if len({name.lower() for name, _ in fields}) != len(kind.expressions) or not fields:
         raise Unsupported(f"{text} has several fields of one name")
     return [
-        Output(name.lower(), struct_fields(binder.terms, node, (name,), kind), type_, name)
+        Output(name.lower(), struct_fields(binder, node, (name,), kind), type_, name)
         for name, type_ in fields
     ]
 
