@@ -127,6 +127,7 @@ _SETTINGS = """
 [tool.vde]
 name = "histories"
 start = "2024-01-01"
+concurrency = 2
 
 [tool.vde.spark]
 warm = false

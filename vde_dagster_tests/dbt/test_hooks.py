@@ -101,7 +101,7 @@ def test_a_seed_has_hooks(shop: DbtCopy) -> None:
 
 
 def test_hooks_that_cannot_be_rendered_are_left_out_file_by_file(copied: Copied) -> None:
-    hooks = Hooks.of(decoded((copied("hooks").root / MANIFEST).read_bytes()))
+    hooks = Hooks.from_manifest(decoded((copied("hooks").root / MANIFEST).read_bytes()))
     assert set(hooks.models) == {ORDERS, "model.rows.shown", "snapshot.rows.kept"}
     runs = {f"operation.rows.rows-on-run-{one}" for one in ("start-1", "end-0")}
     assert set(hooks.runs) == runs

@@ -14,9 +14,9 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.incremental import (
     Filling,
-    conditions_of,
-    filling_of,
+    added_conditions,
     find_strategy,
+    incremental_filling,
 )
 from vde_dagster.plugins.dbt.nodes.when import read_times
 from vde_dagster.plugins.dbt.relations import filter_by_batch
@@ -46,7 +46,7 @@ def _node(**config: Any) -> Node:
 
 def _filling(adapter: str, later: str | None = "select 2 as k", **config: Any) -> Filling:
     dialect = _DIALECTS.get(adapter, adapter)
-    return filling_of(_node(**config), later, adapter, dialect, _PLACE)
+    return incremental_filling(_node(**config), later, adapter, dialect, _PLACE)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_microbatch_is_merged_where_the_adapter_does() -> None:
 def test_branches_that_differ_in_layout_alone_are_one(
     first: str, later: str, conditions: list[str] | None
 ) -> None:
-    found = conditions_of(first, later, "duckdb")
+    found = added_conditions(first, later, "duckdb")
 
     assert (None if found is None else [one.text for one in found]) == conditions
 

@@ -127,7 +127,7 @@ def test_a_test_that_was_compiled_without_its_warehouse_is_named(shop: DbtCopy) 
     assert "no_free_orders" not in {audit.name for audit in audits}
     assert "unique_stg_orders_order_id" in {audit.name for audit in audits}
     told = " ".join(problem.message for problem in project.warnings)
-    assert "tests no_free_orders whose compiled SQL is no query (1)" in told
+    assert "tests no_free_orders whose compiled SQL is not a query (1)" in told
 
 
 def test_a_changed_node_alone_is_read(shop: DbtCopy) -> None:
@@ -371,8 +371,8 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set(*CUSTOMERS, "config", value="table"),
-            ": the node model.shop.customers is none of dbt's: Expected `object`, got `str` - at "
-            "`$.config` Hint: run `dbt compile`",
+            ": the node model.shop.customers is not a node of dbt: Expected `object`, got `str` - "
+            "at `$.config` Hint: run `dbt compile`",
         ),
         (
             _set(
@@ -390,7 +390,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
                     "compiled_code": "select 1 as at",
                 },
             ),
-            "models/marts/customers.sql:1: the type 'time(6)' is none that Spark's tables can have",
+            "models/marts/customers.sql:1: Spark's tables do not support the type 'time(6)'",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value="select\n  cast('10:00' as time) as at"),
@@ -431,8 +431,8 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set("nodes", "seed.shop.raw_orders", "package_name", value="other"),
-            "dbt_packages/other/seeds/raw_orders.csv: the file of the seed 'raw_orders' is not "
-            "there Hint: run `dbt deps`",
+            "dbt_packages/other/seeds/raw_orders.csv: the file of the seed 'raw_orders' does not "
+            "exist Hint: run `dbt deps`",
         ),
         (
             _set("nodes", "snapshot.shop.order_history", "config", "hard_deletes", value="all"),
@@ -484,7 +484,7 @@ def test_a_manifest_with_a_mistake_is_one_message(
     ("text", "expected"),
     [
         ('{\n "metadata": }', f"{MANIFEST}:2: the manifest is broken"),
-        ('{"metadata": 1}', f"{MANIFEST}: this is no manifest of dbt's"),
+        ('{"metadata": 1}', f"{MANIFEST}: this is not a manifest of dbt"),
         (None, f"dbt_project.yml: the dbt project has no {MANIFEST} Hint: run `dbt compile`"),
     ],
 )

@@ -55,15 +55,15 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
         "hashes": {},
         "as_seen": {
             **{path: folder.hasher.hash(path) for path in properties},
-            **{path: _seen(folder, path, texts) for path, texts in macros.items()},
+            **{path: _macro_hash(folder, path, texts) for path, texts in macros.items()},
         },
         "known": sorted({*(f"{inside}{path}" for path in known), *macros}),
         "places": sorted(f"{inside}{place}" for place in places),
     }
 
 
-def _seen(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash, if it has the macros of the manifest and no others."""
+def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
+    """Return a file's hash if its macros are the manifest's."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"
@@ -76,16 +76,16 @@ def _text(folder: Folder, path: str) -> str:
         return ""
 
 
-def files_of(memory: dict[str, Any]) -> list[str]:
-    """Return the files that `changed` looks at, relative to the root."""
+def watched_files(memory: dict[str, Any]) -> list[str]:
+    """Return the files that `changed` compares, relative to the root."""
     return [*memory.get("checksums", ()), *memory.get("as_seen", ()), *memory.get("places", ())]
 
 
 def changed(memory: dict[str, Any], folder: Folder) -> Iterator[str]:
-    """Yield the files that are not as they were when the manifest was made, or were not there.
+    """Yield files that were added or changed since the manifest was written.
 
     Args:
-        memory: What `recorded` returned; it takes results.
+        memory: Result of `recorded`; this function adds hashes to it.
     """
     hashes: dict[str, bool] = {}
     for path, checksum in memory["checksums"].items():

@@ -1,11 +1,10 @@
-"""Compiling a dbt project when its files changed: beside it, without its warehouse, and twice.
+"""Compilation of a dbt project when its files changed, twice and without its warehouse.
 
-dbt runs in a folder of the cache whose entries are links to the project's, with a macro more: an
-`is_incremental()` that asks no table, and is false in the first compile, and true in the second
-one, which is of the incremental models alone. Microbatch models are compiled once more with
-`--empty`: dbt then marks the relations that it filters by `event_time` when it runs them, and
-leaves out those that a model takes out of this by `.render()`. What dbt wrote is kept by the
-content of all that it read.
+dbt runs in a cache folder with links to the project's files and one additional macro: an
+`is_incremental()` that queries no table. It is false in the first compile and true in the second
+one, which selects only incremental models. Microbatch models are compiled a third time with
+`--empty`: dbt then marks the relations that it filters by `event_time` when it runs, except where
+a model calls `.render()`. The output is cached by the content of all inputs.
 """
 
 from __future__ import annotations
@@ -36,27 +35,27 @@ _FIRST, _LATER, _EMPTY = "first/manifest.json", "later/manifest.json", "empty/ma
 _HOOKS = "hooks.json"
 _LEFT_OUT = "left_out.json"
 _INSIDE_DBT = Path(__file__).parent / "inside_dbt"
-"""A folder on the path of dbt's own process."""
+"""Folder on the Python path of dbt's process."""
 _ANSWERS = "vde_dagster.plugins.dbt.answers"
 _PARSED = "partial_parse.msgpack"
 MACROS = "vde_macros"
-"""The folder of the macro that a compile has more than the project."""
+"""Folder of the additional macro of a compile."""
 ANALYSES = "vde_hooks"
-"""The folder of analyses that it has more."""
+"""Folder of the additional analyses of a compile."""
 _MACRO = """{% macro is_incremental() %}
   {%- if not execute -%}{{ return(false) }}{%- endif -%}
   {{ return(model.config.materialized == 'incremental' and not flags.FULL_REFRESH) }}
 {% endmacro %}
 """
 _NO_PART = frozenset({"target", "logs", "venv", "env", "node_modules", "__pycache__"})
-"""Folders that are no part of a dbt project, beside those that begin with a dot."""
+"""Folders that dbt does not read; hidden folders are left out, too."""
 _ENDINGS = (".sql", ".yml", ".yaml", ".md", ".py", ".csv", ".lock")
 _OWN_MACRO = re.compile(r"\{%-?\s*macro\s+is_incremental\s*\(")
 _VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
 _FLAGS = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check")
 _COMPILE = ("compile", "--no-populate-cache")
 _TRIES = 5
-"""How often hooks are compiled, each time without those of a file in which dbt cannot."""
+"""Number of attempts to compile hooks; each leaves out the file that failed before."""
 _ERROR = re.compile(r"Encountered an error:\n|^Error: |^(?=[A-Z]\w+ Error)", re.MULTILINE)
 _STAMP = re.compile(r"^\d\d:\d\d:\d\d  ", re.MULTILINE)
 _PLACE = re.compile(r"([\w./-]+\.(?:sql|ya?ml|py|csv|md))\b")
@@ -65,20 +64,21 @@ _HEAD = 1_000
 """Bytes of a script that are searched for its interpreter."""
 _INTERPRETER = re.compile(r"/[^\s'\"]*python[\w.]*")
 _LISTED = re.compile(r"\bpackage\s*:\s*['\"]?[\w.-]+/([\w-]+)")
-"""A package of dbt's hub, by its name."""
+"""Name of a package of dbt's hub."""
 PACKAGES = "dbt_packages"
 
 
 class Compiled(NamedTuple):
-    """What dbt wrote: manifests relative to the root, and how long it took now, if it ran.
+    """Output files of dbt, relative to the root.
 
     Args:
-        later: Of incremental models alone, with `is_incremental()` being true; None where there
-            are none, or the project has a macro of that name.
-        hooks: Hooks as they were rendered, if some were: see `Hooks.rendered`.
-        left_out: Nodes that dbt did not compile because their code introspects, if there are
-            some, by unique id with what they call.
-        empty: Microbatch models with their inputs limited to no rows; None where there are none.
+        later: Manifest of incremental models with `is_incremental()` being true; None without
+            incremental models, or if the project has a macro of that name.
+        hooks: Rendered hooks, see `Hooks.rendered`; None without any.
+        seconds: Duration of the compile; None if the output was cached.
+        left_out: Nodes that dbt did not compile because their code introspects, by unique id with
+            the calls; None without any.
+        empty: Manifest of microbatch models with inputs limited to no rows; None without any.
     """
 
     first: str
@@ -90,18 +90,18 @@ class Compiled(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """All that it is of."""
+        """All output files."""
         paths = (self.first, self.later, self.hooks, self.left_out, self.empty)
         return [path for path in paths if path]
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """dbt, and the project that it compiles.
+    """A dbt project and the dbt that compiles it.
 
     Args:
-        inside: The dbt project's folder, relative to the root, with a slash behind it, or empty.
-        executable: dbt's path.
+        inside: The dbt project's folder relative to the root, with a trailing slash, or empty.
+        executable: Path of dbt.
     """
 
     folder: Folder
@@ -111,7 +111,7 @@ class Compiler:
 
     @cached_property
     def files(self) -> list[str]:
-        """The files that dbt reads, relative to the root, its packages' included."""
+        """Files that dbt reads, including packages, relative to the root."""
         top = self.folder.root / self.inside
         found = []
         for path, folders, names in os.walk(top):
@@ -120,10 +120,10 @@ class Compiler:
         return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
 
     def manifests(self) -> Compiled:
-        """Compile the project, unless it is as it was.
+        """Compile the project if its inputs changed.
 
         Raises:
-            ProjectError: dbt says that the project is wrong, or cannot be run.
+            ProjectError: dbt reported an error, or could not be started.
         """
         cache = self.folder.root / _CACHE
         done, now = self._done(), False
@@ -142,28 +142,28 @@ class Compiler:
         return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
 
     def _done(self) -> dict[str, Any] | None:
-        """Return what the last compile left, if it was of the files as they are."""
+        """Return the record of the last compile; None if its inputs changed since."""
         try:
             done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
         except (OSError, ValueError):
             return None
         if done["key"] != self._key(done["variables"]):
             return None
-        return done if "state" not in done or self._is_answered_so(done) else None
+        return done if "state" not in done or self._has_same_answers(done) else None
 
-    def _is_answered_so(self, done: dict[str, Any]) -> bool:
-        """Return whether introspective queries would have the answers of the last compile."""
+    def _has_same_answers(self, done: dict[str, Any]) -> bool:
+        """Return whether introspective queries have the same answers as in the last compile."""
         from vde_dagster.plugins.dbt.answers import published_state
 
         try:
             return bool(done["state"] == published_state(self.folder.root, done["sources"]))
         except VdeError:
-            return True  # The state cannot be read here, so there are no other answers.
+            return True  # Without a state there are no new answers.
 
     def _key(self, variables: Any) -> str:
-        """Hash all that decides what dbt makes of the project."""
+        """Hash all inputs of a compile."""
         hasher = self.folder.hasher
-        # Of a seed dbt needs its name alone.
+        # dbt needs only the names of seeds.
         content = [
             f"{path}:{'' if path.endswith('.csv') else hasher.hash(path)}" for path in self.files
         ]
@@ -184,9 +184,9 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Let dbt compile, and return what is kept of it: nothing of a compile that fails.
+        """Run all compiles and return their record; a failed compile has none.
 
-        What it failed for may lie where nobody looks: an adapter that is not installed, a network.
+        Its cause may be outside the inputs: a missing adapter, the network.
         """
         begin = time.monotonic()
         cache = self.folder.root / _CACHE
@@ -198,31 +198,31 @@ class Compiler:
         self._lay_out(cache / "project", own)
         for target in (_FIRST, _LATER, _HOOKS, _LEFT_OUT, _EMPTY):
             (cache / target).unlink(missing_ok=True)
-        # Said so, as a selector of the project's may else leave nodes out.
-        told = [self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])]
+        # Explicit, because a default selector of the project may leave nodes out.
+        reports = [self._run(cache / "project", "first", ["--full-refresh", "--select", "fqn:*"])]
         if not own and b'"materialized": "incremental"' in (cache / _FIRST).read_bytes():
             (cache / "later").mkdir(exist_ok=True)
             shutil.copyfile(cache / "first" / _PARSED, cache / "later" / _PARSED)
             selected = ["--select", "config.materialized:incremental"]
-            told.append(self._run(cache / "project", "later", selected))
+            reports.append(self._run(cache / "project", "later", selected))
             done["later"] = True
         manifest = (cache / _FIRST).read_bytes()
         if b'"incremental_strategy": "microbatch"' in manifest:
             done["empty"] = self._mark_filtered(cache)
         if b"-hook" in manifest or b'"operation"' in manifest:
             done["hooks"] = self._render_hooks(cache / "project")
-        left_out = {one: call for part in told for one, call in part.get("left_out", {}).items()}
+        left_out = {one: call for part in reports for one, call in part.get("left_out", {}).items()}
         if left_out:
             (cache / _LEFT_OUT).write_text(json.dumps(left_out, sort_keys=True), encoding="utf-8")
             done["left_out"] = True
-        states = {part["state"] for part in told if part.get("asked")}
+        states = {part["state"] for part in reports if part.get("asked")}
         if states:
-            done["sources"] = told[0]["sources"]
+            done["sources"] = reports[0]["sources"]
             done["state"] = states.pop() if len(states) == 1 else "published while dbt compiled"
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _mark_filtered(self, cache: Path) -> bool:
-        """Compile microbatch models with limited inputs; False for a dbt that cannot."""
+        """Compile microbatch models with limited inputs; return False if dbt fails."""
         (cache / "empty").mkdir(exist_ok=True)
         shutil.copyfile(cache / "first" / _PARSED, cache / "empty" / _PARSED)
         selected = ["--select", "config.incremental_strategy:microbatch"]
@@ -233,15 +233,15 @@ class Compiler:
         return True
 
     def _render_hooks(self, project: Path) -> bool:
-        """Let dbt render hooks with Jinja, and say whether there is one.
+        """Render hooks with Jinja by dbt; return whether any was rendered.
 
-        It never asks the warehouse here: what a hook asks may be what the hook does.
+        This compile never introspects: the query of a hook may be its action.
         """
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
         from vde_dagster.plugins.dbt.manifest import decoded
 
         cache = project.parent
-        hooks = Hooks.of(decoded((cache / _FIRST).read_bytes()))
+        hooks = Hooks.from_manifest(decoded((cache / _FIRST).read_bytes()))
         (project / MACROS / "vde_hooks.sql").write_text(MACRO, encoding="utf-8")
         (cache / "hooks").mkdir(exist_ok=True)
         for _ in range(_TRIES):
@@ -254,7 +254,7 @@ class Compiler:
                 own = package == hooks.manifest.metadata.project_name
                 inner = Path(path) if own else Path(PACKAGES, package, path)
                 text = (self.folder.root / self.inside / inner).read_text(encoding="utf-8")
-                _instead_of_link(project, inner, hooks.asked(text, unique_ids))
+                _instead_of_link(project, inner, hooks.with_calls(text, unique_ids))
             selected = ["--full-refresh", "--select", *hooks.selected]
             try:
                 self._run(project, "hooks", selected, introspect=False)
@@ -271,10 +271,10 @@ class Compiler:
         return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
 
     def _lay_out(self, project: Path, own: bool) -> None:
-        """Make the folder in which dbt runs, with links to what the project has.
+        """Create the folder in which dbt runs, with links to the project's entries.
 
         Raises:
-            ProjectError: The project's file is no YAML.
+            ProjectError: `dbt_project.yml` is not valid YAML.
         """
         import yaml
 
@@ -288,7 +288,7 @@ class Compiler:
         try:
             described = yaml.safe_load(text)
         except yaml.YAMLError:
-            load_yaml(Path(self.inside, PROJECT_FILE), text)  # It says where and what is wrong.
+            load_yaml(Path(self.inside, PROJECT_FILE), text)  # Raises an error with the place.
             described = None
         if not isinstance(described, dict):
             (project / PROJECT_FILE).write_text(text, encoding="utf-8")
@@ -304,10 +304,10 @@ class Compiler:
     def _run(
         self, project: Path, target: str, more: list[str], *, introspect: bool = True
     ) -> dict[str, Any]:
-        """Run dbt, and return what `inside_dbt` tells of it.
+        """Run dbt and return the report of `inside_dbt`.
 
         Raises:
-            ProjectError: It fails, with what it says.
+            ProjectError: dbt failed; the message is dbt's.
         """
         import subprocess
 
@@ -321,11 +321,11 @@ class Compiler:
         if settings.profiles_dir:
             profiles = self.folder.root / Path(settings.profiles_dir).expanduser()
             command += ["--profiles-dir", str(profiles)]
-        told = cache / f"{target}_{_LEFT_OUT}"
-        told.unlink(missing_ok=True)
+        report = cache / f"{target}_{_LEFT_OUT}"
+        report.unlink(missing_ok=True)
         path = os.environ.get("PYTHONPATH", "")
         answering = [sys.executable, "-m", _ANSWERS, str(self.folder.root)] if introspect else []
-        given = {"file": str(told), "command": answering, "path": path}
+        given = {"file": str(report), "command": answering, "path": path}
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, (str(_INSIDE_DBT), path))),
@@ -343,28 +343,28 @@ class Compiler:
             )
         except OSError as error:
             why = f"{self.executable} cannot be run: {error.strerror or error}"
-            raise self._said(why) from None
+            raise self._compile_error(why) from None
         if done.returncode == 0:
-            # A dbt that is not a Python program, or that runs in a container, writes no file.
-            found: dict[str, Any] = json.loads(told.read_text()) if told.is_file() else {}
+            # A dbt that is not a Python program or runs in a container writes no report.
+            found: dict[str, Any] = json.loads(report.read_text()) if report.is_file() else {}
             if found.get("failure"):
-                # Without this the plan would take nodes out that were there yesterday.
+                # Otherwise the plan would remove nodes that exist.
                 raise ProjectError(
                     f"dbt's introspective queries have no answers: {found['failure']}",
                     hint="introspect = false under [tool.vde.dbt] leaves out what needs answers",
                     location=SourceLocation(Path(f"{self.inside}{PROJECT_FILE}")),
                 )
             return found
-        said = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
-        parts = _ERROR.split(said, maxsplit=1)
+        output = _STAMP.sub("", f"{done.stdout}\n{done.stderr}")
+        parts = _ERROR.split(output, maxsplit=1)
         lines = [
             line.rstrip() for line in parts[-1].strip().splitlines() if "[WARNING]" not in line
         ]
-        raise self._said("\n".join(lines[:30]) or f"exit code {done.returncode}")
+        raise self._compile_error("\n".join(lines[:30]) or f"exit code {done.returncode}")
 
-    def _said(self, said: str) -> ProjectError:
-        """Return the error that says what dbt said, with the file and line that it names."""
-        lines = [line.strip() for line in said.splitlines()]
+    def _compile_error(self, output: str) -> ProjectError:
+        """Convert dbt's message to an error with the file and line that it names."""
+        lines = [line.strip() for line in output.splitlines()]
         files = {Path(one).name: one for one in reversed(self.files)}
         named = (name.removeprefix("./") for line in lines for name in _PLACE.findall(line))
         whole = f"{self.inside}{PROJECT_FILE}"
@@ -372,36 +372,36 @@ class Compiler:
             (
                 found
                 for name in named
-                if name != PROJECT_FILE  # Packages have one of that name, too.
+                if name != PROJECT_FILE  # Packages have this file, too.
                 for found in (f"{self.inside}{name}", files.get(Path(name).name))
                 if found in self.files and found != whole
             ),
             whole,
         )
-        line = _LINE.search(said)
+        line = _LINE.search(output)
         what = " ".join(lines[:3]).replace("in model", "in the model")
         hint = "correct it in dbt"
-        if "dbt deps" in said and "specified in" in said:
+        if "dbt deps" in output and "specified in" in output:
             hint = "run `dbt deps`"
-        elif "'None' has no attribute" in said:
+        elif "'None' has no attribute" in output:
             hint = (
                 "a macro may ask the warehouse, which is not read: run `dbt compile`, and set "
                 "compile = false under [tool.vde.dbt]"
             )
-        elif "connection never acquired" in said:
+        elif "connection never acquired" in output:
             hint = (
                 "its macros ask the warehouse: introspect = true under [tool.vde.dbt] lets dbt "
                 "connect while it compiles"
             )
-        elif "Could not find profile" in said or "profiles" in said:
-            hint = "say where profiles.yml is: profiles_dir = '…' under [tool.vde.dbt]"
+        elif "Could not find profile" in output or "profiles" in output:
+            hint = "set the folder of profiles.yml: profiles_dir = '…' under [tool.vde.dbt]"
         place = SourceLocation(Path(path), int(line[1]) if line and path != whole else None)
         if hint == "run `dbt deps`":
             place = self._lacking() or place
         return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)
 
     def _lacking(self) -> SourceLocation | None:
-        """Return the line of the first package that is listed and not installed, if it is found."""
+        """Return the line of the first listed package that is not installed, if any."""
         top = self.folder.root / self.inside
         installed = {path.name for path in top.glob(f"{PACKAGES}/*")}
         for name in ("packages.yml", "dependencies.yml"):
@@ -414,11 +414,11 @@ class Compiler:
         return None
 
 
-def compiler_of(folder: Folder, inside: str) -> Compiler | None:
-    """Return the compiler of a project; None where no dbt is named or installed, or none is wanted.
+def find_compiler(folder: Folder, inside: str) -> Compiler | None:
+    """Return the compiler of a project; None without a dbt, or if `compile` is false.
 
     Raises:
-        ProjectError: The dbt that the settings name is not there.
+        ProjectError: The settings name a dbt that does not exist.
     """
     settings = DbtSettings(**folder.settings.plugins.get("dbt", {}))
     if not settings.compile:
@@ -428,8 +428,8 @@ def compiler_of(folder: Folder, inside: str) -> Compiler | None:
         found = given if given.is_file() else shutil.which(settings.executable)
         if found is None:
             raise ProjectError(
-                f"there is no {settings.executable}, which is to compile the dbt project",
-                hint="correct executable under [tool.vde.dbt]",
+                f"{settings.executable}, the dbt that compiles the project, does not exist",
+                hint="correct `executable` under [tool.vde.dbt]",
                 location=SourceLocation(Path("pyproject.toml")),
             )
         return Compiler(folder, inside, Path(found), settings)
@@ -453,7 +453,7 @@ def dbt_command(executable: Path) -> list[str]:
 
 
 def _instead_of_link(project: Path, path: Path, text: str) -> None:
-    """Write a file of a folder of links, in which folders on the way to it become folders."""
+    """Write a file into a folder of links; linked parent folders become real folders."""
     for folder in reversed(path.parents[:-1]):
         link = project / folder
         if link.is_symlink():
@@ -468,10 +468,10 @@ def _instead_of_link(project: Path, path: Path, text: str) -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process compiles the project."""
+    """Hold the lock of the project's compile."""
     try:
         import fcntl
-    except ImportError:  # Windows has none; two at once then only repeat each other's work.
+    except ImportError:  # On Windows two processes may compile at once, which repeats work.
         yield
         return
     with lock.open("a") as file:

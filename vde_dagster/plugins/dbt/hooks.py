@@ -1,8 +1,8 @@
-"""Hooks of dbt, which a manifest has as they were written: dbt renders them in a compile more.
+"""Hooks of dbt, rendered by dbt in an additional compile because a manifest has their raw text.
 
-Behind the code of a model that has hooks stands a macro that renders them as `dbt run` would, in
-the model's own context, and leaves them in a comment of the compiled code. Hooks of runs are
-analyses of their own. What asks the warehouse, or is another text in each run, is not rendered.
+A macro after the code of a model renders the model's hooks in the model's context, as `dbt run`
+does, and writes them into a comment of the compiled code. Hooks of runs are rendered as analyses.
+Hooks that query the warehouse, or whose text differs in each run, are not rendered.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _OF_THE_RUN = re.compile(
     r"|selected_resources|results|schemas|database_schemas)\b"
     r"|\badapter\.(?!quote\b|dispatch\b|type\b)"
 )
-"""What is known only while dbt runs: rows of the warehouse, its relations, the run itself."""
+"""Values that exist only while dbt runs: rows and relations of the warehouse, the run."""
 
 
-def text_of(hook: Any) -> str:
-    """Return a hook's text as it was written, without what ends it."""
+def hook_text(hook: Any) -> str:
+    """Return a hook's raw text without the final semicolon."""
     text = hook.get("sql") if isinstance(hook, Mapping) else hook
     return str(text or "").strip().rstrip(";").strip()
 
@@ -65,12 +65,12 @@ class Hooks:
     runs: Sequence[str] = ()
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Hooks:
-        """Find those with Jinja that says the same in each run."""
+    def from_manifest(cls, manifest: Manifest) -> Hooks:
+        """Find hooks whose Jinja has the same result in each run."""
         models, runs, macros = {}, [], _macros_by_name(manifest)
         for unique_id, node in manifest.nodes.items():
             if node.resource_type == "operation":
-                # What a package calls by its name alone is known only within the package.
+                # Unqualified names of a package are known only within the package.
                 own = node.package_name == manifest.metadata.project_name
                 if own and _is_known(node.raw_code, macros):
                     runs.append(unique_id)
@@ -79,7 +79,7 @@ class Hooks:
                     (key, index)
                     for key in KEYS
                     for index, hook in enumerate(node.config.get(key) or ())
-                    if _is_known(text_of(hook), macros)
+                    if _is_known(hook_text(hook), macros)
                 ]
                 has_code = node.original_file_path.endswith(".sql")
                 if known and has_code and node.materialized != "ephemeral":
@@ -90,9 +90,9 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return them without those of the nodes of a file, told by the end of its path.
+        """Return the hooks without a file's, found by the end of its path.
 
-        Of a file that none of them has hooks of runs are left out, which are no file's, or all.
+        If the file has no hooks, hooks of runs are left out, or else all hooks.
         """
         nodes = self.manifest.nodes
         models = {
@@ -106,13 +106,13 @@ class Hooks:
 
     @property
     def selected(self) -> list[str]:
-        """What dbt is to compile, in its own words."""
+        """Selection of nodes for dbt."""
         names = {self.manifest.nodes[one].name for one in self.models}
         return [f"fqn:{name}" for name in sorted({*names, *self.analyses})]
 
     @property
     def analyses(self) -> dict[str, str]:
-        """The text of an analysis for each hook of runs, by its name."""
+        """Text of an analysis for each hook of runs, by name."""
         nodes = self.manifest.nodes
         texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
@@ -126,27 +126,27 @@ class Hooks:
             found.setdefault((node.package_name, node.original_file_path), []).append(unique_id)
         return found
 
-    def asked(self, text: str, unique_ids: Sequence[str]) -> str:
-        """Return a file's text in which the hooks of its nodes are rendered."""
-        asked = json.dumps({one: self.models[one] for one in unique_ids})
-        call = f"\n{{{{ vde_hooks({asked}) }}}}\n"
+    def with_calls(self, text: str, unique_ids: Sequence[str]) -> str:
+        """Add calls that render the hooks of a file's nodes to its text."""
+        calls = json.dumps({one: self.models[one] for one in unique_ids})
+        call = f"\n{{{{ vde_hooks({calls}) }}}}\n"
         if not _END_OF_SNAPSHOT.search(text):
             return text + call
         return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
 
     def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
-        """Return hooks as dbt rendered them: by unique ids, and keys with indexes; runs' by ''."""
+        """Return rendered hooks by unique id, and by key with index ('' for hooks of runs)."""
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
         for node in compiled.nodes.values():
-            told = _RENDERED.search(node.compiled_code or "")
-            if told is not None:
-                found[analyses.get(node.name, node.unique_id)] = json.loads(told[1])
+            output = _RENDERED.search(node.compiled_code or "")
+            if output is not None:
+                found[analyses.get(node.name, node.unique_id)] = json.loads(output[1])
         return found
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros, those of adapters too, by the names that they are called by."""
+    """Return the Jinja of macros, including adapters' versions, by the name of the call."""
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():
         name = unique_id.rpartition(".")[2]
@@ -157,7 +157,7 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
-    """Say whether a hook has Jinja that dbt can render while it compiles, and needs it for."""
+    """Return whether a hook has Jinja, and dbt can render it while it compiles."""
     jinja = " ".join(_JINJA.findall(_TABLE_ALONE.sub("", text)))
     waiting, seen = [jinja], set[str]()
     while waiting:
@@ -173,7 +173,7 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def around_runs(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield hooks of runs in their order: the key, and the text where it is known."""
+    """Yield hooks of runs in order: the key, and the text, or None if it is unknown."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

@@ -64,7 +64,7 @@ class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The generic test that a test is made of, with its arguments."""
+    """The generic test of a test, with its arguments."""
 
     name: str
     kwargs: dict[str, Any] = {}
@@ -72,7 +72,7 @@ class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DependsOn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Unique ids of what a node is made of."""
+    """Unique ids of the macros and nodes that a node uses."""
 
     macros: list[str] = []
     nodes: list[str] = []
@@ -125,7 +125,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def materialized(self) -> str:
-        """How dbt makes its table; a source's is that of others."""
+        """Materialization; the resource type for nodes without one."""
         return str(self.config.get("materialized") or self.resource_type)
 
     @property
@@ -136,7 +136,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who made a manifest, and of which version."""
+    """Version and adapter of the dbt that wrote a manifest."""
 
     dbt_schema_version: str = ""
     dbt_version: str = ""
@@ -217,7 +217,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is read of a manifest; dictionaries are by unique id."""
+    """The parts of a manifest that are read; dictionaries are by unique id."""
 
     metadata: Metadata
     nodes: dict[str, Node]
@@ -234,20 +234,22 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node and everything else that decides what its model is.
+    """A node with all other inputs of its model.
+
+    Names of tables are in parts, as `Node.relation`.
 
     Args:
-        tests: Tests that look at its rows.
-        ephemeral: Names of the ephemeral models that are in its code or that of its tests, in
-            parts as `Node.relation`, by dbt's names of their queries.
-        owner: Who owns its group.
-        given: Names, in parts, of what unit tests give rows of, by how they call it.
-        parents: Names, in parts, of what a model in Python reads.
-        event_times: Columns by which dbt filters what a microbatch reads, by relation.
-        later: Its compiled code where `is_incremental()` is true, if that is known.
-        hooks: Its hooks as dbt rendered them, by key and index, if it did.
-        limited: A microbatch's code compiled with `--empty`, which limits the inputs that dbt
-            filters, if it was.
+        tests: Tests of its rows.
+        ephemeral: Tables of ephemeral models in its code or in code of its tests, by the names of
+            their common table expressions.
+        owner: Owner of its group.
+        given: Tables whose rows unit tests provide, by the text of the test's input.
+        parents: Tables that a Python model reads.
+        event_times: Time columns by which dbt filters the inputs of a microbatch, by relation.
+        later: Compiled code with `is_incremental()` being true; None if it is unknown.
+        hooks: Rendered hooks by key and index.
+        limited: Code of a microbatch compiled with `--empty`, which limits filtered inputs; None if
+            it is unknown.
     """
 
     node: Node
@@ -264,7 +266,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exposure with the names, in parts, of what it reads."""
+    """An exposure with the tables that it reads, in parts."""
 
     exposure: Exposure
     reads: list[tuple[str, ...]]
@@ -277,11 +279,11 @@ def read_manifest(
 
     Args:
         path: The file, relative to the project's root.
-        folder: The dbt project's folder, likewise.
+        folder: The dbt project's folder, relative to the root.
         without_code: Unique ids of nodes that need no compiled code.
 
     Raises:
-        ProjectError: It is broken, of another version, has no compiled code, or has functions.
+        ProjectError: The manifest is invalid, has another version, no compiled code, or functions.
     """
     try:
         metadata = msgspec.json.decode(content, type=_Head).metadata
@@ -317,23 +319,23 @@ def read_manifest(
 
 
 def decoded(content: bytes) -> Manifest:
-    """Read a manifest that dbt wrote just now, of whose version and code nobody asks."""
+    """Read a manifest of the installed dbt without checks."""
     return _enabled(msgspec.json.decode(content, type=Manifest))
 
 
 def _enabled(manifest: Manifest) -> Manifest:
-    """Leave out tests of disabled models, which stay among the nodes without compiled code."""
+    """Leave out tests of disabled models, which have no compiled code."""
     enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
     return msgspec.structs.replace(manifest, nodes=enabled)
 
 
 def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
-    """Return the place of a byte; the file alone where there is none."""
+    """Return the place of a byte; without a line for a negative offset."""
     return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
 
 
 def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> ProjectError:
-    """Say what is not as dbt writes it; of a node also which, and where it begins."""
+    """Return the error for an invalid manifest, with the first invalid node."""
     parts: dict[str, Any] = {}
     with suppress(msgspec.ValidationError):
         parts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
@@ -346,16 +348,16 @@ def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> 
                 msgspec.json.decode(node, type=Node)
             except msgspec.ValidationError as own:
                 return ProjectError(
-                    f"the node {unique_id} is none of dbt's: {own}",
+                    f"the node {unique_id} is not a node of dbt: {own}",
                     hint=_AGAIN,
                     location=_at(path, content, content.find(bytes(node))),
                 )
-    message = f"this is no manifest of dbt's: {error}"
+    message = f"this is not a manifest of dbt: {error}"
     return ProjectError(message, hint=_AGAIN, location=SourceLocation(path))
 
 
 def later_nodes(content: bytes) -> dict[str, Node]:
-    """Read the nodes of a manifest of incremental models alone, compiled with those of another."""
+    """Read the compiled nodes of a manifest in which only incremental models are compiled."""
     manifest = msgspec.json.decode(content, type=Manifest)
     return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 
@@ -378,7 +380,7 @@ def _require_compiled(path: Path, manifest: Manifest, without_code: Container[st
         )
 
 
-def units_of(
+def divide_units(
     manifest: Manifest,
     later: Mapping[str, Node] | None = None,
     hooks: Mapping[str, dict[str, str]] | None = None,
@@ -387,9 +389,9 @@ def units_of(
     """Divide a manifest into units, by unique id.
 
     Args:
-        later: Incremental models compiled with `is_incremental()` being true, if they were.
-        hooks: Hooks that dbt rendered, by unique id and `Unit.hooks`.
-        limited: Microbatch models compiled with limited inputs, if they were.
+        later: Incremental models compiled with `is_incremental()` being true.
+        hooks: Rendered hooks, by unique id and `Unit.hooks`.
+        limited: Microbatch models compiled with limited inputs.
     """
     later, hooks, limited = later or {}, hooks or {}, limited or {}
     nodes = manifest.nodes
@@ -400,7 +402,7 @@ def units_of(
     unit_tests: dict[str, list[UnitTest]] = {}
     for case in manifest.unit_tests.values():
         unit_tests.setdefault(next(iter(case.depends_on.nodes), ""), []).append(case)
-    owners = {group.name: owner_of(group.owner) for group in manifest.groups.values()}
+    owners = {group.name: owner_name(group.owner) for group in manifest.groups.values()}
     read = (n for n in nodes.values() if n.resource_type in _MODELS)
     units: dict[str, Unit | Reader] = {}
     for node in (*read, *manifest.sources.values()):
@@ -414,7 +416,7 @@ def units_of(
             _ephemeral((node, *own, *([second] if second else [])), nodes),
             owners.get(node.group or ""),
             given,
-            _given(given, node, manifest),
+            _unit_test_inputs(given, node, manifest),
             [one.relation for one in parents] if node.language == "python" else [],
             _event_times(parents) if batched else {},
             second.compiled_code if second and node.materialized == "incremental" else None,
@@ -458,8 +460,10 @@ def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
     return list(found)
 
 
-def _given(tests: Sequence[UnitTest], node: Node, manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """Return the names of what unit tests give rows of, as far as they are found."""
+def _unit_test_inputs(
+    tests: Sequence[UnitTest], node: Node, manifest: Manifest
+) -> dict[str, tuple[str, ...]]:
+    """Return the tables whose rows unit tests provide, as far as they are found."""
     inputs = {rows.input for test in tests for rows in test.given}
     found = {text: _called(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]
@@ -469,7 +473,7 @@ _VERSION = re.compile(r"(?:v|version)\s*=\s*['\"]?([\w.]+)")
 
 
 def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
-    """Return the node that `ref('a')`, `source('a', 'b')` or `this` is to a model."""
+    """Return the node that `ref('a')`, `source('a', 'b')` or `this` means in a model."""
     if text.strip() == "this":
         return node
     names = re.findall(r"['\"]([^'\"]*)['\"]", text)
@@ -486,17 +490,17 @@ def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
             and package in (None, n.package_name)
             and str(n.version) == (version[1] if version else str(n.latest_version))
         ]
-    # Of two packages with one name the model's own comes first, as in dbt.
+    # As in dbt, the model's package comes first.
     return min(among, key=lambda n: n.package_name != node.package_name, default=None)
 
 
 def unit_hash(unit: Unit | Reader) -> str:
-    """Hash all that a unit says."""
+    """Hash a unit."""
     return content_digest(msgspec.msgpack.encode(unit))
 
 
-def owner_of(owner: Mapping[str, Any]) -> str | None:
-    """Return the address, or else the name, of an owner of a group or an exposure."""
+def owner_name(owner: Mapping[str, Any]) -> str | None:
+    """Return the email address, or else the name, of the owner of a group or exposure."""
     return next((str(owner[key]) for key in ("email", "name") if owner.get(key)), None)
 
 
@@ -506,9 +510,9 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
 
 
 def _audited(test: Node, manifest: Manifest) -> str:
-    """Return the node whose rows a test looks at: the last of those that it reads, of several.
+    """Return the node whose rows a test audits: the last of several nodes that it reads.
 
-    An ephemeral model has no rows to look at before they are somebody's: that is what it reads.
+    An ephemeral model has no rows, so the nodes that it reads are audited.
     """
     seen: list[str] = []
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]
@@ -525,7 +529,7 @@ def _audited(test: Node, manifest: Manifest) -> str:
 
 
 def not_read(manifest: Manifest) -> Iterator[str]:
-    """Yield what has no meaning here yet, once a node."""
+    """Yield descriptions of unsupported parts, one per node."""
     for part in _NOT_READ:
         noun = part.replace("_", " ")
         yield from (noun for _ in getattr(manifest, part))
@@ -536,7 +540,7 @@ def not_read(manifest: Manifest) -> Iterator[str]:
     yield from (_WORDS.get(one, one) for one in others)
 
 
-def own_database(manifest: Manifest) -> str:
-    """Return the database in which most of dbt's tables are; empty where it names none."""
+def main_database(manifest: Manifest) -> str:
+    """Return the database of most of dbt's tables; empty if nodes name no database."""
     databases = [n.database or "" for n in manifest.nodes.values() if n.resource_type in _MODELS]
     return Counter(databases).most_common(1)[0][0] if databases else ""

@@ -14,28 +14,33 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.plugins.dbt.compiling import PACKAGES
 from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
-from vde_dagster.plugins.dbt.nodes.audits import audits_of, constraints_of, freshness_of, grains_of
+from vde_dagster.plugins.dbt.nodes.audits import (
+    constraint_audits,
+    freshness_audits,
+    read_audits,
+    read_grains,
+)
 from vde_dagster.plugins.dbt.nodes.incremental import (
     APPENDED,
     READ_WHOLE,
     Filling,
-    conditions_of,
+    added_conditions,
     either,
     put_off,
 )
 from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
 from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
-from vde_dagster.plugins.dbt.nodes.outside import asset_of, read_exposure
+from vde_dagster.plugins.dbt.nodes.outside import read_asset, read_exposure
 from vde_dagster.plugins.dbt.nodes.python_models import python_source
 from vde_dagster.plugins.dbt.nodes.seed_types import infer_seed_types
 from vde_dagster.plugins.dbt.nodes.snapshots import table_and_view
 from vde_dagster.plugins.dbt.nodes.statements import with_statements
-from vde_dagster.plugins.dbt.nodes.unit_tests import unit_tests_of
+from vde_dagster.plugins.dbt.nodes.unit_tests import read_unit_tests
 from vde_dagster.plugins.dbt.nodes.when import read_times
 from vde_dagster.plugins.dbt.relations import (
     filter_by_batch,
+    filter_by_interval,
     has_limits,
-    of_interval,
     quoted,
     with_this_model,
     without_ephemeral,
@@ -83,10 +88,10 @@ class Context:
 
     def file(self, package: str, path: str) -> Path:
         """Return a file of a package, relative to the root."""
-        return file_of(self.folder, self.package, package, path)
+        return package_file(self.folder, self.package, package, path)
 
 
-def file_of(folder: Path, own: str, package: str, path: str) -> Path:
+def package_file(folder: Path, own: str, package: str, path: str) -> Path:
     """Return a file of the project or of a package, relative to the root."""
     return folder / path if package == own else folder / PACKAGES / package / path
 
@@ -95,7 +100,7 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     """Read a unit.
 
     Raises:
-        ProjectError: It has no meaning here, or its SQL cannot be read.
+        ProjectError: The node is not supported, or its SQL is invalid.
     """
     if isinstance(unit, Reader):
         path = context.file(unit.exposure.package_name, unit.exposure.original_file_path)
@@ -107,13 +112,13 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
     with _configured(node, location):
         model, reads, unread = _model(unit, context, location)
         unread += tuple(without_meaning(node, grants=context.grants))
-    audits, audit_reads, broken = audits_of(
+    audits, audit_reads, broken = read_audits(
         unit.tests, lambda test, form: _test(test, form, unit, context)
     )
     model = replace(model, audits=(*model.audits, *audits))
     unread += broken
     unread += tuple("store_failures" for test in unit.tests if test.config.get("store_failures"))
-    tests, untested = unit_tests_of(
+    tests, untested = read_unit_tests(
         unit,
         model,
         _later(unit, model, context),
@@ -168,20 +173,20 @@ def _model(
         tags=tuple(dict.fromkeys(node.tags)),
         columns=columns if is_source or is_python or node.contract.enforced else (),
         column_descriptions={c.name: c.description for c in columns if c.description},
-        asset=asset_of(node, meta),
+        asset=read_asset(node, meta),
         tool="dbt",
         dialect="spark" if is_source or is_python else dialect,
         dialect_trust=tuple(sorted(name.lower() for name in settings.dialect_trust)),
     )
     if is_source:
-        audits = tuple(freshness_of(node, dialect, frozenset(model.dialect_trust)))
+        audits = tuple(freshness_audits(node, dialect, frozenset(model.dialect_trust)))
         lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
         return replace(model, audits=audits), {}, (*misread, *lacking)
     made = filling(node, unit.later, location.path, context.adapter, dialect, location)
     model = replace(model, kind=made.kind, **read_times(meta, made, settings))
     if node.contract.enforced:
-        audits = tuple(constraints_of(node, dialect, frozenset(model.dialect_trust)))
-        model = replace(model, audits=audits, grains=grains_of(node))
+        audits = tuple(constraint_audits(node, dialect, frozenset(model.dialect_trust)))
+        model = replace(model, audits=audits, grains=read_grains(node))
     whole = (READ_WHOLE,) if made.batch and not unit.event_times else ()
     unread = (*made.unread, *whole, *misread)
     model, unknown = with_statements(
@@ -230,10 +235,10 @@ def _with_query(
         first = _filter_inputs(unit, first, context)
     if not (made.both and unit.later is not None and node.relation_name):
         rendered = _rendered(source, first, context)
-        return _of_query(model, rendered, context)
+        return _with_code(model, rendered, context)
     after = replace(source, text=unit.later)
     later = without_ephemeral(after, unit.ephemeral, dialect)
-    conditions = conditions_of(first.text, later.text, dialect)
+    conditions = added_conditions(first.text, later.text, dialect)
     if conditions is None:
         one, other = _rendered(source, first, context), _rendered(after, later, context)
         this = ".".join(quote(part) for part in (model.name.namespace, model.name.name))
@@ -241,7 +246,7 @@ def _with_query(
         reads = {**other.reads, **one.reads, model.name: model.location}
         return _reading(replace(model, query=query), reads)
     later = put_off(later, conditions, node.relation_name)
-    return _of_query(model, _rendered(after, later, context), context)
+    return _with_code(model, _rendered(after, later, context), context)
 
 
 def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
@@ -268,12 +273,12 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
             location=SourceLocation(context.file(node.package_name, node.original_file_path), 1),
         )
     for relation, column in times.items():
-        code = of_interval(code, relation, column)
+        code = filter_by_interval(code, relation, column)
     return code
 
 
 def _later(unit: Unit, model: Model, context: Context) -> Model | None:
-    """Return a model as its second branch alone has it, where a unit test is of that."""
+    """Return a model with its second branch alone, if a unit test tests that branch."""
     asked = any(
         (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
     )
@@ -286,7 +291,7 @@ def _later(unit: Unit, model: Model, context: Context) -> Model | None:
     return replace(model, query=rendered.sql, reads_itself=reads_itself)
 
 
-def _of_query(
+def _with_code(
     model: Model, rendered: Rendered, context: Context
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
     context.parsed.keep(rendered.sql, rendered.tree)
@@ -320,7 +325,7 @@ def _source(node: Node, context: Context) -> SourceText:
 def _rendered(
     source: SourceText, code: Expanded, context: Context, *, what: str = "query"
 ) -> Rendered:
-    """Write code in Spark SQL; nothing in it is a macro, so that it is not expanded."""
+    """Translate code to Spark SQL without expanding macros."""
     trusted = frozenset(name.lower() for name in context.settings.dialect_trust)
     scope = MacroScope({}, {}, context.dialect, names=context.names, dialect_trust=trusted)
     return render(Expander(source, scope), code, context.names, what=what)
@@ -338,7 +343,7 @@ def _written_by(context: Context) -> Callable[[Path, str], str]:
 def _test(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write a test's query over the rows of its model that are to be published."""
+    """Write a test's query over the rows of its model before their publication."""
     source = _source(test, context)
     code = without_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node
@@ -354,7 +359,7 @@ def _test(
 def _columns(
     node: Node, context: Context, location: SourceLocation
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Return the columns that are described, and what of them cannot be read."""
+    """Return the declared columns, and descriptions of unreadable types."""
     found, misread = [], []
     for column in node.columns.values():
         type_ = None
@@ -364,7 +369,7 @@ def _columns(
             except ProjectError:
                 if node.contract.enforced:
                     raise
-                misread.append("types of columns that are no types")
+                misread.append("columns with an unknown type")
         found.append(Column(column.name, type_, column.description or None))
     return tuple(found), tuple(misread)
 
@@ -374,8 +379,8 @@ def _type(text: str, context: Context, location: SourceLocation) -> str:
         return ProjectError(message, hint=hint, location=location)
 
     if _TIME.fullmatch(text.strip()):
-        hint = "let the column be a text or a timestamp"
-        raise fail(f"the type '{text}' is none that Spark's tables can have", hint)
+        hint = "declare the column as a text or a timestamp"
+        raise fail(f"Spark's tables do not support the type '{text}'", hint)
     return canonical_type(text, context.dialect, fail)
 
 
@@ -388,9 +393,9 @@ def _type_in(
 
 
 def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
-    """Fill in a seed from its file, and say what of it is otherwise than in dbt.
+    """Fill in a seed from its file; also return descriptions of differences from dbt.
 
-    Its columns are those of the first line.
+    The first line names the columns.
     """
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place
@@ -399,14 +404,14 @@ def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str,
     if path.is_symlink() and not path.is_file():
         raise ProjectError(
             f"the file of the seed '{node.name}' is a link to {os.readlink(path)}, "
-            "which is no file that can be read",
-            hint="let the link lead to the file, or put the file there",
+            "which is not a readable file",
+            hint="point the link to a file, or replace it with the file",
             location=SourceLocation(place),
         )
     if not path.is_file():
         other = node.package_name != context.package
         raise ProjectError(
-            f"the file of the seed '{node.name}' is not there",
+            f"the file of the seed '{node.name}' does not exist",
             hint="run `dbt deps`" if other else "run `dbt compile`",
             location=SourceLocation(place),
         )

@@ -1,7 +1,7 @@
-"""Names of tables in code that dbt compiled: ephemeral models as tables again, a test's own model.
+"""Names of tables in compiled code: ephemeral models, the model of a test, inputs of microbatches.
 
-dbt puts the query of an ephemeral model before each of its readers' as `WITH __dbt__cte__x AS (…)`.
-Here the model is one of the graph, so readers name it.
+dbt puts the query of an ephemeral model before its readers' queries as `WITH __dbt__cte__x AS (…)`.
+Here the model is a node of the graph, so readers name it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLAUSES = frozenset(
     | {"window", "lateral", "semi", "anti", "asof", "positional", "tablesample", "pivot"}
     | {"unpivot", "fetch", "offset", "for", "cluster", "distribute", "sort"}
 )
-"""Words that may stand behind a table that has no alias."""
+"""Words that may follow a table without an alias."""
 _BACKTICKS = frozenset({"spark", "databricks", "bigquery", "mysql", "hive"})
 
 
@@ -34,7 +34,7 @@ def quoted(parts: Sequence[str], dialect: str) -> str:
 def without_ephemeral(
     source: SourceText, ephemeral: Mapping[str, Sequence[str]], dialect: str
 ) -> Expanded:
-    """Return compiled code in which ephemeral models are tables.
+    """Replace queries of ephemeral models in compiled code with tables.
 
     Args:
         ephemeral: Names in parts, by the names of the common table expressions.
@@ -64,7 +64,7 @@ def without_ephemeral(
 def _definitions(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
-    """Return edits that take the definitions out, with WITH if nothing is left behind it."""
+    """Return edits that remove the definitions, and WITH if no other definition follows."""
     first = 1
     if not tokens or not tokens[0].is_word("WITH"):
         return [], []
@@ -82,7 +82,7 @@ def _definitions(
         if index < len(tokens) and tokens[index].text == ",":
             index += 1
         else:
-            first = 0  # Nothing else is defined, so that WITH goes, too.
+            first = 0  # No other definition: WITH is removed, too.
             break
     if index <= 1 or index == first:
         return [], []
@@ -92,12 +92,12 @@ def _definitions(
 
 
 def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
-    """Return a test's code in which its model's table has another name.
+    """Replace the name of the model's table in code of a test.
 
     Args:
         relation: The table as dbt writes it.
-        this_model: What stands there instead.
-        name: The table's own name, by which columns may be called.
+        this_model: The replacement.
+        name: The table's name, which may qualify columns.
     """
     whole = re.compile(rf'(?<![\w.`"]){re.escape(relation)}(?![\w`"])')
     called = re.compile(rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.', re.IGNORECASE)
@@ -112,8 +112,8 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
     )
 
 
-def of_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Return code that reads of a table the rows of the interval, by a column of time."""
+def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
+    """Limit a table in code to the rows of the interval, by a time column."""
     return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 
@@ -125,15 +125,15 @@ _LIMITED = re.compile(
 
 
 def has_limits(code: str) -> bool:
-    """Say whether a compile with `--empty` limited a relation."""
+    """Return whether a compile with `--empty` limited a relation."""
     return _LIMITED.search(code) is not None
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Return code with limited relations that reads of each the rows of the interval.
+    """Replace the limits of relations in code with filters by the interval.
 
     Args:
-        event_times: Columns of time by relation; one without a column is read whole.
+        event_times: Time columns by relation; a relation without one is read whole.
     """
     columns = {_parts(relation): column for relation, column in event_times.items()}
 
@@ -171,7 +171,7 @@ def _last_part(relation: str) -> str:
 def _named(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
-    """Return edits that write tables' names; an alias too, where columns are called by the old."""
+    """Return edits that replace names of tables, with an alias where the name qualifies columns."""
     called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
     edits = []
     for i in at:
@@ -186,7 +186,7 @@ _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 
 
 def _alias(behind: str, name: str) -> str:
-    """Return ` AS name`, or nothing where a table has an alias."""
+    """Return ` AS name`, or an empty text if the table has an alias."""
     following = _NEXT.match(behind)
     has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"

@@ -1,4 +1,4 @@
-"""The table `[tool.vde.dbt]`: which dbt compiles a project, and how."""
+"""The settings `[tool.vde.dbt]`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from vde_dagster.project.settings import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class DbtSettings(PluginSettings):
-    """How a dbt project is compiled when its files changed.
+    """Settings for compiling a dbt project when its files changed.
 
     Args:
-        compile: Whether it is; otherwise `target/manifest.json` is read as it is.
-        executable: dbt in an environment of its own, from the project's folder or by its name;
-            empty for the one that is installed beside this package, if there is one.
-        target: The target of its profile; empty for the profile's own.
-        profiles_dir: The folder of `profiles.yml`, from the project's folder; empty for dbt's own.
-        vars: Variables, as `--vars` has them.
-        grants: Whether rights are granted when a model is published, by the statements GRANT and
-            REVOKE, which Spark has with some catalogs' extensions alone.
-        introspect: Whether introspective macros have answers meanwhile: of a Spark target from
-            what production shows here, which is the default, of another one from its warehouse.
+        compile: Whether dbt compiles; otherwise `target/manifest.json` is read.
+        executable: Path or name of a dbt in a separate environment, relative to the project's
+            folder; empty for a dbt in this package's environment.
+        target: Target of the profile; empty for the default target.
+        profiles_dir: Folder of `profiles.yml`, relative to the project's folder; empty for dbt's
+            default.
+        vars: Variables, as for `--vars`.
+        grants: Whether GRANT and REVOKE run when a model is published; Spark has these statements
+            only with extensions of some catalogs.
+        introspect: Whether introspective macros have answers: for a Spark target from the views of
+            production, which is the default, and for other targets from their warehouse.
     """
 
     compile: bool = True

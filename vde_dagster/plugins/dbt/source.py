@@ -17,7 +17,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import count
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, compiler_of
+from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, find_compiler
 from vde_dagster.plugins.dbt.settings import DbtSettings
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.sources.source import Folder
@@ -94,7 +94,7 @@ class DbtProject:
 
     @cached_property
     def _compiler(self) -> Compiler | None:
-        return compiler_of(self._folder, self._inside)
+        return find_compiler(self._folder, self._inside)
 
     @property
     def _settings(self) -> DbtSettings:
@@ -102,7 +102,7 @@ class DbtProject:
 
     @cached_property
     def _compiled(self) -> Compiled:
-        """The manifests: those of a compile of our own, or the project's."""
+        """Manifests of the compile, or else the manifests in the project's folder."""
         if self._compiler is not None:
             return self._compiler.manifests()
         paths = (_MANIFEST, _LATER, _HOOKS, _EMPTY)
@@ -112,7 +112,7 @@ class DbtProject:
         return Compiled(first, later, hooks, empty=empty)
 
     def _get_ready(self) -> None:
-        """Find out which units there are, once; not before anybody asks, as dbt may have to run."""
+        """Find the units at the first use, because dbt may have to run."""
         if self._ready:
             return
         self._ready = True
@@ -120,7 +120,7 @@ class DbtProject:
             content = self._folder.hasher.combined(self._compiled.files)
             if self._memory.get("manifest") != content:
                 self._memory.clear()
-                self._read_anew(content)
+                self._read_manifest(content)
         except ProjectError as error:
             self._problem = error
             self._memory.clear()
@@ -128,7 +128,7 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """The resolution of names: the database in which most tables lie is the project's own."""
+        """Resolver of names, in which the database of most tables is the project's catalog."""
         self._get_ready()
         own = str(self._memory.get("database", ""))
         settings = self._folder.settings
@@ -137,18 +137,18 @@ class DbtProject:
             given.setdefault(own.lower(), "")
         return TableNames(settings.catalog, settings.default_namespace, given, any_catalog=True)
 
-    def _read_anew(self, content: str) -> None:
-        """Remember what decides whether units are to be read."""
+    def _read_manifest(self, content: str) -> None:
+        """Remember the inputs of all units."""
         from vde_dagster.plugins.dbt.age import recorded
         from vde_dagster.plugins.dbt.hooks import around_runs
-        from vde_dagster.plugins.dbt.manifest import not_read, own_database, unit_hash
+        from vde_dagster.plugins.dbt.manifest import main_database, not_read, unit_hash
 
         manifest = self._manifest
         self._memory |= {
             "around": list(around_runs(manifest, self._hooks)),
             "manifest": content,
             "units": {f"{self._path}#{one}": unit_hash(unit) for one, unit in self._parts.items()},
-            "database": own_database(manifest),
+            "database": main_database(manifest),
             "adapter": manifest.metadata.adapter_type,
             "package": manifest.metadata.project_name or "",
             "unread": dict(Counter(not_read(manifest))),
@@ -203,13 +203,13 @@ class DbtProject:
 
     @cached_property
     def _parts(self) -> dict[str, Unit | Reader]:
-        from vde_dagster.plugins.dbt.manifest import later_nodes, units_of
+        from vde_dagster.plugins.dbt.manifest import divide_units, later_nodes
 
         later = self._compiled.later
         second = later_nodes(self._content(later)) if later else {}
         empty = self._compiled.empty
         limited = later_nodes(self._content(empty)) if empty else {}
-        return units_of(self._manifest, second, self._hooks, limited)
+        return divide_units(self._manifest, second, self._hooks, limited)
 
     @cached_property
     def _hooks(self) -> dict[str, dict[str, str]]:
@@ -248,30 +248,30 @@ class DbtProject:
 
     @cached_property
     def _semantic(self) -> Sequence[str]:
-        """The file of semantic models and metrics, if there are any; a plug-in reads it."""
+        """File of semantic models and metrics, if any; the plug-in `metrics` reads it."""
         path = (Path(self._path).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
-        """Return the files that the manifest is made of, and it where others made it."""
+        """Return the inputs of the manifest, and the manifest itself if it is the project's."""
         self._get_ready()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
-        from vde_dagster.plugins.dbt.age import files_of
+        from vde_dagster.plugins.dbt.age import watched_files
 
-        return [*self._compiled.files, *files_of(self._memory)]
+        return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return nothing: what units use is noted when they are read."""
+        """Return nothing: reading a unit records its inputs."""
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Return no mistakes: those of the manifest are told with the first file."""
+        """Return no mistakes: mistakes of the manifest are reported with the first file."""
         return ()
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Say that no mistake follows from others."""
+        """Return False: no mistake follows from another one."""
         return False
 
     def read(self, path: str, text: str) -> LoadedFile:

@@ -117,7 +117,7 @@ class Session:
         """Return the answer to a question.
 
         Raises:
-            NoAnswerError: `vde` refuses the question, or cannot answer it.
+            NoAnswerError: The question was refused, or has no answer.
         """
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:

@@ -1,6 +1,6 @@
-"""What a node of dbt's becomes here, part by part.
+"""Conversion of a dbt node to a model, by part of the node.
 
-`kinds` says which kind its materialization is, with `incremental` and `snapshots` for those that
-need more; `audits` and `unit_tests` are its tests; `statements` is its hooks and
-grants, `options` its other configuration, and `outside` its names in Dagster.
+`kinds` converts its materialization, with `incremental` and `snapshots`; `audits` and `unit_tests`
+its tests; `statements` its hooks and grants; `options` its other configuration; `outside` its names
+in Dagster; and `seed_types` infers types of seeds.
 """

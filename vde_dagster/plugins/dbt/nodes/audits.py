@@ -1,4 +1,4 @@
-"""dbt's tests as audits: their own compiled SQL, over the rows that are to be published."""
+"""dbt's tests as audits: their compiled SQL over the rows before publication."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from vde_dagster.project.model import Audit
 from vde_dagster.sql.expressions import in_spark
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]
-"""From a test, and a form with `{}` for its query, to Spark SQL and the tables that it reads."""
+"""Writes a test, with a form that has `{}` for its query, as Spark SQL with the tables read."""
 
 _ANY = ("!= 0", "!=0", "> 0", ">0", "<> 0")
 _THIS = "@this_model"
 
 
-def audits_of(
+def read_audits(
     tests: Sequence[Node], render: Render
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Return a model's audits, the tables that they read beside it, and what cannot be read.
+    """Return a model's audits, the other tables that they read, and descriptions of invalid tests.
 
-    A test that asks the warehouse while it is compiled has no query where none was there.
+    A test that introspects has no query if it was compiled without a warehouse.
     """
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
@@ -40,7 +40,7 @@ def audits_of(
                     query, read = render(test, form)
                 except ProjectError:
                     name = test.test_metadata.name if test.test_metadata else test.name
-                    unread.append(f"tests {name} whose compiled SQL is no query")
+                    unread.append(f"tests {name} whose compiled SQL is not a query")
                     break
             audit = Audit(test.name + suffix, (), query, blocking, tuple(sorted(read)))
             audits.setdefault(audit.label, audit)
@@ -48,11 +48,11 @@ def audits_of(
     return tuple(audits.values()), reads, tuple(unread)
 
 
-def constraints_of(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
+def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
     """Yield audits of a contract's constraints on the values of rows.
 
     Raises:
-        ValueError: A check is no expression.
+        ValueError: A check is not an expression.
     """
     yield from not_null(
         [name for name, one in _every(node) if name and one.get("type") == "not_null"]
@@ -66,8 +66,8 @@ def constraints_of(node: Node, dialect: str, trusted: frozenset[str]) -> Iterato
             yield Audit("check", (("constraint", str(one.get("name") or condition)),), query)
 
 
-def grains_of(node: Node) -> tuple[tuple[str, ...], ...]:
-    """Return the columns that a contract says identify a row."""
+def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
+    """Return the keys that a contract declares."""
     keys = ("primary_key", "unique")
     whole = [one.get("columns") or () for one in node.constraints if one.get("type") in keys]
     found = [tuple(map(str, columns)) for columns in whole if columns]
@@ -78,16 +78,16 @@ def grains_of(node: Node) -> tuple[tuple[str, ...], ...]:
 
 
 def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield constraints with their column's name; empty for those of the model."""
+    """Yield constraints with their column's name, which is empty for model constraints."""
     yield from (("", one) for one in node.constraints)
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 
 
-def freshness_of(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
-    """Yield audits of how old the newest rows of a source may be; they stop nothing.
+def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
+    """Yield non-blocking audits of the age of a source's newest rows.
 
     Raises:
-        ValueError: A text is no expression.
+        ValueError: A text is not an expression.
     """
     freshness = node.freshness or {}
     for key in ("warn_after", "error_after"):

@@ -78,8 +78,8 @@ class Filling:
         both: Whether its query has both branches.
         batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for
             a model that reads its inputs whole.
-        start: First instant whose data exists (UTC), where the configuration says it.
-        unread: What has no meaning here, in words.
+        start: First instant with data (UTC), if it is configured.
+        unread: Descriptions of configuration that is ignored.
     """
 
     kind: Kind
@@ -89,7 +89,7 @@ class Filling:
     unread: tuple[str, ...] = ()
 
 
-def filling_of(
+def incremental_filling(
     node: Node, later: str | None, adapter: str, dialect: str, location: SourceLocation
 ) -> Filling:
     """Return how an incremental model is filled.
@@ -165,13 +165,13 @@ def _by_key(
         values["nulls_match"] = True
         if only:
             raise ValueError("incremental_predicates of delete+insert filter the new rows, too")
-    key = key_of(texts(config.get("unique_key")), dialect)
+    key = read_key(texts(config.get("unique_key")), dialect)
     given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
     return IncrementalByUniqueKey.from_properties({**given, **values}), unknown
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return properties of kinds whose tables are never made anew."""
+    """Return properties of kinds whose tables are changed in place."""
     change = str(config.get("on_schema_change") or "ignore")
     if change not in _POLICIES:
         raise ValueError(f"on_schema_change is one of {', '.join(_POLICIES)}, and not '{change}'")
@@ -239,7 +239,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
         )
         found = read_expression(text)
     except ValueError:
-        return "", ("incremental_predicates that are no expressions",)
+        return "", ("incremental_predicates that are not expressions",)
     if strategy == DELETE_INSERT:
         alone = {parts[0].lower() for parts, _ in found.mentions if len(parts) == 1}
         text = found.renamed({name: f"target.{column_part(name)}" for name in alone})
@@ -256,11 +256,11 @@ def texts(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
-def key_of(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a key's columns, and its expressions in Spark SQL.
 
     Raises:
-        ValueError: One is no expression.
+        ValueError: A part is not an expression.
     """
     columns, expressions = [], []
     for part in parts:
@@ -270,7 +270,7 @@ def key_of(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, 
         else:
             text = in_spark(part, dialect)
             if not read_expression(text).mentions or not columns_in(text):
-                raise ValueError(f"'{part}' names no column")
+                raise ValueError(f"'{part}' does not name a column")
             expressions.append(text)
     return tuple(columns), tuple(expressions)
 
@@ -292,7 +292,7 @@ class Condition:
     text: str
 
 
-def conditions_of(first: str, later: str, dialect: str) -> list[Condition] | None:
+def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | None:
     """Return the conditions that the second branch has more than the first; None if more differs.
 
     Branches that differ in layout and comments have no such condition.

@@ -1,4 +1,4 @@
-"""The kind of a dbt node: what its materialization and configuration are here."""
+"""The kind of a dbt node, by its materialization and configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import Filling, filling_of
+from vde_dagster.plugins.dbt.nodes.incremental import Filling, incremental_filling
 from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
 from vde_dagster.project.kinds import (
     Embedded,
@@ -19,8 +19,8 @@ from vde_dagster.project.kinds import (
 
 _PLAIN: Mapping[str, type[Kind]] = {"view": View, "table": Full, "ephemeral": Embedded}
 _NULLS = ("", "null", "NULL", "Null")
-"""Values of CSV files that dbt reads as NULL; dbt-duckdb lets DuckDB read them, to which such a
-word is a text."""
+"""Values of CSV files that dbt reads as NULL; DuckDB, which reads files of dbt-duckdb, reads the
+words as texts."""
 
 
 def filling(
@@ -31,14 +31,14 @@ def filling(
     dialect: str,
     location: SourceLocation,
 ) -> Filling:
-    """Return a node's kind, what its query is made of, and what of it has no meaning here.
+    """Return a node's kind, with its branches and descriptions of ignored configuration.
 
     Args:
         later: An incremental model's compiled code where `is_incremental()` is true, if known.
         path: Its file, relative to the root.
 
     Raises:
-        ProjectError: It is of a kind that cannot be had here, or its configuration is wrong.
+        ProjectError: The materialization is not supported, or the configuration is invalid.
     """
     plain = _PLAIN.get(node.materialized)
     if plain is not None:
@@ -51,21 +51,21 @@ def filling(
         return Filling(kind)
     try:
         if node.materialized == "incremental":
-            return filling_of(node, later, adapter, dialect, location)
+            return incremental_filling(node, later, adapter, dialect, location)
         if node.materialized == "snapshot":
             return Filling(snapshot_kind(node, dialect))
     except ValueError as error:
         raise misconfigured(node, error, location) from None
     known = ", ".join((*_PLAIN, "incremental", "snapshot", "seed"))
     raise ProjectError(
-        f"'{node.name}' is materialized as '{node.materialized}', which there is not here",
+        f"'{node.name}' is materialized as '{node.materialized}', which is not supported",
         hint=f"materializations: {known}",
         location=location,
     )
 
 
 def misconfigured(node: Node, error: ValueError, location: SourceLocation) -> ProjectError:
-    """Return the error that says that a node's configuration is wrong."""
+    """Return the error for an invalid configuration."""
     return ProjectError(
         f"the configuration of '{node.name}' cannot be read: {error}",
         hint="correct it in dbt, and run `dbt compile`",

@@ -1,4 +1,4 @@
-"""Configuration of nodes beside their kind: layout, and what has no meaning here."""
+"""Other configuration of nodes than their kind: layout, and ignored options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ = frozenset(
 )
 """Configuration that is read, of all nodes or of those of a kind."""
 _OWN = frozenset({"freshness", "loaded_at_field"})
-"""Configuration of sources that is read; of models it says something else."""
+"""Configuration of sources that is read; for models it has another meaning."""
 _SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
 """Configuration that changes nothing: names are quoted, and descriptions kept, anyway."""
 
@@ -35,7 +35,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     """Return `partition_by` as Iceberg's transforms.
 
     Raises:
-        ValueError: It is of no form that is known.
+        ValueError: The form is unknown.
     """
     given = node.config.get("partitioned_by" if dialect == "athena" else "partition_by")
     if not given:
@@ -52,7 +52,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield configuration of a node that has no meaning here, by its names.
+    """Yield names of a node's configuration that is ignored.
 
     Args:
         grants: Whether rights are granted.
@@ -66,14 +66,14 @@ def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
             or (node.resource_type == "source" and key in _OWN)
             or (grants and key == "grants")
         )
-        if not known and _says_something(value):
+        if not known and _is_set(value):
             yield key
     yield from _constraints(node)
 
 
-def _says_something(value: Any) -> bool:
+def _is_set(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(map(_says_something, value.values()))
+        return any(map(_is_set, value.values()))
     return value not in (None, [], "", False)
 
 

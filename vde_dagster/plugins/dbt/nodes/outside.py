@@ -1,7 +1,7 @@
-"""What others know a dbt project by: exposures that read it, and names of its nodes in Dagster.
+"""Exposures of a dbt project, and names of its nodes in Dagster.
 
-The names are those that dagster-dbt gives by default, so that schedules, sensors and assets
-downstream that were written for it go on.
+The names equal dagster-dbt's defaults, so that existing schedules, sensors and downstream assets
+keep working.
 Source: https://docs.dagster.io/integrations/libraries/dbt/reference
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import SourceLocation, placed
-from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_of
+from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
 from vde_dagster.project.model import Asset, Exposure, LoadedFile
 from vde_dagster.project.table_names import TableNames
 
@@ -27,20 +27,20 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
     exposure, place = reader.exposure, SourceLocation(path)
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
-    name, owner = exposure.label or exposure.name, owner_of(exposure.owner)
+    name, owner = exposure.label or exposure.name, owner_name(exposure.owner)
     description = exposure.description or None
-    told = Exposure(name, owner, exposure.url, reads, place, description=description)
-    return LoadedFile(Path(unit), exposures=(told,) if reads else ())
+    converted = Exposure(name, owner, exposure.url, reads, place, description=description)
+    return LoadedFile(Path(unit), exposures=(converted,) if reads else ())
 
 
-def asset_of(node: Node, meta: Mapping[str, Any]) -> Asset:
-    """Return a node's key, group and owners: those under `meta.dagster`, else by dbt's names.
+def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
+    """Return a node's key, group and owners from `meta.dagster`, or else from dbt's names.
 
     Args:
         meta: All of the node's `meta`.
     """
-    said = meta.get("dagster")
-    given: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    value = meta.get("dagster")
+    given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     group = given.get("group") or node.group or node.config.get("group")
     owners = tuple(map(str, _listed(given.get("owners"))))
     return Asset(

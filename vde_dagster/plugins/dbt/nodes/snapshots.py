@@ -14,14 +14,14 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import key_of, texts
+from vde_dagster.plugins.dbt.nodes.incremental import read_key, texts
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime, View
 from vde_dagster.project.kinds.scd_type_2 import ALL, column_part
 from vde_dagster.project.model import Model
 from vde_dagster.sql.expressions import in_spark
 
 _VERSIONS = "__versions"
-"""What the table is called more than the snapshot, whose name its view has."""
+"""Suffix of the table's name; the view has the snapshot's name."""
 _DELETES = ("ignore", "invalidate", "new_record")
 
 
@@ -32,7 +32,7 @@ def snapshot_kind(node: Node, dialect: str) -> ScdType2:
         ValueError: Its configuration is wrong.
     """
     config = node.config
-    key, key_expressions = key_of(texts(config.get("unique_key")), dialect)
+    key, key_expressions = read_key(texts(config.get("unique_key")), dialect)
     if not (key or key_expressions):
         raise ValueError("a snapshot has a unique_key")
     unique_key = (*map(column_part, key), *key_expressions)
@@ -48,7 +48,7 @@ def snapshot_kind(node: Node, dialect: str) -> ScdType2:
     if config.get("strategy") == "timestamp":
         if not updated_at:
             raise ValueError("a snapshot of strategy timestamp has an updated_at")
-        columns, expressions = key_of([str(updated_at)], dialect)
+        columns, expressions = read_key([str(updated_at)], dialect)
         if expressions:
             raise ValueError(f"updated_at is a column here, and not '{updated_at}'")
         return ScdType2ByTime(
@@ -91,7 +91,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     view = replace(
         model,
         kind=View(),
-        query=_shown(model.kind, node.config, name, dialect),
+        query=_view_query(model.kind, node.config, name, dialect),
         depends_on=(name,),
         pre_statements=(),
         post_statements=(),
@@ -100,7 +100,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     return table, view
 
 
-def _shown(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
+def _view_query(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
     """Write the view's query: columns in the order that dbt has them."""
     begin, end = quote(kind.valid_from_name), quote(kind.valid_to_name)
     id_, updated = (quote(_column(config, one)) for one in ("dbt_scd_id", "dbt_updated_at"))
@@ -141,13 +141,13 @@ def _shown(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect:
 
 
 def _deletes(config: Mapping[str, Any]) -> str:
-    said = str(config.get("hard_deletes") or "ignore")
-    if said not in _DELETES:
-        raise ValueError(f"hard_deletes is one of {', '.join(_DELETES)}, and not '{said}'")
-    return "invalidate" if config.get("invalidate_hard_deletes") and said == "ignore" else said
+    value = str(config.get("hard_deletes") or "ignore")
+    if value not in _DELETES:
+        raise ValueError(f"hard_deletes is one of {', '.join(_DELETES)}, and not '{value}'")
+    return "invalidate" if config.get("invalidate_hard_deletes") and value == "ignore" else value
 
 
 def _column(config: Mapping[str, Any], name: str) -> str:
-    """Return how a column that dbt adds is called."""
+    """Return the name of a column that dbt adds."""
     names: Mapping[str, Any] = config.get("snapshot_meta_column_names") or {}
     return str(names.get(name) or name)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.dbt.hooks import KEYS, text_of
+from vde_dagster.plugins.dbt.hooks import KEYS, hook_text
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Model
@@ -57,7 +57,7 @@ def with_statements(
         grants: Whether rights are granted, which no Spark does without a catalog's extensions.
     """
     hooks = _Hooks(node, rendered, dialect, names, model.location)
-    before, after = hooks.of("pre-hook"), hooks.of("post-hook")
+    before, after = hooks.statements("pre-hook"), hooks.statements("post-hook")
     given = [one for one in (*before, *after) if _first_word(one, "spark") in _RIGHTS]
     unread = hooks.unread
     if given and not grants:
@@ -83,7 +83,7 @@ def with_statements(
 
 
 def _grants(node: Node) -> Iterator[str]:
-    """Yield statements that give the rights which a node's configuration names."""
+    """Yield GRANT statements for a node's `grants`."""
     given: Mapping[str, Any] = node.config.get("grants") or {}
     for right, people in given.items():
         for one in [people] if isinstance(people, str) else people or ():
@@ -92,7 +92,7 @@ def _grants(node: Node) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Hooks:
-    """A node's hooks, and what of those that were read has no meaning here."""
+    """A node's hooks, and descriptions of hooks that are ignored."""
 
     node: Node
     rendered: Mapping[str, str]
@@ -101,20 +101,20 @@ class _Hooks:
     location: SourceLocation
     unread: list[str] = field(default_factory=list)
 
-    def of(self, key: str) -> list[str]:
+    def statements(self, key: str) -> list[str]:
         """Return the hooks of a key as statements.
 
-        A manifest has them as they were written; of their Jinja `{{ this }}` alone is known.
+        Of hooks that dbt did not render, only `{{ this }}` is known.
         """
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):
-            made, why = self._statements(key, index, text_of(hook))
+            made, why = self._statements(key, index, hook_text(hook))
             found += made
             self.unread += [f"{key} {why}"] if why else []
         return found
 
     def _statements(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
-        """Return a hook's statements, and why it has none, if it has none."""
+        """Return a hook's statements, or the reason why it is ignored."""
         text = self.rendered.get(f"{key} {index}")
         if text is None:
             text = _THIS.sub(lambda _: _relation(self.node), written)
@@ -135,10 +135,10 @@ class _Hooks:
 def spark_statements(
     text: str, dialect: str, names: TableNames, location: SourceLocation
 ) -> tuple[list[str], str | None]:
-    """Return the statements of a text in Spark SQL, and why it is none, if it is none.
+    """Return the statements of a text in Spark SQL, or the reason why it is ignored.
 
     Args:
-        names: They tell which names of three parts lie in the project's own catalog.
+        names: Resolves names of three parts in the project's catalog.
     """
     found: list[str] = []
     source = SourceText(location.path, text)
@@ -156,7 +156,7 @@ def spark_statements(
 
 
 def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
-    """Yield where statements begin and end that semicolons divide."""
+    """Yield begin and end of statements, which semicolons separate."""
     tokens = tokens_of(source, backslash=dialect in BACKSLASH_DIALECTS)
     own: list[Token] = []
     for token in tokens:
@@ -170,9 +170,9 @@ def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
 
 
 def _over_this(text: str, node: Node, dialect: str) -> str:
-    """Let a hook name the table that is filled where it has the name of the model's.
+    """Replace the name of the model's table in a hook with the table that is filled.
 
-    Within texts the name stays, as those who read a log know the table by it.
+    String literals keep the name, because readers of a log expect it.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.

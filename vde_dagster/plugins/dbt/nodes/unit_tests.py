@@ -1,4 +1,4 @@
-"""dbt's unit tests as the project's: the rows that a model makes of given rows."""
+"""dbt's unit tests as unit tests of the project."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vde_dagster.project.model import Model, TestTable, UnitTest
 
 Named = Callable[[Sequence[str]], ModelName]
 Written = Callable[[Path, str], str]
-"""From a file and a query in it to Spark SQL."""
+"""Translates a query of a file to Spark SQL."""
 
 
-def unit_tests_of(
+def read_unit_tests(
     unit: Unit,
     model: Model,
     incremental: Model | None,
@@ -25,14 +25,14 @@ def unit_tests_of(
     named: Named,
     written: Written,
 ) -> tuple[tuple[UnitTest, ...], tuple[str, ...]]:
-    """Return a model's unit tests, and what of them has no meaning here.
+    """Return a model's unit tests, and descriptions of ignored parts.
 
     Args:
-        incremental: The model as `is_incremental()` has it, where that is known.
-        file: Returns a file relative to the root, of a package and a path.
+        incremental: The model with its second branch, if that is known.
+        file: Returns the path of a package's file relative to the root.
 
     Raises:
-        ProjectError: A test gives rows of what is not there.
+        ProjectError: A test provides rows of an unknown table.
     """
     found, unread = [], []
     for test in unit.unit_tests:
