@@ -39,7 +39,6 @@ SEAMS = {
     "view_dialects": "dialect of views",
     "exporters": "exporter",
     "publishers": "publisher",
-    "formatters": "formatter",
     "configurations": "form of configuration",
     "python_modules": "module that stands in",
     "assets": "maker of assets",
@@ -122,7 +121,7 @@ class Seam(Generic[Part]):
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:
-        """Return an installed part, or None if there is no such name.
+        """Return an installed part, or None if no part has the name.
 
         Raises:
             UsageError: It cannot be imported, or two distributions define the name.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.files import decoded, find_files, replacing
+from vde_dagster.project.formatting.files import format_text
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.selection import select
 from vde_dagster.project.settings import LayoutOptions, Settings
@@ -18,10 +18,6 @@ from vde_dagster.project.settings import LayoutOptions, Settings
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-
-
-_FORMATTERS: Seam[Callable[[Path, str, Settings, LayoutOptions], str | None]] = Seam("formatters")
-"""Formats a file's text, given its path; None to skip the file."""
 
 
 @dataclass(slots=True)
@@ -66,7 +62,6 @@ def lay_out_query(sql: str, settings: Settings) -> str:
     """Return formatted Spark SQL with unchanged words; the input if that is impossible."""
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
-        format_text = _FORMATTERS.require("sql")
         made = format_text(Path("query.sql"), sql, spark, _as_written(settings))
     except ProjectError:
         return sql
@@ -79,7 +74,7 @@ def laid_out(path: Path, text: str, settings: Settings) -> str | None:
     Raises:
         ProjectError: The text is invalid.
     """
-    return _FORMATTERS.require("sql")(path, text, settings, settings.format)
+    return format_text(path, text, settings, settings.format)
 
 
 def _as_written(settings: Settings) -> LayoutOptions:
@@ -128,7 +123,6 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
         if made is None or made.encode() == content:
             return
         done.texts[path] = made
-        format_text = _FORMATTERS.require("sql")
         spare[path] = format_text(Path(path), text, settings, _as_written(settings)) or made
     except ProjectError as error:
         done.left_alone.append(error)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.base.plugins import Seam
+from vde_dagster.execution import format_files
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde
@@ -77,7 +77,7 @@ def test_a_file_of_which_another_model_would_come_is_left_alone_and_named(
     def other(path: Path, text: str, *_: object) -> str:
         return text.replace("1 as a", "2 as a").replace("select a", "SELECT a")
 
-    monkeypatch.setattr(Seam, "require", lambda seam, name: other)
+    monkeypatch.setattr(format_files, "format_text", other)
     done = vde("format", "--project", two.root, "--json")
     assert done.code == 1
     assert done.json["changed"] == ["models/b.sql"]

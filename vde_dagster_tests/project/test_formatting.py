@@ -13,7 +13,7 @@ import yaml
 from sqlglot import tokenize
 from sqlglot.tokens import TokenType
 
-from vde_dagster.plugins.formatter.files import format_text, laid_out
+from vde_dagster.project.formatting.files import format_text, laid_out
 from vde_dagster.project.settings import LayoutOptions, Settings
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.yaml_files import read_yaml

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from vde_dagster.plugins.formatter.documents import (
+from vde_dagster.project.formatting.documents import (
     HARD,
     LINE,
     SOFT,
@@ -18,7 +18,7 @@ from vde_dagster.plugins.formatter.documents import (
     Nest,
     Remark,
 )
-from vde_dagster.plugins.formatter.nodes import (
+from vde_dagster.project.formatting.nodes import (
     Bracket,
     Clause,
     Leaf,

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.formatter.documents import (
+from vde_dagster.project.formatting.documents import (
     BLANK,
     HARD,
     LINE,
@@ -23,8 +23,8 @@ from vde_dagster.plugins.formatter.documents import (
     Remark,
     written,
 )
-from vde_dagster.plugins.formatter.nodes import Bracket, Leaf, Node, is_comment, read_nodes
-from vde_dagster.plugins.formatter.queries import QueryLayout, remark, split_list
+from vde_dagster.project.formatting.nodes import Bracket, Leaf, Node, is_comment, read_nodes
+from vde_dagster.project.formatting.queries import QueryLayout, remark, split_list
 from vde_dagster.project.properties.header import parse_header
 from vde_dagster.project.reading.statements import is_header, split_blocks
 from vde_dagster.project.settings import LayoutOptions, Settings
@@ -227,7 +227,7 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return the depth up to which brackets of a property may be split into lines.
+    """Return the maximum depth of brackets of a property that may be split into lines.
 
     Deeper ones contain texts that are part of versions, including the blanks at their edges.
     """
