@@ -12,6 +12,7 @@ import typer
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import masking_output
 from vde_dagster.cli.commands import (
+    access,
     changes,
     engine,
     environments,
@@ -128,6 +129,12 @@ app.command("fsck")(maintenance.fsck)
 app.command("ui")(serving.ui)
 app.command("serve")(serving.serve)
 app.command("schema")(project.schema)
+app.command("log")(access.log)
+app.command("log verify")(access.log_verify)
+app.command("roles")(access.roles)
+app.command("roles create")(access.roles_create)
+app.command("roles grant")(access.roles_grant)
+app.command("roles revoke")(access.roles_revoke)
 app.add_typer(engine.engine, name="engine", no_args_is_help=True)
 app.add_typer(serving.token, name="token", no_args_is_help=True)
 app.add_typer(maintenance.state, name="state", no_args_is_help=True)

@@ -1,4 +1,7 @@
-"""`vde log`, `vde log verify`, and `vde roles` with its `create`, `grant` and `revoke`."""
+"""Acts and rights: `vde log` and `vde log verify`; `vde roles` with `create`, `grant` and `revoke`.
+
+The log and rights themselves belong to the state (`state.db`), since every writer follows them.
+"""
 
 from __future__ import annotations
 
