@@ -39,8 +39,6 @@ SEAMS = {
     "view_dialects": "dialect of views",
     "exporters": "exporter",
     "publishers": "publisher",
-    "configurations": "form of configuration",
-    "python_modules": "module that stands in",
     "assets": "maker of assets",
     "gates": "gate of plans",
     "keepers": "keeper of files with environments",

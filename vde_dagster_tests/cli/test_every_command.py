@@ -39,6 +39,8 @@ SAMPLES = {
     "VERSION": "prod",
     "NAME": "kept",
     "EXPORTER": "kept",
+    "RIGHT": "read",
+    "LOGIN": "anna",
 }
 """What stands for a required argument, by its metavar."""
 

@@ -335,7 +335,7 @@ def test_info_lists_every_plug_in_and_why_one_is_broken(
     found = vde("info", "--project", folder.root, "--json").json["plugins"]
     by_name = {(one["seam"], one["name"]): one for one in found}
     toys = {one["seam"] for one in found if one["distribution"] == "vde-toy"}
-    single = {"publishers", "configurations", "python_modules", "model_files"}
+    single = {"publishers", "model_files"}
     single |= {
         "assets",
         "attachments",

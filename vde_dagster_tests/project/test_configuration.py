@@ -14,7 +14,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.sqlmesh.config import PARTS, Config, GatewayConfig, unused
+from vde_dagster.project.configuration.sqlmesh.config import PARTS, Config, GatewayConfig, unused
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.loading.loader import Project, read_settings
 from vde_dagster.project.settings import Settings

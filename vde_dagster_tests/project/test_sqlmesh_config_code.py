@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.sqlmesh.config import Anything, Shape
-from vde_dagster.plugins.sqlmesh.formats import read_config
-from vde_dagster.plugins.sqlmesh.modules import sqlmesh_module
+from vde_dagster.project.configuration.sqlmesh.config import Anything, Shape
+from vde_dagster.project.configuration.sqlmesh.formats import read_config
 from vde_dagster.project.loading.loader import Project, read_settings
+from vde_dagster.project.python.sqlmesh.modules import sqlmesh_module
 
 WriteProject = Callable[[Mapping[str, str]], Path]
 Load = Callable[[Mapping[str, str]], Project]
@@ -195,7 +195,7 @@ def test_an_engine_adapter_that_is_used_is_refused_at_its_line(
 
 
 def test_every_stand_in_module_has_names() -> None:
-    found: Any = importlib.import_module("vde_dagster.plugins.sqlmesh.engines")
+    found: Any = importlib.import_module("vde_dagster.project.python.sqlmesh.engines")
     assert found.DuckDBEngineAdapter is found.DuckDBEngineAdapter
     with pytest.raises(AttributeError):
         assert found.anything_else

@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.plugins.sqlmesh import dates
 from vde_dagster.project.configuration.config_files import config_warnings
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.python.files import LocalModules
+from vde_dagster.project.python.sqlmesh import dates
 
 Load = Callable[[Mapping[str, str]], Project]
 NAME = ModelName("a", "m")

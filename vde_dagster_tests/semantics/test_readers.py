@@ -10,7 +10,7 @@ from sqlglot import exp
 
 import vde_dagster
 from vde_dagster.planning.kinds.simple import proven_keys
-from vde_dagster.plugins.sqlmesh.dialect import parse, parse_one
+from vde_dagster.project.python.sqlmesh.dialect import parse, parse_one
 from vde_dagster.sql.reading import parse_plain, parse_type
 from vde_dagster.sql.trees import untranslated
 

@@ -1,15 +1,14 @@
-"""SQLMesh's configuration files of a project; a plug-in interprets them."""
+"""SQLMesh's configuration files of a project; the room `sqlmesh` interprets them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.failures import Problem
-from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import count
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.python.watching import Seen
@@ -39,10 +38,6 @@ CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmes
 DOTENV = ".env"
 ENV_PREFIX = "SQLMESH__"
 """Prefix of environment variables that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
-
-
-MERGE: Seam[Callable[[Path, Mapping[str, Any]], MergedConfig]] = Seam("configurations")
-"""Merges the configuration file in a folder with `[tool.vde]`."""
 
 
 def config_files(root: Path) -> list[str]:

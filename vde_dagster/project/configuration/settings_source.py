@@ -15,7 +15,7 @@ from typing import Any
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import printable, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.configuration.config_files import MERGE, config_files
+from vde_dagster.project.configuration.config_files import config_files
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.settings import (
@@ -75,7 +75,9 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
     taken: Mapping[str, SourceLocation] = {}
     if config_files(root):
         # Its types need Pydantic, which takes a quarter of a second to import.
-        merged = MERGE.require("sqlmesh")(root, table)
+        from vde_dagster.project.configuration.sqlmesh.settings import merged_config
+
+        merged = merged_config(root, table)
         config_file, warnings = merged.path.as_posix(), merged.warnings
         table, taken, seen = merged.table, merged.places, merged.seen
         tables = _tables_of_plugins(table)

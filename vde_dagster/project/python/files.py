@@ -19,15 +19,11 @@ from types import ModuleType
 from typing import Any
 
 from vde_dagster.base.failures import describe_exception, where_raised
-from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import decoded
 from vde_dagster.project.macros.registry import Collector, collecting
 from vde_dagster.project.model import PythonSource
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
-
-_STAND_INS: Seam[Callable[[str, Sequence[str]], ModuleType]] = Seam("python_modules")
-"""Creates a substitute module from a name and the names imported from it."""
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
@@ -192,9 +188,10 @@ class LocalModules:
             _module_path(absolute, self._files) or _is_package(absolute, self._files)
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
-                stand_in = _STAND_INS.require("sqlmesh")
-                found = stand_in(name, fromlist or ())
-                return found if fromlist else stand_in("sqlmesh", ())
+                from vde_dagster.project.python.sqlmesh.modules import sqlmesh_module
+
+                found = sqlmesh_module(name, fromlist or ())
+                return found if fromlist else sqlmesh_module("sqlmesh", ())
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         with self._lock:
             parts = absolute.split(".")

@@ -1,4 +1,4 @@
-"""From a SQLMesh configuration to keys of `[tool.vde]`, under the project's own settings."""
+"""Conversion of a SQLMesh configuration to keys of `[tool.vde]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.plugins.sqlmesh.config import (
+from vde_dagster.project.configuration.config_files import MergedConfig
+from vde_dagster.project.configuration.sqlmesh.config import (
     PARTS,
     Config,
     GatewayConfig,
@@ -23,15 +24,14 @@ from vde_dagster.plugins.sqlmesh.config import (
     Shape,
     unused,
 )
-from vde_dagster.plugins.sqlmesh.formats import WrittenConfig, merged, read_config
-from vde_dagster.plugins.sqlmesh.notifications import have_targets, notify_table
-from vde_dagster.project.configuration.config_files import MergedConfig
+from vde_dagster.project.configuration.sqlmesh.formats import WrittenConfig, merged, read_config
+from vde_dagster.project.configuration.sqlmesh.notifications import have_targets, notify_table
 from vde_dagster.project.settings import PYPROJECT
 from vde_dagster.project.yaml_text import KeyPath
 
 
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
-    """Read a folder's configuration file, and put the project's own settings over it."""
+    """Read a configuration file, and merge `[tool.vde]`, which takes precedence, over it."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     meant = _Meaning(written)
@@ -55,7 +55,7 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted names of a table's keys, and of those below, with their values."""
+    """Yield the dotted names of a table's keys, at all levels, with their values."""
     for key, value in table.items():
         yield f"{prefix}{key}", value
         if isinstance(value, dict):
@@ -65,7 +65,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
 _OF_MODELS = ("dialect", "cron", "cron_tz", "owner", "start")
-"""Defaults of models that are settings of their own."""
+"""Defaults of models that are separate settings."""
 _SETTINGS = {
     "project": "name",
     "ignore_patterns": "ignore_patterns",
@@ -80,11 +80,11 @@ _SETTINGS = {
     "plan.no_diff": "no_diff",
     "model_naming.infer_names": "infer_names",
 }
-"""Settings by the keys that they come from, where they are taken as they are."""
+"""Settings by the keys whose values they take unchanged."""
 
 
 class _Meaning:
-    """A configuration translated to settings."""
+    """Configuration converted to settings."""
 
     def __init__(self, written: WrittenConfig) -> None:
         self.written = written
@@ -93,7 +93,7 @@ class _Meaning:
         self.places: dict[str, SourceLocation] = {}
         """Places of the settings by dotted name."""
         self.unused: list[str] = []
-        """Dotted names of keys that do nothing here."""
+        """Dotted names of keys without an effect."""
         self.mistakes: list[ProjectError] = []
         values = dict(written.values)
         gateways, at = self._gateways(values)
@@ -106,7 +106,7 @@ class _Meaning:
             self._settings(config.model_dump(exclude_unset=True))
             self._gateway(values, gateways, at)
             if not gateways:
-                self._own_catalog(values.get("default_connection"), ("default_connection",))
+                self._set_catalog(values.get("default_connection"), ("default_connection",))
         if self.mistakes:
             lined = ((one.location.line if one.location else 0) or 0 for one in self.mistakes)
             in_order = sorted(zip(lined, self.mistakes, strict=True), key=itemgetter(0))
@@ -143,7 +143,7 @@ class _Meaning:
                 self.unused.append(dotted)
 
     def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Take out the gateways by name, each a table, and check them."""
+        """Remove the gateways from the values, check them, and return them by name."""
         at = "gateways" if "gateways" in values else "gateway"
         given = values.get(at)
         if given is None:
@@ -164,7 +164,7 @@ class _Meaning:
         return gateways, at
 
     def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
-        """Let the default gateway's variables and defaults of models win over those of the root."""
+        """Apply the default gateway's variables and model defaults over the root's."""
         if not gateways:
             return
         wanted = str(values.get("default_gateway") or "")
@@ -182,10 +182,10 @@ class _Meaning:
             self._variables(own.get("variables"), (*keys, "variables"))
             self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
             connection = own.get("connection") or values.get("default_connection")
-            self._own_catalog(connection, (*keys, "connection"))
+            self._set_catalog(connection, (*keys, "connection"))
 
-    def _own_catalog(self, connection: Any, keys: KeyPath) -> None:
-        """Let the connection's default catalog be the project's own."""
+    def _set_catalog(self, connection: Any, keys: KeyPath) -> None:
+        """Make the connection's default catalog the project's catalog."""
         catalog = _default_catalog(connection)
         if catalog is not None:
             self._set(keys, "", "catalogs", catalog.lower())
@@ -285,7 +285,7 @@ class _Meaning:
             if value is None or key in unused(ModelDefaultsConfig):
                 continue
             if key == "dialect":
-                # What follows the comma is how SQLMesh compares names.
+                # After the comma comes how SQLMesh compares names.
                 self._set(place, str(value).partition(",")[0].strip().lower() or "spark", key)
             elif key == "start" and not _is_day(value):
                 self._set(place, _plain(value), "model_defaults", key)
@@ -302,10 +302,10 @@ def _is_day(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: dates as texts.
+    """Convert a value to JSON values: dates become texts.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The type has no JSON form.
     """
     if isinstance(value, Enum):
         return _plain(value.value)
@@ -330,11 +330,11 @@ _KEYS = {
     **dict.fromkeys(("mssql", "azuresql", "fabric"), "database"),
     "bigquery": "project",
 }
-"""The key of a connection that is its catalog, by the type of the engine."""
+"""Key of a connection with its catalog, by the type of the engine."""
 
 
 def _default_catalog(connection: Any) -> str | None:
-    """Return the default catalog of a connection, as far as it is written there.
+    """Return the default catalog of a connection, if it has one.
 
     >>> _default_catalog({"type": "duckdb", "database": "data/shop.duckdb"})
     'shop'

@@ -1,7 +1,7 @@
-"""SQLMesh's configuration as types: its keys, and which of them do nothing here.
+"""SQLMesh's configuration as types: its keys, including keys without an effect.
 
-Project files import these as `sqlmesh.core.config`. YAML files are checked by them too, so that
-both have the same keys (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
+Project files import these as `sqlmesh.core.config`. YAML files are checked with them, too, so that
+both forms have the same keys (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vde_dagster.plugins.sqlmesh.values import choices
+from vde_dagster.project.python.sqlmesh.values import choices
 
 Unused = Annotated[Any, "unused"]
-"""The type of keys that do nothing here, which a warning says; docs/sqlmesh.md says why."""
+"""Type of keys without an effect, which cause a warning; docs/sqlmesh.md has the reasons."""
 
 
 class Shape(BaseModel):
-    """A part of the configuration; a key that SQLMesh does not know is an error."""
+    """Part of the configuration; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -33,13 +33,13 @@ class Shape(BaseModel):
 
 
 class Anything(Shape):
-    """A part that this package never looks into, such as a connection."""
+    """Part whose keys are not checked, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
 
 class Connection(Anything):
-    """A connection, whose type is its class's name: `GCPPostgresConnectionConfig`."""
+    """Connection; its type comes from the class's name: `GCPPostgresConnectionConfig`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -51,7 +51,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class NotificationTarget(Anything):
-    """Somebody to be told, whose type is its class's name: `SlackApiNotificationTarget`."""
+    """Receiver of messages; its type comes from the class's name: `SlackApiNotificationTarget`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -134,7 +134,7 @@ class ModelDefaultsConfig(Shape):
 
 
 class GatewayConfig(Shape):
-    """A connection to an engine, with variables of its own."""
+    """Connection to an engine, with variables."""
 
     connection: Unused = None
     state_connection: Unused = None
@@ -244,11 +244,11 @@ PARTS: dict[str, type[Shape]] = {
     "linter": LinterConfig,
     "format": FormatConfig,
 }
-"""Keys of the root that have keys of their own."""
+"""Keys of the root whose values have keys."""
 
 
 def unused(part: type[Shape]) -> set[str]:
-    """Return the keys of a part that do nothing."""
+    """Return the keys of a part that have no effect."""
     return {name for name, field in part.model_fields.items() if "unused" in field.metadata}
 
 
@@ -266,7 +266,7 @@ MergeMethod = choices("MergeMethod", "merge", "squash", "rebase")
 
 
 def __getattr__(name: str) -> Any:
-    """Make the classes of connections, schedulers, users and bots when they are asked for."""
+    """Create a class of connections, schedulers, users or bots at its import."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
     if name.endswith("NotificationTarget"):

@@ -1,4 +1,4 @@
-"""SQLMesh's enumerations, constants, errors and small helpers for values."""
+"""SQLMesh's enumerations, constants, errors and helpers for values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vde_dagster.project.properties.times import UNITS
 
 
 def choices(name: str, *members: str) -> Any:
-    """Make an enumeration of texts."""
+    """Create an enumeration of texts."""
     return enum.Enum(name, {one.upper(): one for one in members}, type=str)
 
 
@@ -25,7 +25,7 @@ IntervalUnit = choices("IntervalUnit", *UNITS)
 
 
 class RuntimeEnv(str, enum.Enum):
-    """What the code is running in."""
+    """Runtime environment."""
 
     TERMINAL = "terminal"
     DATABRICKS = "databricks"
@@ -36,28 +36,28 @@ class RuntimeEnv(str, enum.Enum):
 
     @classmethod
     def get(cls) -> RuntimeEnv:
-        """Return what it is."""
+        """Return the current environment."""
         return cls.CI if os.environ.get("CI") else cls.TERMINAL
 
 
 def str_to_bool(s: str | None) -> bool:
-    """Read a truth value as environment variables have it."""
+    """Read a truth value from the text of an environment variable."""
     return bool(s) and str(s).lower() in ("1", "true", "t", "yes", "y", "on")
 
 
 def validate_string(v: Any) -> str:
-    """Return a value as text; of an expression its name."""
+    """Return a value as text, and an expression as its name."""
     return str(v.name if hasattr(v, "sql") else v)
 
 
 def random_id(short: bool = False) -> str:
-    """Return a name that nobody else has."""
+    """Return a random unique name."""
     letters = string.ascii_lowercase + string.digits
     return "".join(random.choices(letters, k=8 if short else 32))
 
 
 def unique(iterable: Any, by: Any = lambda one: one) -> list[Any]:
-    """Return items without those that were there before."""
+    """Return the items without repetitions."""
     found: dict[Any, Any] = {}
     for one in iterable:
         found.setdefault(by(one), one)
@@ -72,11 +72,11 @@ EPOCH = "1970-01-01"
 
 
 class SQLMeshError(Exception):
-    """Base of all of them."""
+    """Base class of SQLMesh's errors."""
 
 
 class ConfigError(SQLMeshError):
-    """A definition is wrong."""
+    """Invalid definition."""
 
     def __init__(self, message: Any = "", location: Any = None) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ _PARENTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Make the other errors when they are asked for: each is a class of its own, once."""
+    """Create one of the other classes of errors at its first import."""
     if not name.endswith(("Error", "Exception")):
         raise AttributeError(name)
     made = type(name, (_PARENTS.get(name, SQLMeshError),), {})

@@ -1,6 +1,6 @@
-"""SQLMesh configuration in YAML, in Python, and a person's own in `~/.sqlmesh`.
+"""SQLMesh configurations: the project's in YAML or Python, and a user's in `~/.sqlmesh`.
 
-As in SQLMesh: tables are merged key by key, and lists of a project's `config.py` are made longer.
+As in SQLMesh, tables are merged key by key, and a user's lists extend lists of `config.py`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from vde_dagster.project.yaml_text import KeyPath, load_rendered_yaml
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """A configuration as it is written, not checked yet.
+    """Configuration as written, before it is checked.
 
     Args:
-        lines: Line of every value by the keys that lead to it, as far as it is known.
+        lines: Known lines of values, by the keys that lead to them.
         seen: Files and environment variables that were read with it.
-        above: The person's own configuration, which won over it key by key.
+        above: The user's configuration, which takes precedence key by key.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class WrittenConfig:
     above: WrittenConfig | None = None
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest thing around it."""
+        """Return the place of a value, or of the nearest value around it."""
         if self.above is not None and keys in self.above.lines:
             return self.above.location(keys)
         while keys and keys not in self.lines:
@@ -48,15 +48,15 @@ class WrittenConfig:
         return SourceLocation(self.path, self.lines.get(keys))
 
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Make an error that points at a value."""
+        """Return an error with the place of a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
 
 
-_HINT = "the configuration knows env_var('NAME', 'default') and user()"
+_HINT = "use env_var('NAME', 'default') or user()"
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read the configuration file of a folder, a person's own, and the variables that add to it."""
+    """Read a folder's configuration file, the user's, and environment variables that set keys."""
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
@@ -79,7 +79,7 @@ def read_config(root: Path) -> WrittenConfig | None:
 
 
 def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only one of some files; None where there is none."""
+    """Return the only file of some; None without files."""
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",
@@ -125,7 +125,7 @@ def _personal_files() -> list[Path]:
 
 
 def _read_personal_config() -> WrittenConfig | None:
-    """Read a person's own configuration, if there is one."""
+    """Read the user's configuration, if it exists."""
     found = [path for path in _personal_files() if path.is_file()]
     path = _only(found, "configuration files of your own")
     return _read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
@@ -151,7 +151,7 @@ def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
 def merged(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Put a table over another key by key; lists of the keys `longer` follow each other."""
+    """Merge two tables key by key; for the keys `longer`, lists are concatenated."""
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
@@ -171,7 +171,7 @@ _NAME = "config"
 def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     """Run `config.py` and read its object `config`.
 
-    It is the project's own code, run as its macros are: what it reads is noted.
+    As for macros, the files and variables that it reads are recorded.
     """
     tree = parse_python(path, text)
     try:
@@ -190,7 +190,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     config = getattr(module, _NAME, None)
     if config is None or not hasattr(config, "model_dump"):
         raise ProjectError(
-            f"there is no object '{_NAME}' of sqlmesh.core.config.Config",
+            f"the object '{_NAME}' is missing or is not a sqlmesh.core.config.Config",
             hint="write config = Config(model_defaults=ModelDefaultsConfig(dialect='spark'))",
             location=SourceLocation(path, lines.get(())),
         )
@@ -210,7 +210,7 @@ def _unknown_key(error: ProjectError) -> ProjectError | None:
     if one["type"] != "extra_forbidden":
         message = f"{refused.title}({key}=…): {str(one['msg']).lower()}"
         return ProjectError(message, hint="correct the value", location=error.location)
-    from vde_dagster.plugins.sqlmesh import config
+    from vde_dagster.project.configuration.sqlmesh import config
 
     part = getattr(config, refused.title, None)
     known = list(getattr(part, "model_fields", ()))
@@ -222,7 +222,7 @@ def _unknown_key(error: ProjectError) -> ProjectError | None:
 
 
 def _lines(tree: ast.Module) -> dict[KeyPath, int]:
-    """Find the lines of `config = Config(key=…)` and of the keys' keys where they stand there."""
+    """Return the lines of the keys in `config = Config(key=…)`, including keys of their values."""
     lines: dict[KeyPath, int] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(

@@ -1,6 +1,6 @@
-"""SQLMesh's models in Python: the decorator, kinds as objects, writers of CUSTOM tables.
+"""SQLMesh's Python models: the decorator, kinds as objects, and writers of CUSTOM tables.
 
-A class that writes gets the rows and writes them by `self.adapter`, in one commit.
+A writer's class gets the rows and writes them with `self.adapter`, in one commit.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.plugins.sqlmesh.values import choices
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.project.macros.registry import F, note, noting_model
+from vde_dagster.project.python.sqlmesh.values import choices
 
 
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
@@ -22,26 +22,26 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
     SQLMesh's methods.
 
     Args:
-        name: The model's name; may be left out where paths give names.
+        name: The model's name; optional if names come from paths.
         is_sql: Whether the function returns SQL.
     """
     line = sys._getframe(1).f_lineno
     given = {"kind": None, "columns": {}, **options, "is_sql": is_sql}
     given["columns"] = given["columns"] or {}
-    # None is not the same as an empty list: tables that the code names are looked for.
+    # Tables that the code names are found in any case.
     given["depends_on"] = tuple(given.get("depends_on") or ())
     return noting_model(name, given, line, for_sqlmesh=True)
 
 
 ModelKindName = choices("ModelKindName", *KINDS.by_name, "MANAGED", "DBT_CUSTOM")
-"""Names of kinds; a model of one that does not exist here is an error."""
+"""Names of kinds; a model of an unsupported kind is an error."""
 _CHANGES = ("ERROR", "WARN", "ALLOW", "IGNORE")
 OnDestructiveChange = choices("OnDestructiveChange", *_CHANGES)
 OnAdditiveChange = choices("OnAdditiveChange", *_CHANGES)
 
 
 class ModelKind(dict[str, Any]):
-    """A kind with its properties: the dictionary that `@model(kind=…)` takes as well."""
+    """Kind with its properties, in the form of the dictionary in `@model(kind=…)`."""
 
     NAME = ""
 
@@ -52,11 +52,11 @@ class ModelKind(dict[str, Any]):
     def __getattr__(self, key: str) -> Any:
         if key in self:
             return self[key]
-        raise AttributeError(f"{type(self).__name__} was given no '{key}'")
+        raise AttributeError(f"{type(self).__name__} has no value '{key}'")
 
 
 class TimeColumn(dict[str, Any]):
-    """A time column, and the format that texts in it have."""
+    """Time column, with the format of its texts."""
 
     def __init__(self, column: Any, format: str | None = None) -> None:
         super().__init__(column=str(column), **({"format": format} if format else {}))
@@ -83,7 +83,7 @@ SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
 
 
 class CustomMaterialization:
-    """A way to fill tables; its name is `NAME`, or the class's."""
+    """Writer of tables; its name is `NAME`, or the name of the class."""
 
     NAME = ""
 
@@ -119,8 +119,8 @@ class CustomMaterialization:
         """Fill a target.
 
         Args:
-            rows: The rows, as a DataFrame of Spark's.
-            target: Where they go, see `CustomTarget`.
+            rows: The rows, as a DataFrame of Spark.
+            target: Their table, see `CustomTarget`.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
         told = _Model(model, target.properties)
@@ -128,10 +128,10 @@ class CustomMaterialization:
 
 
 class _Model:
-    """A model, and what it says to the class under SQLMesh's name.
+    """Model with an attribute that SQLMesh adds for materializations.
 
     Args:
-        properties: What its `materialization_properties` say.
+        properties: The model's `materialization_properties`.
     """
 
     def __init__(self, model: Any, properties: Any) -> None:
@@ -143,7 +143,7 @@ class _Model:
 
 
 class TargetAdapter:
-    """What SQLMesh's engine adapters have of methods that write one table."""
+    """Methods of SQLMesh's engine adapters that write one table."""
 
     dialect = "spark"
 
@@ -156,7 +156,7 @@ class TargetAdapter:
         return self._target.spark
 
     def replace_query(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
-        """Put rows in place of all that the table holds."""
+        """Replace all rows of the table."""
         from pyspark.sql.functions import lit
 
         self._writer(table_name, query_or_df).overwrite(lit(True))
@@ -166,7 +166,7 @@ class TargetAdapter:
         self._writer(table_name, query_or_df).append()
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run a statement, or several."""
+        """Run one or more statements."""
         listed = expressions if isinstance(expressions, list | tuple) else [expressions]
         for one in listed:
             self.spark.sql(one.sql("spark") if hasattr(one, "sql") else str(one))

@@ -1,7 +1,7 @@
-"""SQLMesh's `notification_targets`, the project's and those of its users, as `[tool.vde.notify]`.
+"""Conversion of SQLMesh's `notification_targets`, of the project and users, to `[tool.vde.notify]`.
 
-What a configuration took from environment variables is written as `${NAME}` again, so that no
-secret of theirs gets into the settings, which are kept between loads.
+Values from environment variables are written as `${NAME}` again: settings are cached between loads
+and must not contain secrets.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _EVENTS = {
     "run_failure": ("run_failed", "audit_blocked"),
     "audit_failure": ("audit_blocked",),
 }
-"""What is told of SQLMesh's events; nothing is of beginnings and migrations."""
+"""Events by SQLMesh's names; the starts of work and migrations have no counterpart."""
 _SHORTEST = 3
-"""Characters of a variable's value that is looked for in texts."""
+"""Minimum length (characters) of a variable's value that is replaced in texts."""
 
 
 def notify_table(
     targets: Any, users: Any, variables: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the table of a configuration, and names of targets that do nothing here.
+    """Return the table of a configuration, and the names of targets without an effect.
 
     Args:
-        targets: What it says of the project's, as JSON has it.
-        users: What it says of its users, too.
+        targets: The project's `notification_targets`, as JSON values.
+        users: The configuration's `users`, with their targets.
         variables: Names of the environment variables that the configuration has read.
     """
     hidden = _Hidden(variables)
@@ -52,7 +52,7 @@ def notify_table(
 
 
 def have_targets(users: Any) -> bool:
-    """Say whether any of a configuration's users has targets of its own."""
+    """Return whether any user of a configuration has notification targets."""
     found = users if isinstance(users, list | tuple) else ()
     return any(
         one.get("notification_targets")
@@ -79,11 +79,11 @@ def _targets(
         names[type_] = names.get(type_, 0) + 1
         name = type_ if names[type_] == 1 else f"{type_}_{names[type_]}"
         chosen = list(dict.fromkeys(events))
-        yield name, {"url": hidden.of(url), "events": chosen, "environments": ["*"]}
+        yield name, {"url": hidden.replace(url), "events": chosen, "environments": ["*"]}
 
 
 def _url(type_: str, target: Mapping[str, Any]) -> Any:
-    """Return an address of Apprise's; None where a target lacks a part of it."""
+    """Return an address for Apprise; None if the target lacks a part of it."""
     needed = _URLS[type_]
     if not all(target.get(key) for key in needed):
         return None
@@ -111,7 +111,7 @@ _URLS: Mapping[str, Sequence[str]] = {
     "slack_webhook": ("url",),
     "smtp": ("host", "sender", "recipients"),
 }
-"""Types of targets that are known here, with the keys that they need."""
+"""Supported types of targets, with their required keys."""
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -119,7 +119,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 class _Hidden:
-    """Writes the values of environment variables as their names."""
+    """Replaces the values of environment variables in texts by their names."""
 
     def __init__(self, variables: Collection[str]) -> None:
         names = sorted(os.environ) if "*" in variables else sorted(variables)
@@ -128,11 +128,11 @@ class _Hidden:
         texts = sorted(self.known, key=len, reverse=True)
         self.pattern = re.compile("|".join(map(re.escape, texts))) if texts else None
 
-    def of(self, value: Any) -> Any:
+    def replace(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: self.of(one) for key, one in value.items()}
+            return {key: self.replace(one) for key, one in value.items()}
         if isinstance(value, list):
-            return [self.of(one) for one in value]
+            return [self.replace(one) for one in value]
         if isinstance(value, str) and self.pattern is not None:
             return self.pattern.sub(lambda found: f"${{{self.known[found[0]]}}}", value)
         return value

@@ -1,6 +1,6 @@
-"""SQLMesh's engine adapters as names: configurations import, subclass and patch them.
+"""Placeholders for SQLMesh's engine adapters, which configurations import, subclass and patch.
 
-No adapter works here, as there is one engine: `context.engine_adapter` runs SQL on Spark.
+Their methods fail, because Spark is the only engine: `context.engine_adapter` runs SQL on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ENDINGS = ("EngineAdapter", "Mixin")
 
 
 class _Patchable(type):
-    """The type of the classes: code may read a method of theirs to wrap it, and set another."""
+    """Metaclass of the placeholders: code may read a method to wrap it, and set another one."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -30,7 +30,7 @@ class _Patchable(type):
 
 
 def __getattr__(name: str) -> Any:
-    """Make a class when it is asked for, the same one each time."""
+    """Create a class at its first import, and return the same class again."""
     if name.startswith("_") or not name.endswith(_ENDINGS):
         raise AttributeError(name)
     return globals().setdefault(name, _Patchable(name, (EngineAdapter,), {}))

@@ -1,4 +1,4 @@
-"""Instants as SQLMesh's `sqlmesh.utils.date` reads and writes them: all in UTC."""
+"""Instants in the forms of SQLMesh's `sqlmesh.utils.date`, all in UTC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
-from vde_dagster.base.times import is_relative as _is_told_from_now
+from vde_dagster.base.times import is_relative as _is_relative_text
 from vde_dagster.base.times import names_a_day, relative_instant
 
 UTC = timezone.utc
@@ -17,13 +17,13 @@ DATE_INT_FMT = "%Y%m%d"
 
 
 def now(minute_floor: bool = True) -> datetime:
-    """The clock's instant, by default without its seconds."""
+    """Return the current instant, by default without its seconds."""
     moment = datetime.now(tz=UTC)
     return moment.replace(second=0, microsecond=0) if minute_floor else moment
 
 
 def now_timestamp(minute_floor: bool = False) -> int:
-    """The clock's instant, in milliseconds since 1970."""
+    """Return the current instant in milliseconds since 1970."""
     return to_timestamp(now(minute_floor))
 
 
@@ -67,7 +67,7 @@ def to_datetime(
     Texts that name a day mean its midnight.
 
     Raises:
-        ValueError: It is none of them.
+        ValueError: The value has no such form.
     """
     found = _read(value, relative_base or now())
     zone = tz or UTC
@@ -79,13 +79,13 @@ def _read(value: Any, base: datetime) -> datetime:
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
-    if hasattr(value, "sql") and hasattr(value, "name"):  # an expression of SQLGlot's
+    if hasattr(value, "sql") and hasattr(value, "name"):  # An expression of SQLGlot.
         value = value.name
     text = str(value).strip()
     try:
         epoch = float(text)
     except ValueError:
-        return _of_words(text, base)
+        return _read_text(text, base)
     try:
         return datetime.strptime(text, DATE_INT_FMT)
     except ValueError:
@@ -96,9 +96,9 @@ def _read(value: Any, base: datetime) -> datetime:
         raise _wrong(text) from None
 
 
-def _of_words(text: str, base: datetime) -> datetime:
+def _read_text(text: str, base: datetime) -> datetime:
     try:
-        if _is_told_from_now(text):
+        if _is_relative_text(text):
             return relative_instant(text, base)
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, OverflowError):
@@ -153,7 +153,7 @@ def date_dict(execution_time: Any, start: Any = None, end: Any = None) -> dict[s
 
 
 def is_date(obj: Any) -> bool:
-    """Say whether something is a day, and no instant of it."""
+    """Return whether a value is a day without a time."""
     if isinstance(obj, date) and not isinstance(obj, datetime):
         return True
     try:
@@ -164,12 +164,12 @@ def is_date(obj: Any) -> bool:
 
 
 def is_categorical_relative_expression(expression: str) -> bool:
-    """Say whether a text such as `2 days ago` means whole days."""
-    return _is_told_from_now(expression) and names_a_day(expression)
+    """Return whether a text such as `2 days ago` means whole days."""
+    return _is_relative_text(expression) and names_a_day(expression)
 
 
 def is_relative(value: Any) -> bool:
-    """Say whether a value is told from today."""
+    """Return whether a value is relative to today."""
     return isinstance(value, str) and is_categorical_relative_expression(value)
 
 
@@ -185,12 +185,12 @@ def make_inclusive_end(end: Any, dialect: Any = "") -> datetime:
 
 
 def make_inclusive(start: Any, end: Any, dialect: Any = "") -> DatetimeRange:
-    """Return the first and the last instant of a range; a day as its end is in it."""
+    """Return the first and the last instant of a range; an end that is a day is included."""
     return to_datetime(start), make_inclusive_end(end)
 
 
 def validate_date_range(start: Any, end: Any) -> None:
-    """Raise a ValueError where a range ends before it starts."""
+    """Raise a ValueError if a range ends before it starts."""
     if start and end and to_datetime(start) > to_datetime(end):
         raise ValueError(
             f"Start date / time ({start}) can't be greater than end date / time ({end})"

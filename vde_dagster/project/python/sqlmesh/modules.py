@@ -1,7 +1,7 @@
-"""The modules that stand in for SQLMesh's: which names each has, and where they come from.
+"""Substitutes for SQLMesh's modules: their names, and the modules that define them.
 
-They are made when a project's file imports them. SQLMesh itself is never imported: it changes
-SQLGlot's parser for the whole process.
+They are created when a project's file imports them. SQLMesh itself is never imported, because it
+changes SQLGlot's parser for the whole process.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _MACRO_NAMES = {
 }
 
 Names = dict[str, str]
-"""The modules that names come from; behind `*` that of all others."""
+"""Defining modules by name; `*` has the module of all other names."""
 
 _VALUES = f"{_PACKAGE}.values"
 _KINDS = {"*": f"{_PACKAGE}.models"}
-_CONFIG = {"*": f"{_PACKAGE}.config"}
+_CONFIG = {"*": "vde_dagster.project.configuration.sqlmesh.config"}
 _ENGINES = {**_SHAPES, "*": f"{_PACKAGE}.engines"}
 _MODULES: dict[str, Names] = {
     "sqlmesh": {
@@ -118,26 +118,26 @@ _MODULES: dict[str, Names] = {
 }
 
 _INSTEAD = {
-    "sqlmesh.dbt": "a project of dbt is read as dbt compiled it, see docs/dbt.md",
+    "sqlmesh.dbt": "projects of dbt are read from their compiled manifest, see docs/dbt.md",
     "sqlmesh.core.console": "use Python's logging, or context.logger",
     "sqlmesh.core.engine_adapter": "context.engine_adapter runs SQL on Spark",
-    "sqlmesh.core.loader": "a source of its own reads other files, see docs/extending.md",
-    "sqlmesh.core.metric": "metrics are written as MetricFlow has them, see docs/metrics.md",
+    "sqlmesh.core.loader": "write a source to read other files, see docs/extending.md",
+    "sqlmesh.core.metric": "write metrics in the form of MetricFlow, see docs/metrics.md",
     "sqlmesh.schedulers": "Dagster is the scheduler, see docs/dagster.md",
 }
-_ANYTHING_ELSE = "from vde_dagster import Workspace is the project as Python sees it"
+_ANYTHING_ELSE = "to use the project from Python: from vde_dagster import Workspace"
 
 
 class NotThereError(ImportError):
-    """A name of SQLMesh's that has no stand-in."""
+    """Name of SQLMesh without a substitute."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
         self.hint = hint
 
 
-class _StandIn(ModuleType):
-    """A module whose names are looked up when they are asked for."""
+class _Substitute(ModuleType):
+    """Module that finds its names at their first use."""
 
     def __init__(self, name: str, names: Names) -> None:
         super().__init__(name)
@@ -152,14 +152,14 @@ class _StandIn(ModuleType):
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
-    """Return a stand-in for a module of SQLMesh, which has the names that are wanted of it.
+    """Return the substitute for a module of SQLMesh, after a check of the wanted names.
 
     Raises:
-        NotThereError: There is none, or it has no such name; says what to write instead.
+        NotThereError: The module or a name has no substitute; the hint has an alternative.
     """
     if name not in _MODULES:
         raise NotThereError(f"{name} has no counterpart here", _instead(name))
-    modules = {path: _StandIn(path, names) for path, names in _MODULES.items()}
+    modules = {path: _Substitute(path, names) for path, names in _MODULES.items()}
     for path, module in modules.items():
         parent, _, last = path.rpartition(".")
         if parent:
@@ -167,11 +167,13 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     found = modules[name]
     for item in wanted:
         if item != "*" and not hasattr(found, item):
-            raise NotThereError(f"{name}.{item} has no counterpart here", _of_name(name, item))
+            raise NotThereError(
+                f"{name}.{item} has no counterpart here", _hint_for_name(name, item)
+            )
     return found
 
 
-def _of_name(module: str, item: str) -> str:
+def _hint_for_name(module: str, item: str) -> str:
     names = _MODULES[module]
     others = vars(importlib.import_module(names["*"])) if "*" in names else {}
     near = closest(item, [one for one in {**names, **others} if one[0] not in "_*"])

@@ -1,4 +1,4 @@
-"""The functions of `sqlmesh.core.dialect` for macros: reading SQL, and names of tables."""
+"""Functions of `sqlmesh.core.dialect` for macros: they read SQL and names of tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 from vde_dagster.sql.reading import parse_plain, parse_plain_statements
 
 MacroVar = exp.Parameter
-"""A variable in a tree: SQLGlot's own class for `@name`."""
+"""Variable in a tree: SQLGlot's class for `@name`."""
 
 
 def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
@@ -34,7 +34,7 @@ def normalize_model_name(
 
 
 def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
-    """Read the name of a schema, perhaps with a catalog."""
+    """Read the name of a schema, optionally with a catalog."""
     if isinstance(sql_path, exp.Table) and sql_path.this is None:
         return sql_path
     found = _table(sql_path, dialect).copy()
@@ -45,7 +45,7 @@ def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
 
 
 def schema_(db: Any, catalog: Any = None, quoted: bool | None = None) -> exp.Table:
-    """Make the name of a schema, perhaps with a catalog."""
+    """Return the name of a schema, optionally with a catalog."""
     parts = {"db": db, "catalog": catalog}
     made = {key: exp.to_identifier(one, quoted=quoted) for key, one in parts.items() if one}
     return exp.Table(this=None, **made)

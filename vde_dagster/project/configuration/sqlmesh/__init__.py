@@ -1,0 +1,1 @@
+"""SQLMesh's configuration files (`config.yaml`, `config.py`) as settings of the project."""
