@@ -290,7 +290,7 @@ def test_all_mistakes_are_told_at_once(write_project: WriteProject) -> None:
             "variabels",
         ),
         ("from sqlmesh.core.config import Confg\n", 1, "Confg"),
-        ("conf = 1\n", None, "there is no object 'config'"),
+        ("conf = 1\n", None, "the object 'config' is missing"),
         ("config = 1 / 0\n", 1, "ZeroDivisionError"),
         (
             "from sqlmesh.core.config import Config\nconfig = Config(\n"
