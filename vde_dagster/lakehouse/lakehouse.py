@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from vde_dagster.errors import DamagedFileError, UsageError
 from vde_dagster.lakehouse.handles import LakeHandles
@@ -15,9 +14,6 @@ from vde_dagster.lakehouse.publishing.publish import publish
 from vde_dagster.lakehouse.publishing.view_ledger import published_views
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
-
-if TYPE_CHECKING:
-    pass
 
 
 class Lakehouse(LakeHandles):

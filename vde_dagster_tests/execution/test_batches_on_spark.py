@@ -17,7 +17,7 @@ from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.strategies.base import Write
-from vde_dagster.spark.strategies.overwrites import TimeRange
+from vde_dagster.spark.strategies.incremental import TimeRange
 from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.tasks import Warehouse, days

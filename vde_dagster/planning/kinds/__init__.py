@@ -1,20 +1,21 @@
 """The kinds of models and their meaning for plans."""
 
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
+from vde_dagster.planning.kinds.custom import CustomMeaning
 from vde_dagster.planning.kinds.incremental import (
-    CustomMeaning,
     PartitionMeaning,
     TimeRangeMeaning,
     UnmanagedMeaning,
 )
-from vde_dagster.planning.kinds.keyed import ScdMeaning, UniqueKeyMeaning
+from vde_dagster.planning.kinds.scd_type_2 import ScdMeaning
+from vde_dagster.planning.kinds.seed import SeedMeaning
 from vde_dagster.planning.kinds.simple import (
     AuditMeaning,
     ExternalMeaning,
     QueryMeaning,
-    SeedMeaning,
     WholeMeaning,
 )
+from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
 from vde_dagster.project.kinds import (
     Custom,
     Embedded,

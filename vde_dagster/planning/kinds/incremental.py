@@ -12,7 +12,7 @@ from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.planning.kinds.base import Meaning
-from vde_dagster.project.kinds import Custom, IncrementalByTimeRange, IncrementalUnmanaged, Kind
+from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged, Kind
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -156,22 +156,3 @@ def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
         }
         out.append(found.renamed(names))
     return sorted(out)
-
-
-class CustomMeaning(IncrementalMeaning):
-    """Rows that the function may have made from all columns of all rows."""
-
-    def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the function's code, its properties, and every column in order."""
-        kind = Custom.from_model(model)
-        path, _, function = kind.entrypoint.rpartition(":")
-        from vde_dagster.project.python.versions import python_version
-
-        code = python_version(path, function, dict(kind.code), dict(kind.outside))
-        properties = repr(kind.materialization_properties)
-        columns = (part for pair in version.columns.items() for part in pair)
-        return digest("custom", version.rows, code, properties, *columns)
-
-    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no key: the function may write a row twice."""
-        return ()

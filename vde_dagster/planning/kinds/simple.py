@@ -1,4 +1,4 @@
-"""Kinds written whole or without a table: FULL, SEED, VIEW, EMBEDDED, EXTERNAL, audits."""
+"""Kinds written whole or without a table: FULL, VIEW, EMBEDDED, EXTERNAL, audits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds.base import Meaning
-from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 
@@ -24,24 +23,6 @@ class WholeMeaning(Meaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys, and those that a blocking audit checks."""
         return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
-
-
-class SeedMeaning(WholeMeaning):
-    """Rows of a file: its hashes are the version, and once loaded they stay."""
-
-    filled_once = True
-
-    def standalone_version(self, model: Model) -> SemanticVersion:
-        """Return the version of the file's rows and values."""
-        kind = Seed.from_model(model)
-        values = dict(kind.column_hashes)
-        typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
-        return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
-
-    def metadata(self, model: Model) -> list[str | None]:
-        """Return the file's path and settings of reading, which its hashes lack."""
-        kind = Seed.from_model(model)
-        return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]
 
 
 class QueryMeaning(Meaning):

@@ -1,11 +1,11 @@
-"""Base class of model kinds, kinds without properties, and the registry of kinds."""
+"""Base class of model kinds, their properties, and the registry of kinds."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
@@ -380,75 +380,3 @@ def _schema(kind: type[Kind]) -> dict[str, Any]:
 
 def _required(kind: type[Kind]) -> list[str]:
     return [item.name for item in kind.properties if item.required]
-
-
-@dataclass(frozen=True, slots=True)
-class Full(Kind):
-    """Rebuilt as a whole, once per cron tick."""
-
-    name: Literal["FULL"] = "FULL"
-
-    summary = "whole, in one commit"
-
-
-@dataclass(frozen=True, slots=True)
-class View(Kind):
-    """Query without a table, stored in every environment's view."""
-
-    name: Literal["VIEW"] = "VIEW"
-
-    summary = (
-        "no table: readers inline the query, the environment's view holds it; it has no interval, "
-        "so time variables are refused"
-    )
-    allows_python = False
-    owns_table = False
-    ignored = frozenset({"materialized"})
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded(Kind):
-    """Query that is always inlined into its readers: neither a table nor a view."""
-
-    name: Literal["EMBEDDED"] = "EMBEDDED"
-
-    summary = (
-        "neither table nor view: readers inline it; its time variables are those of its reader"
-    )
-    allows_python = False
-    owns_table = False
-    is_shown = False
-    is_audited = False
-
-
-@dataclass(frozen=True, slots=True)
-class External(Kind):
-    """Table that other programs write; models only read it.
-
-    Args:
-        partial: Whether the table may have undeclared columns.
-    """
-
-    partial: bool = Kind.later(False)
-    name: Literal["EXTERNAL"] = "EXTERNAL"
-
-    summary = "by others"
-    has_query = False
-    allows_python = False
-    owns_table = False
-    is_shown = False
-    is_external = True
-
-
-@dataclass(frozen=True, slots=True)
-class StandaloneAudit(Kind):
-    """Check in the graph: it reads models, has no readers, and neither a table nor a view."""
-
-    name: Literal["AUDIT"] = "AUDIT"
-
-    summary = "a standalone check, neither table nor view"
-    has_query = False
-    allows_python = False
-    owns_table = False
-    is_shown = False
-    is_read = False

@@ -1,4 +1,4 @@
-"""Kinds filled by intervals of time: by time range, by partition, unmanaged, and CUSTOM."""
+"""Kinds filled by intervals of time: by time range, by partition, and unmanaged."""
 
 from __future__ import annotations
 
@@ -166,71 +166,3 @@ class IncrementalUnmanaged(Kind):
     @property
     def refills(self) -> bool:
         return self.insert_overwrite
-
-
-Settings = tuple[tuple[str, Any], ...]
-
-
-def _plain(item: Value) -> Any:
-    if not item.tokens:
-        raise item.error(f"'{item.name}' has no value", "write name = value")
-    if item.tokens[0].text in "([":
-        return tuple(_plain(part) for part in item.items())
-    text = item.raw
-    if item.tokens[0].kind == "string":
-        return item.text()
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return item.text()
-
-
-@dataclass(frozen=True, slots=True)
-class Custom(Kind):
-    """Filled interval by interval; a function of the project writes the rows.
-
-    Args:
-        materialization: The function's name.
-        materialization_properties: The model's arguments for it.
-        entrypoint: Like the next two as in `PythonSource`; empty until the files are read.
-    """
-
-    materialization: str
-    materialization_properties: Settings = ()
-    lookback: int = 0
-    batch_size: int | None = None
-    disable_restatement: bool = False
-    auto_restatement_cron: str | None = None
-    entrypoint: str = ""
-    code: tuple[tuple[str, str], ...] = ()
-    outside: tuple[tuple[str, str], ...] = ()
-    name: Literal["CUSTOM"] = "CUSTOM"
-
-    summary = "interval by interval, by a function in `materializations/`"
-    by_intervals = True
-    restates_whole = True
-    properties = (
-        Property("materialization", lambda value: value.text(), {"type": "string"}, required=True),
-        Property(
-            "materialization_properties",
-            lambda value: tuple(sorted((key, _plain(item)) for key, item in value.pairs())),
-            {"type": "object"},
-        ),
-        Kind.LOOKBACK,
-        Kind.BATCH_SIZE,
-        *Kind.RESTATEMENT,
-    )
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        read = (name.split(" ", 1) for name, _ in self.outside)
-        return (*(path for path, _ in self.code), *(path for what, path in read if what == "file"))
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The model's arguments for the function."""
-        return dict(self.materialization_properties)

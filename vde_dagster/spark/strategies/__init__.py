@@ -1,6 +1,6 @@
 """One write strategy per family of model kinds; a new kind is a new module in this list."""
 
-from vde_dagster.spark.strategies import custom, overwrites, scd_type_2, unique_key
+from vde_dagster.spark.strategies import custom, incremental, scd_type_2, seed, simple, unique_key
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, find_strategy
 
 __all__ = [
@@ -9,7 +9,9 @@ __all__ = [
     "Write",
     "custom",
     "find_strategy",
-    "overwrites",
+    "incremental",
     "scd_type_2",
+    "seed",
+    "simple",
     "unique_key",
 ]

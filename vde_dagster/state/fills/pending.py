@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -12,10 +11,6 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.fills.fills import FillRecord, FillStore, add_fill_record, read_fill
-
-if TYPE_CHECKING:
-    pass
-
 
 _ROW = schema.pending.c
 _IN_ORDER = (_ROW.recorded_at, _ROW.table_id, _ROW.start_at)

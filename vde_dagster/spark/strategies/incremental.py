@@ -1,25 +1,19 @@
-"""Kinds that overwrite: whole tables, intervals, partitions; or that only append."""
+"""Incremental kinds: fills overwrite intervals or partitions, or append rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
-from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import (
-    Full,
     IncrementalByPartition,
     IncrementalByTimeRange,
     IncrementalUnmanaged,
-    Seed,
 )
 from vde_dagster.spark.session.failures import java_causes
 from vde_dagster.spark.strategies.base import (
@@ -28,10 +22,6 @@ from vde_dagster.spark.strategies.base import (
     Write,
     strategy_for,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 
@@ -129,36 +119,3 @@ class Unmanaged(Partitions):
             super().write(write)
         else:
             write.writer(write.frame, write.task.branch).append()
-
-
-@strategy_for(Full)
-class WholeTable(Strategy):
-    """Replaces all rows in one Iceberg commit; readers see the old rows until then."""
-
-    def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return None: all rows belong to the interval."""
-        return None
-
-    def write(self, write: Write) -> None:
-        """Overwrite everything."""
-        write.overwrite(write.frame, write.task.branch)
-
-
-@strategy_for(Seed)
-class SeedFile(WholeTable):
-    """Replaces all rows by the file's."""
-
-    def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Read the file's values as text; the projection casts them to the table's types."""
-        from vde_dagster.project.reading.seeds import read_seed
-
-        if project_root is None:
-            raise ExecutionError(
-                f"the seed {task.snapshot.name} cannot be read: the engine has no project folder",
-                hint="pass project_root to SparkEngine",
-            )
-        rows = read_seed(project_root, task.snapshot.model)
-        if not rows.num_rows:  # Spark cannot infer the schema of a table without rows.
-            columns = ", ".join(f"{quote(name)} STRING" for name in rows.column_names)
-            return session.createDataFrame([], columns)
-        return session.createDataFrame(rows)

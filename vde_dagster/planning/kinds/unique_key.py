@@ -1,4 +1,4 @@
-"""Kinds of tables with a key: INCREMENTAL_BY_UNIQUE_KEY and both SCD_TYPE_2."""
+"""INCREMENTAL_BY_UNIQUE_KEY: one row per key."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
-from vde_dagster.planning.kinds.simple import audited_keys
-from vde_dagster.planning.snapshots.snapshot import OutputColumn
-from vde_dagster.project.kinds import AddedColumn, IncrementalByUniqueKey, ScdType2
-from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, part_column
+from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unique_key import DELETE_INSERT
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -27,7 +24,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
-        if not _is_unique_by_key(kind.unique_key, version):
+        if not is_unique_by_key(kind.unique_key, version):
             # Which of a key's rows is kept is decided by all columns in their order.
             rows = digest("one of several", rows, *version.columns.values())
             if kind.strategy == DELETE_INSERT:
@@ -57,8 +54,8 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return () if kind.merge_filter or sets & columns else (frozenset(columns),)
 
 
-def _is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
-    """Say whether the query itself returns no key twice."""
+def is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
+    """Return whether the query itself returns each key at most once."""
     key = {name.lower() for name in key}
     return any({name.lower() for name in known} <= key for known in version.unique_keys)
 
@@ -119,98 +116,3 @@ def check_steady(
                 hint="use functions of the row's columns alone, or compute it in the query",
                 location=place_in_header(model, "kind", name),
             )
-
-
-class ScdMeaning(Meaning):
-    """SCD type 2: rows depend on the compared columns and on the time of the load.
-
-    A table of the same content continues its history; a new table starts with the current rows of
-    its sources. The version of its rows therefore includes everything that causes a new table, so
-    that its readers are recomputed, too.
-    """
-
-    def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the compared columns, the source of validity times, and the marks."""
-        kind = ScdType2.from_model(model)
-        key = sorted(_part_version(model, version, part) for part in kind.unique_key)
-        plain = all(part_column(part) is not None for part in kind.unique_key)
-        one_row = plain and _is_unique_by_key(kind.key_columns, version)
-        updated = kind.updated_at_name
-        compared = kind.compared
-        if compared is None:
-            changes = ["time"]
-        elif compared == ALL:
-            changes = ["all", *version.columns.values()]
-        else:
-            changes = sorted(self.column_version(model, version, name) for name in compared)
-        return digest(
-            "scd",
-            version.rows,
-            kind.name,
-            kind.time_data_type,
-            str(kind.begins_when_seen),
-            str(kind.invalidate_hard_deletes),
-            str(kind.batch_size),
-            *model.marks,
-            self.column_version(model, version, updated) if updated else None,
-            "|",
-            *key,
-            "|",
-            *changes,
-            "|",
-            # Which of a key's rows is taken is decided by all columns in their order.
-            *([] if one_row else version.columns.values()),
-        )
-
-    def fill(self, model: Model, rows: str) -> str:
-        """Hash the version of the rows, which covers everything."""
-        return digest("fill", rows, model.kind.name, *model.marks)
-
-    def metadata(self, model: Model) -> list[str | None]:
-        """Return whether the history may be recomputed."""
-        return [] if model.kind.disable_restatement else ["restatable"]
-
-    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with either end of a version, and what blocking audits check.
-
-        No version lasts no time, so no two of a key begin or end together, except with `as_dbt`.
-        Audits look at the whole table after every fill.
-        """
-        kind = ScdType2.from_model(model)
-        if kind.as_dbt:
-            return tuple(dict.fromkeys(audited_keys(model)))
-        key = frozenset(name.lower() for name in kind.key_columns)
-        keys = [key | {kind.valid_from_name.lower()}, key | {kind.valid_to_name.lower()}]
-        return tuple(dict.fromkeys((*keys, *audited_keys(model))))
-
-    def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the ends of a version, which must have names of their own."""
-        kind = ScdType2.from_model(model)
-        if kind.valid_from_name.lower() == kind.valid_to_name.lower():
-            raise ProjectError(
-                f"{model.name}: valid_from_name equals valid_to_name: '{kind.valid_from_name}'",
-                hint="give valid_from_name and valid_to_name different values",
-                location=place_in_header(model, "kind", "valid_to_name"),
-            )
-        return super().added(model, version, rows)
-
-    def added_version(
-        self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
-    ) -> str:
-        """Hash the rows and which end it is: its name takes no part."""
-        kind = ScdType2.from_model(model)
-        ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
-        return digest("added", "scd", ends.get(column.name, "deleted"), rows)
-
-
-def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
-    """Return the version of a column of the key, or an expression over its columns' versions."""
-    versions = {
-        name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
-    }
-    if part_column(part) is not None:
-        (found,) = versions.values()
-        return found
-    expression = read_expression(part)
-    check_steady(model, expression.functions, part)
-    return expression.renamed(versions)
