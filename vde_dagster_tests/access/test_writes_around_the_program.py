@@ -10,7 +10,7 @@ from psycopg.errors import Error
 
 from vde_dagster.errors import NotAllowedError
 from vde_dagster.state.db import database
-from vde_dagster.state.db.write_guards import put_guards_of_rights
+from vde_dagster.state.db.guards.rights import put_guards_of_rights
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.access.roles_world import World
 from vde_dagster_tests.cli.conftest import Vde

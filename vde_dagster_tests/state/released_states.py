@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import BigInteger, Integer, MetaData, create_engine, func, make_url, select
 
-from vde_dagster.state.db.guards import put_guards
+from vde_dagster.state.db.guards.acts import put_guards
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("*.sql"))
 LOG_SINCE = "0018"

@@ -52,8 +52,8 @@ from vde_dagster.base.times import utc
 from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.project.settings import remember_secrets
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
+from vde_dagster.state.db.guards.write_views import SEARCH_PATH, writes_by_views
 from vde_dagster.state.db.rows import among
-from vde_dagster.state.db.write_views import SEARCH_PATH, writes_by_views
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import StoreError
 from vde_dagster.state.db.database import Database, is_disconnect, is_transient
-from vde_dagster.state.db.guards import put_guards
+from vde_dagster.state.db.guards.acts import put_guards
 from vde_dagster.state.db.rights import has_rights, renew
 from vde_dagster.state.db.schema import (
     FIRST_VERSION,

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.write_views import writes_by_views
+from vde_dagster.state.db.guards.write_views import writes_by_views
 
 RecordKind = Literal[
     "store",

@@ -22,7 +22,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from sqlalchemy import URL, Engine, create_engine, event
 
-from vde_dagster.state.db.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
+from vde_dagster.state.db.guards.write_views import SEARCH_PATH, WRITE_SCHEMA_QUERY
 
 _BATCH = 500
 """Maximum number of statements in one message."""

@@ -1,10 +1,9 @@
 """Rights to read, to plan, to apply to environments other than production, and to publish it.
 
 On PostgreSQL they are group roles of the database. Roles read the state's tables and write them
-only through views (`write_views`), whose triggers decide about each row (`write_guards`), so rights
-apply to every program. A state without these roles checks no rights: any login that can write to
-its tables may do everything, as the owner of the tables always may.
-A SQLite file has no users, hence no rights either.
+only through views (`guards.write_views`), whose triggers decide about each row (`guards.rights`),
+so rights apply to every program. A state without these roles checks no rights: any login that can
+write to its tables may do everything, as the owner of the tables always may.
 A SQLite file has no users, so it has no rights either.
 """
 
@@ -23,9 +22,9 @@ from vde_dagster.errors import NotAllowedError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.guards.rights import put_guards_of_rights
+from vde_dagster.state.db.guards.write_views import Writes, view_statements
 from vde_dagster.state.db.log import record
-from vde_dagster.state.db.write_guards import put_guards_of_rights
-from vde_dagster.state.db.write_views import Writes, view_statements
 
 Right = Literal["read", "plan", "apply", "publish"]
 RIGHTS: tuple[Right, ...] = get_args(Right)

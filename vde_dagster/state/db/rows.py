@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.state.db.write_views import (
+from vde_dagster.state.db.guards.write_views import (
     NOTHING,
     ON_CONFLICT,
     with_conflict_column,

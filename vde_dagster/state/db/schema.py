@@ -48,7 +48,7 @@ view_types = Table(
     metadata,
     Column("snapshot_id", String(64), primary_key=True),
     Column("columns", Text, nullable=False),
-    # The login that wrote the row, if it may not publish; see `state.db.write_guards`.
+    # The login that wrote the row, if it may not publish; see `state.db.guards.rights`.
     Column("db_user", String(255)),
 )
 
@@ -317,7 +317,7 @@ leases = Table(
     Column("acquired_at", Instant, nullable=False),
     Column("heartbeat_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
-    # The login that holds the lease, where roles exist; see `state.db.write_guards`.
+    # The login that holds the lease, where roles exist; see `state.db.guards.rights`.
     Column("db_user", String(255)),
     # The owner's process, so that others on its machine can detect that it has ended.
     Column("process", String(255)),

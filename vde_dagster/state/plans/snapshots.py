@@ -20,9 +20,9 @@ from vde_dagster.state.db.codec import (
     matches_id,
 )
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.guards.write_views import writes_by_views
 from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, upsert
-from vde_dagster.state.db.write_views import writes_by_views
 
 
 @dataclass(frozen=True, slots=True)

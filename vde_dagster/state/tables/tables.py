@@ -37,12 +37,12 @@ from vde_dagster.planning.tables.table import (
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_columns, load_columns
 from vde_dagster.state.db.database import Database
+from vde_dagster.state.db.guards.write_views import writes_by_views
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.db.log import record
 from vde_dagster.state.db.outbox import tell
 from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, is_model, ranges_by_key, value_from_row
-from vde_dagster.state.db.write_views import writes_by_views
 from vde_dagster.state.tables.noted_ranges import note_ranges, read_parts
 
 LIVE = "live"

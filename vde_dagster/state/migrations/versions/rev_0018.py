@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from vde_dagster.state.db.guards import put_guards
+from vde_dagster.state.db.guards.acts import put_guards
 
 revision = "0018"
 down_revision = "0017"

@@ -3,7 +3,7 @@
 Logins have only SELECT on the tables. Next to the tables' schema there is another one,
 `vde_write_<schema>`, with a view of the same name for each table that roles may write. A view reads
 with the caller's rights, and its triggers write with the owner's rights. So the guards on the table
-(`write_guards`) check every row, and PostgreSQL refuses statements that no guard can check:
+(`rights`) check every row, and PostgreSQL refuses statements that no guard can check:
 TRUNCATE, LOCK TABLE, and SELECT with a row lock need rights on the table itself.
 
 The connections of roles' members have the views' schema first in their search path, so that the

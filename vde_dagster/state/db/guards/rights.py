@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import PREVIEW_PREFIX
-from vde_dagster.state.db.guards import ACTS_ARE_TRUE, IS_OWNER, run_statements
+from vde_dagster.state.db.guards.acts import ACTS_ARE_TRUE, IS_OWNER, run_statements
 
 STALLED_SECONDS = 30
 """Seconds for which a transaction may be idle while others wait for it."""
