@@ -1,4 +1,4 @@
-"""Terminal and JSON output of reports, differences, and results of audits, tests and the linter."""
+"""Terminal and JSON output of differences, and of results of audits, tests and the linter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reports as values, which the terminal and Dagster print.
 
 A `Report` has a title, warnings, and sections of rows whose cells are marked by their meaning.
-`cli/report_view.py` prints it with Rich, `markdown.py` writes it as a comment on a pull request,
+`terminal/reports.py` prints it with Rich, `markdown.py` writes it as a comment on a pull request,
 `orchestration/markdown.py` as a page of Dagster.
 """
