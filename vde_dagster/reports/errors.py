@@ -14,7 +14,7 @@ _WIDEST = 40
 
 
 def error_lines(error: VdeError) -> list[str]:
-    """Return an error's message, failures and hint; or those of each mistake in a project."""
+    """Return the lines of an error: message, failures and hint, or each mistake of a project."""
     several = error.mistakes if isinstance(error, ProjectError) else ()
     lines = [line for mistake in several or (error,) for line in _lines(mistake)]
     if len(several) > 1:

@@ -59,7 +59,7 @@ def _consequence(
         yield f"as in {outlook.environment}"
         return
     yield from (f"breaks {text}" for text in _breaks(plan, model))
-    yield _own_rows(plan, model)
+    yield _describe_work(plan, model)
     if model in plan.audited:
         yield "1 to audit"
     below = descendants(reading.project.models, [model.name]) - {model.name}
@@ -75,7 +75,7 @@ def _consequence(
         yield f"about {duration(sum(seconds))}"
 
 
-def _own_rows(plan: Plan, model: PlannedModel) -> str:
+def _describe_work(plan: Plan, model: PlannedModel) -> str:
     """Describe the plan's work on the model's own rows, and its reason."""
     if model.change is Change.ADDED:
         return f"new: {work_text(plan, model)}" if model.builds else "new: nothing is computed"
