@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -13,7 +13,7 @@ from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms, case
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import infer, type_class
 from vde_dagster.semantics.versions.version import (
     OTHER_COLUMNS,
     SemanticVersion,
@@ -157,6 +157,14 @@ class Binder:
         kind = infer(e)
         refused = kind is not None and kind.this not in _CONDITIONS
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
+
+    def common(self, node: Node, values: Iterable[exp.Expr]) -> Node:
+        """A choice of values; Spark refuses values without a common type."""
+        classes = {kind for e in values if (kind := type_class(infer(e))) is not None}
+        single = classes <= {"text", "a number"} or classes <= {"text", "a date", "a time"}
+        if single or len(classes) < 2:
+            return node
+        return self.give_up("values of types that have none in common", node)
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.

@@ -96,7 +96,8 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         return cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:
         condition = binder.boolean(arguments[0], e.expressions[0])
-        return choice(binder.terms, [condition, arguments[1]], arguments[2])
+        chosen = choice(binder.terms, [condition, arguments[1]], arguments[2])
+        return binder.common(chosen, e.expressions[1:])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
     if name in _BY_UNIT and len(arguments) == 3:
@@ -214,6 +215,9 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
     return binder.terms.make("ordered aggregate" if ordered else "aggregate", body)
 
 
+_OF_CONDITIONS = ("count_if", "bool_and", "bool_or", "every", "some", "any")
+
+
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
     name = called(e)
@@ -224,6 +228,8 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
         if isinstance(this, (exp.Literal, exp.Boolean)):
             return binder.terms.make("count rows")
     arguments = bound_arguments(binder, e, scope)
+    if name in _OF_CONDITIONS and len(arguments) == len(e.expressions) == 1:
+        arguments = [binder.boolean(arguments[0], e.expressions[0])]
     if len(arguments) > 1 and name != _COUNT and len(e.expressions) == 1:
         return binder.give_up(f"{name} of several columns", *arguments)
     return call(binder.terms, name, *arguments)

@@ -78,7 +78,9 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
-    return choice(binder.terms, parts, other)
+    values = [branch.args["true"] for branch in e.args["ifs"]]
+    values += [default] if default is not None else []
+    return binder.common(choice(binder.terms, parts, other), values)
 
 
 def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
