@@ -79,6 +79,7 @@ class Problem:
 
     Args:
         certain: Whether it is certainly a mistake; otherwise it is a warning, which stops nothing.
+        untyped: Whether only the unknown type of a column makes it a mistake.
         fixes: Alternative edits that fix it; by default its hint's.
     """
 
@@ -87,6 +88,7 @@ class Problem:
     location: SourceLocation
     certain: bool = True
     fixes: tuple[Fix, ...] = ()
+    untyped: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.hint, Hint):  # The cache stores plain texts.

@@ -154,7 +154,7 @@ def _meaning(
             tree=tree,
             of=str(model.name),
             session=read_session(model.session, model.pre_statements),
-            origin=Origin(model.dialect, frozenset(model.dialect_trust)),
+            origin=Origin(model.dialect, frozenset(model.dialect_trust), model.tool),
         )
     except SemanticError as error:
         raise ProjectError.combine(_located(one, model) for one in error.mistakes) from error

@@ -66,7 +66,9 @@ def build_snapshots(
 
     Args:
         models: The project's models, external ones included.
-        catalog_columns: Columns of external tables that are not all declared.
+        catalog_columns: Columns of external tables that are not all declared. It returns no columns
+            for a table whose columns were not looked up: mistakes that are found only because their
+            types are unknown are warnings then.
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
@@ -92,6 +94,7 @@ def build_snapshots(
     mistakes: list[ProjectError] = []
     problems: list[Problem] = []
     absent: list[ModelName] = []
+    unseen: set[ModelName] = set()  # Columns not looked up, and everything computed from them.
     try:
         for name in parents_first({n: [*p, *before.get(n, ())] for n, p in graph.items()}):
             model = models[name]
@@ -101,9 +104,13 @@ def build_snapshots(
                 columns = catalog_columns(name)
                 if columns is None and not model.columns:
                     absent.append(name)
+                elif columns is not None and not columns:
+                    unseen.add(name)
                 elif columns:
                     every = tuple(Column(column, type_) for column, type_ in columns)
                     model = replace(model, kind=External(), columns=every)
+            if not unseen.isdisjoint(graph[name]):
+                unseen.add(name)
             parents = {parent: out[parent] for parent in sorted(graph[name])}
             audited = {one: out[one] for one in before.get(name, ()) if one in out}
             read = [seen[parent] for parent in (*parents, *audited)]
@@ -113,7 +120,7 @@ def build_snapshots(
             if known is not None:
                 # The memory has no text of the file, which is part of the id.
                 out[name], seen[name] = _revised(identified(known.snapshot), known.seen, revise)
-                problems += known.problems
+                problems += _likely(known.problems) if name in unseen else known.problems
                 continue
             # What is as it was needs none of the code that makes versions and looks for mistakes.
             from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
@@ -131,7 +138,7 @@ def build_snapshots(
                 continue
             alone = as_seen(snapshot)
             out[name], seen[name] = _revised(snapshot, alone, revise)
-            problems += found
+            problems += _likely(found) if name in unseen else found
             memo.put(key, Built(snapshot, alone, found))
     finally:
         parsed.clear()
@@ -153,6 +160,11 @@ def _needs_catalog_columns(model: Model) -> bool:
     """Whether a model is a table of the project's catalog whose columns are not all declared."""
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
+
+
+def _likely(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems with those of unknown types as warnings."""
+    return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 
 def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:

@@ -59,6 +59,7 @@ class Finding:
     Args:
         certain: Whether Spark refuses the query, or its meaning is certainly another one;
             otherwise it may be meant so.
+        untyped: Whether only the unknown type of an operand makes it a mistake.
         line: 1-based, within the query's text.
         column: 1-based, within that line.
     """
@@ -69,6 +70,7 @@ class Finding:
     certain: bool = True
     line: int | None = None
     column: int | None = None
+    untyped: bool = False
 
 
 def mistake_offset(query: str, mistake: Finding | SemanticError) -> int | None:
@@ -90,10 +92,16 @@ def place(e: exp.Expr) -> tuple[int | None, int | None]:
 
 
 def finding(
-    rule: str, where: exp.Expr, message: str, hint: str, *, certain: bool = True
+    rule: str,
+    where: exp.Expr,
+    message: str,
+    hint: str,
+    *,
+    certain: bool = True,
+    untyped: bool = False,
 ) -> Finding:
-    """A finding at an expression."""
-    return Finding(rule, message, hint, certain, *place(where))
+    """Make a finding at an expression."""
+    return Finding(rule, message, hint, certain, *place(where), untyped)
 
 
 Rule = Literal[

@@ -78,6 +78,8 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
     found = _WITH_PARTS.get(kind.this) if isinstance(kind.this, _D) else None
     if found is not None:
         return found
+    if kind.this in (_D.CHAR, _D.VARCHAR):
+        return _PLAIN[_D.TEXT]  # Spark computes with STRING.
     if isinstance(kind.this, _D) and kind.this != _D.TIME:
         bare = kind.args.keys() <= _BARE and not kind.expressions
         return _PLAIN.get(kind.this) if bare else None

@@ -190,6 +190,8 @@ def common_type(values: Iterable[exp.Expr]) -> Type:
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
         return kinds[0] if kinds else None
+    if all(kind is not None and kind.this in (_D.TEXT, *_PADDED) for kind in kinds):
+        return data_type("STRING")
     digits = [_digits(value) for value in values]
     known = [one for one in digits if one is not None]
     if len(known) < len(values) or _D.DECIMAL not in map(_kind, values):
@@ -297,7 +299,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 def _formed(form: str, kind: Type) -> Type:
     """A type that the table describes by an argument's: itself, an array of it, or a part."""
     if kind is None or form == "=":
-        return kind
+        return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":
         return exp.DataType(this=_D.ARRAY, expressions=[kind.copy()], nested=True)
     parts = [part for part in kind.expressions if isinstance(part, exp.DataType)]

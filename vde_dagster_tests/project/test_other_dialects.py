@@ -13,8 +13,10 @@ import pytest
 from sqlglot import exp, parse_one
 
 from benchmarks.dialect_page import PAGE, page_with_tables
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.planning.build_snapshots import CatalogColumns, build_snapshots
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.properties.model_properties import canonical_type
@@ -199,6 +201,31 @@ def test_query_that_python_code_runs_follows_the_list() -> None:
     with pytest.raises(ExecutionError, match=re.escape("hash() of duckdb is not known")) as caught:
         context.sql("SELECT hash(1)")
     assert "dialect_trust=['hash']" in (caught.value.hint or "")
+
+
+def test_operator_of_unknown_types_is_refused_once_the_catalog_was_asked(
+    write_project: WriteProject,
+) -> None:
+    model = "MODEL (name m.a, kind FULL, dialect trino);\nSELECT a / 2 AS half FROM x.t"
+    child = "MODEL (name m.b, kind FULL, dialect trino);\nSELECT half / 3 AS part FROM m.a"
+    files = {"models/a.sql": model, "models/b.sql": child}
+    models = load_project(write_project(files)).models
+
+    def plan(columns: CatalogColumns) -> list[str]:
+        warnings: list[Problem] = []
+        build_snapshots(models, columns, warnings=warnings)
+        return [f"{one.location}: {one.message}" for one in warnings if one.untyped]
+
+    assert plan(lambda name: [("a", "DOUBLE")]) == []
+    with pytest.raises(ProjectError, match=re.escape("models/a.sql:2:8: m.a: a division may")):
+        plan(lambda name: [("a", "UNKNOWN")])
+    with pytest.raises(ProjectError, match="the type of a is unknown"):
+        plan(lambda name: None)  # No such table.
+    not_asked = plan(lambda name: ())
+    assert [text.split(": a division")[0] for text in not_asked] == [
+        "models/a.sql:2:8: m.a",
+        "models/b.sql:2:8: m.b",
+    ]
 
 
 def test_page_has_the_counts_of_the_list() -> None:

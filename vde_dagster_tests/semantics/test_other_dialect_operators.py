@@ -1,12 +1,18 @@
-"""Operators of other dialects whose values depend on types: errors, or warnings without types."""
+"""Operators of other dialects whose values depend on types: errors, with and without types."""
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from sqlglot import parse_one
+
+from benchmarks.dialect_grid import templates
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.checks.other_dialects import RULE, Origin
 from vde_dagster.semantics.errors import Finding
+from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.translate import spark_text
 
 SCHEMA = {
     "t": {
@@ -20,6 +26,8 @@ SCHEMA = {
         "z": "TIMESTAMP",
         "b": "BOOLEAN",
         "a": "ARRAY<INT>",
+        "n": "DECIMAL(38, 0)",
+        "w": "VARCHAR(10)",
         "u": "UNKNOWN",
         "v": "UNKNOWN",
     }
@@ -74,6 +82,14 @@ def found(expression: str, dialect: str, *trusted: str) -> list[Finding]:
         ("trino", "CONCAT(s, z)"),
         ("duckdb", "s || f"),
         ("postgres", "CONCAT(s, b)"),
+        ("athena", "CAST(f AS INT)"),
+        ("presto", "CAST(m AS INT)"),
+        ("redshift", "CAST(m AS INT)"),
+        ("mysql", "CAST(f AS INT)"),
+        ("oracle", "CAST(f AS INT)"),
+        ("mysql", "CAST(f AS STRING)"),
+        ("clickhouse", "CAST(b AS STRING)"),
+        ("mysql", "d - e"),
     ],
 )
 def test_operator_with_another_value_there_is_an_error(dialect: str, expression: str) -> None:
@@ -99,6 +115,11 @@ def test_operator_with_another_value_there_is_an_error(dialect: str, expression:
         ("snowflake", "AVG(f)"),
         ("duckdb", "CAST(ROUND(f) AS INT)"),
         ("tsql", "CAST(f AS INT)"),
+        ("clickhouse", "CAST(f AS INT)"),
+        ("snowflake", "CAST(n AS BIGINT)"),
+        ("bigquery", "d - e"),
+        ("snowflake", "TRIM(w) || 'x'"),
+        ("snowflake", "COALESCE(w, s) || 'x'"),
         ("duckdb", "CAST(EXTRACT(SECOND FROM z) * 1000 AS BIGINT)"),
         ("trino", "UNIX_MICROS(z) / 1e6"),
         ("postgres", "CAST(i AS STRING)"),
@@ -123,17 +144,110 @@ def test_operator_with_the_same_value_there_is_none(dialect: str, expression: st
     [
         ("postgres", "u / v", "/"),
         ("trino", "u / i", "/"),
+        ("bigquery", "i / u", "/"),
+        ("duckdb", "u / 3", "/"),
         ("snowflake", "u / v", "/"),
         ("redshift", "AVG(u)", "avg"),
+        ("duckdb", "AVG(DISTINCT u)", "avg"),
         ("tsql", "u + v", "+"),
+        ("redshift", "u + 'x'", "+"),
         ("postgres", "ROUND(u)", "round"),
         ("mysql", "u / j", "/"),
         ("clickhouse", "u / m", "/"),
+        ("duckdb", "u DIV 2", "//"),
+        ("duckdb", "MEDIAN(u)", "median"),
+        ("postgres", "CAST(u AS BIGINT)", "cast"),
+        ("athena", "CAST(u AS INT)", "cast"),
+        ("presto", "CAST(u AS INT)", "cast"),
+        ("redshift", "CAST(u AS INT)", "cast"),
+        ("trino", "TRY_CAST(u AS INT)", "cast"),
+        ("trino", "CAST(u AS STRING)", "cast"),
+        ("mysql", "CAST(u AS STRING)", "cast"),
+        ("duckdb", "CAST(CASE WHEN b THEN u END AS STRING)", "cast"),
+        ("duckdb", "s || u", "||"),
+        ("bigquery", "CONCAT(s, u)", "concat"),
+        ("duckdb", "CONCAT_WS('-', u, v)", "concat_ws"),
+        ("duckdb", "u - v", "-"),
+        ("snowflake", "d - u", "-"),
+        ("oracle", "u - v", "-"),
+        ("duckdb", "LENGTH(u)", "length"),
+        ("duckdb", "TRY_ELEMENT_AT(u, 1)", "[]"),
+        ("postgres", "DATE_FORMAT(u, '999')", "to_char"),
+        ("postgres", "(SELECT MAX(u) FROM t) / 2", "/"),
     ],
 )
-def test_operator_of_unknown_types_is_a_warning(dialect: str, expression: str, word: str) -> None:
+def test_operator_of_unknown_types_is_refused_once(
+    dialect: str, expression: str, word: str
+) -> None:
     [one] = found(f"{expression}, {expression}", dialect)
 
-    assert not one.certain
+    assert one.certain
+    assert one.untyped
+    assert (one.line, one.column is not None) == (1, True)
+    assert "the type of u" in one.message
+    assert "declare the types of the columns" in one.hint
     assert f'dialect_trust ("{word}")' in one.hint
     assert not found(expression, dialect, word)
+    assert not found(expression, "spark")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expression"),
+    [
+        ("postgres", "u / 2.5e0"),
+        ("trino", "CAST(u AS DOUBLE) / v"),
+        ("tsql", "CAST(u AS INT)"),
+        ("tsql", "u + 1"),
+        ("trino", "u - v"),
+        ("duckdb", "i - u"),
+        ("duckdb", "UPPER(u) || 'x'"),
+        ("snowflake", "IF(CAST(u AS STRING) RLIKE 'x', RAISE_ERROR('x'), u)"),
+        ("postgres", "ROUND(u, 2)"),
+        ("trino", "LENGTH(u)"),
+    ],
+)
+def test_operator_of_unknown_types_with_one_meaning_is_accepted(
+    dialect: str, expression: str
+) -> None:
+    assert not found(expression, dialect)
+
+
+def test_refusal_of_a_dbt_model_names_the_setting() -> None:
+    origin = Origin("duckdb", frozenset(), "dbt")
+    [one] = analyze("SELECT u / 3 AS x FROM t", SCHEMA, origin=origin).findings
+
+    assert one.hint.endswith('dialect_trust = ["/"] under [tool.vde]')
+
+
+TYPES = {
+    **dict.fromkeys("TJUPW", "STRING"),
+    **dict.fromkeys("IN", "INT"),
+    **dict.fromkeys("FG", "DOUBLE"),
+    **dict.fromkeys("DE", "DATE"),
+    **dict.fromkeys("SZ", "TIMESTAMP"),
+    "M": "DECIMAL(10, 3)",
+    "B": "BOOLEAN",
+    "L": "ARRAY<INT>",
+    "A": "ARRAY<STRING>",
+}
+"""Types of the places of templates in `benchmarks/dialect_templates.txt`."""
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "trino", "bigquery"])
+def test_no_expression_over_typed_columns_is_refused_for_unknown_types(dialect: str) -> None:
+    columns = {f"{place}{n}": kind for place, kind in TYPES.items() for n in range(4)}
+    checked = 0
+    for template in templates(dialect)[::5]:
+        places = re.findall(r"\{(\w)\}", template)
+        names = iter(f"{place}{n}" for n, place in enumerate(places))
+        expression = re.sub(r"\{\w\}", lambda _, names=names: next(names), template)
+        try:
+            tree = parse_one(f"SELECT {expression} AS v FROM t", dialect=dialect)
+            text = spark_text(tree, dialect, None)
+        except Unwritable:
+            continue
+        findings = analyze(text, {"t": columns}, origin=Origin(dialect)).findings
+        assert not [one for one in findings if one.untyped], text
+        checked += 1
+
+    assert checked > 40

@@ -60,7 +60,8 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
             continue  # Its readers may well do without the column.
         certain = one.certain and not (one.rule == "unnamed" and not model.kind.owns_table)
         location = model.place(mistake_offset(model.query or "", one))
-        yield Problem(f"{model.name}: {one.message}", one.hint, location, certain)
+        message = f"{model.name}: {one.message}"
+        yield Problem(message, one.hint, location, certain, untyped=one.untyped)
 
 
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:

@@ -1,8 +1,8 @@
 """Operators of queries of other dialects whose values depend on the types of their operands.
 
-A query is translated before the types of its columns are known. Here they are: what divides, rounds
-or is written otherwise there is an error, and what may do so, for a type that is not known, is a
-warning.
+A query is translated before the types of its columns are known. When planning they are: an operator
+that has another value in its dialect is an error, and so is an operator that may have one, for
+operands of unknown types.
 
 Sources: DuckDB, PostgreSQL, Trino and GoogleSQL were run (the lines with `~` of
 `benchmarks/dialect_templates.txt`); docs.aws.amazon.com/redshift/latest/dg/r_AVG.html,
@@ -20,6 +20,8 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import infer
+from vde_dagster.sql.other_dialects.dates import DAYS_BETWEEN
+from vde_dagster.sql.other_dialects.numbers import CUTTING_CASTS
 
 RULE = "another dialect's operator"
 
@@ -55,10 +57,6 @@ _WHOLE_AVERAGE = frozenset({"redshift", "tsql", "fabric"})
 """Dialects in which the average of integers is an integer."""
 _ROUNDED_AVERAGE = frozenset({"snowflake"})
 """Dialects in which the quotient and the average of integers have six decimals."""
-_ROUNDING_CASTS = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino"})
-"""Dialects in which a cast to an integer rounds; Spark's cuts off."""
-_DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
-"""Dialects in which a date minus a date is a number of days."""
 _OTHER_TEXTS = {
     "duckdb": {"float"},
     "postgres": {"float"},
@@ -70,7 +68,9 @@ _OTHER_TEXTS = {
     "tsql": {"float", "time", "boolean"},
     "fabric": {"float", "time", "boolean"},
 }
-"""Kinds of values whose text, as a cast writes it, is another one in Spark."""
+"""Kinds of values whose text, as a cast writes it, is another one in Spark; of other dialects, all
+kinds that have several texts."""
+_SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
 _WHOLE = ("round", "bround", "floor", "ceil", "ceiling", "trunc", "extract", "second")
 _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "1000000"})
 
@@ -81,15 +81,23 @@ class Origin:
 
     Args:
         trusted: Functions and operators that are taken to mean the same on Spark.
+        tool: The tool whose project has the query, as in `Model.tool`.
     """
 
     dialect: str = "spark"
     trusted: frozenset[str] = frozenset()
+    tool: str = ""
 
     @property
     def name(self) -> str:
         """The dialect's name as people write it."""
         return _NAMES.get(self.dialect, self.dialect)
+
+    def trust(self, word: str) -> str:
+        """Return the property or setting that accepts an operator."""
+        if self.tool == "dbt":
+            return f'dialect_trust = ["{word}"] under [tool.vde]'
+        return f'dialect_trust ("{word}")'
 
 
 def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
@@ -107,22 +115,57 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
         if rule is None or word in origin.trusted:
             continue
         found = rule(e, origin)
-        if found is None or (not found.certain and word in unknown):
+        if found is None or (found.untyped and word in unknown):
             continue
-        if not found.certain:
+        if found.untyped:
             unknown.add(word)
         yield found
 
 
 def _kind(e: exp.Expr) -> str | None:
-    found = infer(e.unnest())
-    return _KINDS.get(found.this, "other") if found is not None else None
+    e = e.unnest()
+    found = infer(e)
+    if found is None:
+        return "text" if isinstance(e, exp.Anonymous) and called(e) in _TEXTS else None
+    return _KINDS.get(found.this, "other")
 
 
-def _found(e: exp.Expr, origin: Origin, what: str, hint: str, *, certain: bool) -> Finding:
+_TEXTS = frozenset(
+    {"concat", "concat_ws", "date_format", "initcap", "left", "lower", "lpad", "ltrim", "md5"}
+    | {"regexp_replace", "replace", "right", "rpad", "rtrim", "sha2", "substr", "substring"}
+    | {"to_json", "translate", "trim", "upper"}
+)
+"""Functions whose result is a text, whatever their arguments."""
+
+
+def _has_fraction(e: exp.Expr) -> bool:
+    """Return whether the type of a number has digits after the point."""
+    kind = infer(e.unnest())
+    if kind is None or kind.this != _D.DECIMAL:
+        return kind is not None and _KINDS.get(kind.this) == "float"
+    scale = kind.expressions[1].name if len(kind.expressions) > 1 else "0"
+    return scale != "0"
+
+
+def _other_value(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:
+    return finding(RULE, e, f"{what} on {origin.name}", f"{hint}; {_trust(e, origin)}")
+
+
+def _may_differ(e: exp.Expr, origin: Origin, what: str) -> Finding:
+    """Refuse an operator with operands of unknown types, naming the columns without a type."""
+    columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
+    names = ", ".join(dict.fromkeys(columns)) or "an operand"
+    message = f"{what} on {origin.name}, and the type of {names} is unknown"
+    return finding(RULE, e, message, f"{_TYPES}; {_trust(e, origin)}", untyped=True)
+
+
+def _trust(e: exp.Expr, origin: Origin) -> str:
     word = _WORDS[called(e) if isinstance(e, exp.Anonymous) else e.__class__]
-    trust = f'{hint}; or accept Spark\'s result: dialect_trust ("{word}")'
-    return finding(RULE, e, f"{what} on {origin.name}", trust, certain=certain)
+    return f"or accept Spark's result: {origin.trust(word)}"
+
+
+_TO_FLOAT = "cast an operand: CAST(… AS DOUBLE PRECISION)"
+_TYPES = "declare the types of the columns where they come from, or cast an operand"
 
 
 def _division(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -131,14 +174,17 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
     if "float" in sides:
         return None
     if origin.dialect not in _NAMES and not whole:
-        return _found(e, origin, _NOT_RUN, _TO_FLOAT, certain=None not in sides)
+        what = "a division may have another value"
+        if None in sides:
+            return _may_differ(e, origin, what)
+        return _other_value(e, origin, what, _TO_FLOAT)
     if sides == ("int", "int"):
         if whole:
             what = "a division of integers leaves out the rest"
             hint = "write the types: CAST(… AS INTEGER) / CAST(… AS INTEGER)"
-            return _found(e, origin, what, hint, certain=True)
+            return _other_value(e, origin, what, hint)
         if origin.dialect in _ROUNDED_AVERAGE:
-            return _found(e, origin, _SIX, _TO_FLOAT, certain=True)
+            return _other_value(e, origin, _SIX, _TO_FLOAT)
         return None
     if "decimal" in sides:
         divisor = e.expression.unnest()
@@ -148,28 +194,26 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
             what = "a division of decimals has other digits than Spark keeps"
             if origin.dialect in _FLOAT_DIVISION:
                 what = "a division of decimals is a float"
-            return _found(e, origin, what, _TO_FLOAT, certain=True)
-    depends = whole or origin.dialect in _ROUNDED_AVERAGE | _FLOAT_DIVISION
-    if None in sides and depends:
-        what = "a division may leave out the rest, or keep other digits than Spark,"
-        return _found(e, origin, what, _TYPES, certain=False)
+            return _other_value(e, origin, what, _TO_FLOAT)
+    if None in sides:
+        what = "a division may leave out the rest or have other digits than Spark's"
+        return _may_differ(e, origin, what)
     return None
 
 
-_NOT_RUN = "a division may have another value"
 _SIX = "a division or average of integers has six decimals"
-_TO_FLOAT = "cast an operand: CAST(… AS DOUBLE PRECISION)"
-_TYPES = "declare the types of the columns where they come from, or cast an operand"
 
 
 def _whole_division(e: exp.Expr, origin: Origin) -> Finding | None:
-    if origin.dialect not in _FLOAT_DIVISION or "decimal" not in (
-        _kind(e.this),
-        _kind(e.expression),
-    ):
+    sides = (_kind(e.this), _kind(e.expression))
+    if origin.dialect not in _FLOAT_DIVISION:
         return None
-    what = "a division of decimals by // is a float"
-    return _found(e, origin, what, "cast the operands: CAST(… AS BIGINT)", certain=True)
+    if "decimal" in sides:
+        what = "a division of decimals by // is a float"
+        return _other_value(e, origin, what, "cast the operands: CAST(… AS BIGINT)")
+    if None in sides:
+        return _may_differ(e, origin, "a division by // may be a float")
+    return None
 
 
 def _round(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -178,10 +222,9 @@ def _round(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(e.expressions[0])
     if kind == "float":
         hint = "cast the value: ROUND(CAST(… AS DECIMAL(20, 6)))"
-        return _found(e, origin, "round of a float rounds halves to even", hint, certain=True)
+        return _other_value(e, origin, "round of a float rounds halves to even", hint)
     if kind is None:
-        what = "round rounds halves to even, if its argument is a float,"
-        return _found(e, origin, what, _TYPES, certain=False)
+        return _may_differ(e, origin, "round may round halves to even")
     return None
 
 
@@ -190,14 +233,20 @@ _HALVES_TO_EVEN = frozenset({"postgres", "redshift"})
 
 def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
     values = [e.this, e.expression] if isinstance(e, exp.DPipe) else e.expressions
-    kinds = {_kind(one) for one in values if not isinstance(one.unnest(), exp.Literal)}
-    other = _OTHER_TEXTS.get(origin.dialect, set()) & kinds
+    kinds = {_kind(one) for one in values if not isinstance(one.unnest(), _CONSTANTS)}
+    differing = set(_OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS))
     if origin.dialect == "postgres" and called(e) == "concat":
-        other |= {"boolean"} & kinds
-    if not other:
-        return None
-    what = f"the text of a {sorted(str(one) for one in other)[0]} is another one"
-    return _found(e, origin, what, "write a format for it", certain=True)
+        differing.add("boolean")
+    other = sorted(kind for kind in kinds if kind in differing)
+    if other:
+        what = f"the text of a {other[0]} is another one"
+        return _other_value(e, origin, what, "write a format for it")
+    if None in kinds and differing:
+        return _may_differ(e, origin, "the text of a value may be another one")
+    return None
+
+
+_CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
 
 
 def _average(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -207,34 +256,51 @@ def _average(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(value.expressions[0] if isinstance(value, exp.Distinct) else value)
     if kind == "int" and origin.dialect in _WHOLE_AVERAGE:
         what = "the average of integers is an integer"
-        return _found(e, origin, what, _TO_FLOAT, certain=True)
+        return _other_value(e, origin, what, _TO_FLOAT)
     if kind == "int" and origin.dialect in _ROUNDED_AVERAGE:
-        return _found(e, origin, _SIX, _TO_FLOAT, certain=True)
+        return _other_value(e, origin, _SIX, _TO_FLOAT)
     if kind == "decimal":
         what = "the average of decimals has other digits than Spark keeps"
-        return _found(e, origin, what, _TO_FLOAT, certain=True)
+        return _other_value(e, origin, what, _TO_FLOAT)
     if kind is None:
-        what = "an average may be rounded, or have other digits than Spark's,"
-        return _found(e, origin, what, _TYPES, certain=False)
+        what = "an average may be rounded or have other digits than Spark's"
+        return _may_differ(e, origin, what)
     return None
 
 
 def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
     to = _KINDS.get(e.args["to"].this)
     value = e.this.unnest()
-    if isinstance(value, exp.Literal | exp.Null):
+    if isinstance(value, _CONSTANTS) or _is_tested_text(e):
         return None
     kind = _kind(value)
-    if to == "int" and origin.dialect in _ROUNDING_CASTS and kind in ("float", "decimal"):
+    if to == "int" and origin.dialect not in CUTTING_CASTS:
         seconds = isinstance(value, exp.Mul) and _is_part(value.this)  # A translation of ours.
         if called(value) in _WHOLE or _is_part(value) or seconds:
             return None
         what = "a cast to an integer rounds"
-        return _found(e, origin, what, "round the value: CAST(ROUND(…) AS BIGINT)", certain=True)
-    if to == "text" and kind in _OTHER_TEXTS.get(origin.dialect, ()):
-        what = f"the text of a {kind} is another one"
-        return _found(e, origin, what, "write a format for it", certain=True)
+        if _has_fraction(value):
+            return _other_value(e, origin, what, "round the value: CAST(ROUND(…) AS BIGINT)")
+        if kind is None:
+            return _may_differ(e, origin, what)
+    if to == "text":
+        if kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
+            what = f"the text of a {kind} is another one"
+            return _other_value(e, origin, what, "write a format for it")
+        if kind is None:
+            return _may_differ(e, origin, "the text of a value may be another one")
     return None
+
+
+def _is_tested_text(e: exp.Expr) -> bool:
+    """Return whether a translation only tests a text, and raises an error if it is ambiguous."""
+    parent = e.parent
+    while isinstance(parent, exp.RegexpLike | exp.And | exp.Paren):
+        parent = parent.parent
+    if not isinstance(parent, exp.Anonymous | exp.If) or parent is e.parent:
+        return False
+    branches = [*parent.expressions, parent.args.get("true")]
+    return any(isinstance(one, exp.Anonymous) and called(one) == "raise_error" for one in branches)
 
 
 def _is_part(e: exp.Expr) -> bool:
@@ -242,14 +308,14 @@ def _is_part(e: exp.Expr) -> bool:
 
 
 def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
-    if origin.dialect not in _DAYS_BETWEEN or (_kind(e.this), _kind(e.expression)) != (
-        "date",
-        "date",
-    ):
+    sides = (_kind(e.this), _kind(e.expression))
+    known = origin.dialect in _NAMES and origin.dialect not in DAYS_BETWEEN
+    if known or not {"date", None}.issuperset(sides):
         return None
-    what = "the difference of dates is a number of days"
-    hint = "write the types: CAST(… AS DATE) - CAST(… AS DATE)"
-    return _found(e, origin, what, hint, certain=True)
+    what = "the difference of dates is a number"
+    if None in sides:
+        return _may_differ(e, origin, what)
+    return _other_value(e, origin, what, "write the types: CAST(… AS DATE) - CAST(… AS DATE)")
 
 
 def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -257,39 +323,60 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     if origin.dialect not in ("tsql", "fabric", "redshift"):
         return None
     if sides == ("text", "text"):
-        hint = "write CONCAT(…), or + '' between them"
-        return _found(e, origin, "+ joins texts", hint, certain=True)
-    if sides == (None, None):
-        return _found(e, origin, "+ may join texts", _TYPES, certain=False)
+        return _other_value(e, origin, "+ joins texts", "write CONCAT(…), or + '' between them")
+    if {"text", None}.issuperset(sides):
+        return _may_differ(e, origin, "+ may join texts")
     return None
 
 
 def _median(e: exp.Expr, origin: Origin) -> Finding | None:
-    if origin.dialect == "duckdb" and e.expressions and _kind(e.expressions[0]) == "decimal":
+    if origin.dialect != "duckdb" or not e.expressions:
+        return None
+    kind = _kind(e.expressions[0])
+    if kind == "decimal":
         what = "the median of decimals has other digits than Spark keeps"
-        return _found(e, origin, what, _TO_FLOAT, certain=True)
+        return _other_value(e, origin, what, _TO_FLOAT)
+    if kind is None:
+        return _may_differ(e, origin, "a median may have other digits than Spark's")
     return None
 
 
 def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
     """Find subscripts of texts, and lengths of lists: their translation is for the other type."""
     kind = infer(e.expressions[0]) if e.expressions else None
+    is_length = called(e) in ("length", "char_length")
     if kind is None:
-        return None
-    if called(e) in ("length", "char_length") and kind.this in (_D.ARRAY, _D.MAP):
+        if origin.dialect not in _LISTS_LIKE_TEXTS or not e.expressions:
+            return None
+        what = "the length may be a list's" if is_length else "a subscript may be a text's"
+        return _may_differ(e, origin, what)
+    if is_length and kind.this in (_D.ARRAY, _D.MAP):
         what = "the length of a list is its number of elements"
-        return _found(e, origin, what, "write ARRAY_LENGTH(…)", certain=True)
-    if called(e) in ("get", "element_at", "try_element_at") and _KINDS.get(kind.this) == "text":
+        return _other_value(e, origin, what, "write ARRAY_LENGTH(…)")
+    if not is_length and _KINDS.get(kind.this) == "text":
         what = "a subscript of a text is its character"
-        return _found(e, origin, what, "write SUBSTRING(…, place, 1)", certain=True)
+        return _other_value(e, origin, what, "write SUBSTRING(…, place, 1)")
     return None
+
+
+_LISTS_LIKE_TEXTS = frozenset({"duckdb"})
+"""Dialects in which a list has a LENGTH and a text has subscripts."""
 
 
 def _format(e: exp.Expr, origin: Origin) -> Finding | None:
-    if len(e.expressions) == 2 and _kind(e.expressions[0]) in ("int", "float", "decimal"):
+    if len(e.expressions) != 2:
+        return None
+    kind = _kind(e.expressions[0])
+    if kind in ("int", "float", "decimal"):
         what = "the format of a number has letters that Spark lacks"
-        return _found(e, origin, what, "cast the number: CAST(… AS VARCHAR)", certain=True)
+        return _other_value(e, origin, what, "cast the number: CAST(… AS VARCHAR)")
+    if kind is None and origin.dialect in _FORMATTED_NUMBERS:
+        return _may_differ(e, origin, "to_char may format a number")
     return None
+
+
+_FORMATTED_NUMBERS = frozenset({"postgres", "redshift", "snowflake"})
+"""Dialects whose TO_CHAR formats dates and numbers."""
 
 
 _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {

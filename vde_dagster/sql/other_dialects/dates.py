@@ -136,9 +136,13 @@ def is_date(node: exp.Expr) -> bool:
     return isinstance(node, _DATES)
 
 
+DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
+"""Dialects in which a date minus a date is a number of days."""
+
+
 def days_between(node: exp.Sub, dialect: str) -> Made:
     """Count the days between two dates, whose difference is an interval in Spark."""
-    if dialect not in ("duckdb", "postgres", "redshift", "snowflake"):
+    if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
         return None

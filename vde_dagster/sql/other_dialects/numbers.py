@@ -2,8 +2,9 @@
 
 Sources: PostgreSQL's manual 8.1.2, docs.snowflake.com/en/sql-reference/data-types-numeric,
 docs.aws.amazon.com/redshift/latest/dg/r_Numeric_types201.html,
-learn.microsoft.com/sql/t-sql/data-types/decimal-and-numeric-transact-sql and
-learn.microsoft.com/sql/t-sql/data-types/float-and-real-transact-sql.
+learn.microsoft.com/sql/t-sql/data-types/decimal-and-numeric-transact-sql,
+learn.microsoft.com/sql/t-sql/data-types/float-and-real-transact-sql and, for Presto's casts, the
+tests in github.com/prestodb/presto (`TestDoubleOperators.java`).
 """
 
 from __future__ import annotations
@@ -108,8 +109,12 @@ def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
     return call("SHIFTRIGHTUNSIGNED", cast(node.this.copy(), "BIGINT"), bits.copy())
 
 
-_ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
+_ROUNDING_CASTS = frozenset(
+    {"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "athena", "presto"}
+)
 """Dialects in which a CAST to an integer rounds; Spark's cuts off."""
+CUTTING_CASTS = frozenset({"tsql", "fabric", "clickhouse", "hive", "sqlite"})
+"""Dialects in which a CAST to an integer cuts off, as Spark's does."""
 _TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
 """Those of them that round halves of floats to the even neighbour, others away from zero."""
 _FLOATS = frozenset({"duckdb", "bigquery"})
@@ -119,7 +124,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 def rounded(node: exp.Cast, dialect: str) -> Made:
     """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
-    if dialect not in _ROUNDING or node.to.this not in exp.DataType.INTEGER_TYPES:
+    if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)
     if fraction is None:
