@@ -271,7 +271,7 @@ def _average(e: exp.Expr, origin: Origin) -> Finding | None:
 def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
     to = _KINDS.get(e.args["to"].this)
     value = e.this.unnest()
-    if isinstance(value, _CONSTANTS) or _is_tested_text(e):
+    if isinstance(value, _CONSTANTS) or (to == "text" and _is_tested_text(e)):
         return None
     kind = _kind(value)
     if to == "int" and origin.dialect not in CUTTING_CASTS:
@@ -293,14 +293,17 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
-    """Return whether a translation only tests a text, and raises an error if it is ambiguous."""
-    parent = e.parent
-    while isinstance(parent, exp.RegexpLike | exp.And | exp.Paren):
-        parent = parent.parent
-    if not isinstance(parent, exp.Anonymous | exp.If) or parent is e.parent:
-        return False
-    branches = [*parent.expressions, parent.args.get("true")]
-    return any(isinstance(one, exp.Anonymous) and called(one) == "raise_error" for one in branches)
+    """Return whether a translation casts a value only to test its text."""
+    above = e.parent
+    while above is not None and not isinstance(above, exp.Query):
+        if isinstance(above, exp.Case) or called(above) == "if":
+            calls = list(above.find_all(exp.Anonymous))
+            of_type = [c.expressions[0] for c in calls if called(c) == "typeof"]
+            fails = "raise_error" in map(called, above.expressions)
+            if e.this in of_type or (fails and isinstance(e.parent, exp.RegexpLike)):
+                return True
+        above = above.parent
+    return False
 
 
 def _is_part(e: exp.Expr) -> bool:
@@ -308,6 +311,9 @@ def _is_part(e: exp.Expr) -> bool:
 
 
 def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
+    moved = _moved_text(e, origin)
+    if moved is not None:
+        return moved
     sides = (_kind(e.this), _kind(e.expression))
     known = origin.dialect in _NAMES and origin.dialect not in DAYS_BETWEEN
     if known or not {"date", None}.issuperset(sides):
@@ -318,7 +324,30 @@ def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
     return _other_value(e, origin, what, "write the types: CAST(… AS DATE) - CAST(… AS DATE)")
 
 
+def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Refuse a text plus an interval, which Spark writes as a text or refuses."""
+    sides = (e.this, e.expression)
+    moved = [one for one, length in (sides, sides[::-1]) if _is_interval(length)]
+    if not moved or _is_interval(moved[0]):
+        return None
+    kind = _kind(moved[0])
+    if kind == "text":
+        what = "a text plus an interval is not a date"
+        return _other_value(e, origin, what, "cast the text: CAST(… AS DATE)")
+    if kind is None and (origin.dialect == "mysql" or origin.dialect not in _NAMES):
+        return _may_differ(e, origin, "a text plus an interval is a text")
+    return None
+
+
+def _is_interval(e: exp.Expr) -> bool:
+    kind = infer(e.unnest())
+    return kind is not None and str(kind).startswith("INTERVAL")
+
+
 def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
+    moved = _moved_text(e, origin)
+    if moved is not None:
+        return moved
     sides = (_kind(e.this), _kind(e.expression))
     if origin.dialect not in ("tsql", "fabric", "redshift"):
         return None
@@ -339,6 +368,21 @@ def _median(e: exp.Expr, origin: Origin) -> Finding | None:
     if kind is None:
         return _may_differ(e, origin, "a median may have other digits than Spark's")
     return None
+
+
+def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect != "duckdb" or not e.expressions:
+        return None
+    value = e.expressions[0]
+    if called(value) == "if" and "raise_error" in map(called, value.expressions):
+        value = value.expressions[1]  # A translation of ours.
+    kind = infer(value)
+    if kind is None:
+        return _may_differ(e, origin, "a percentile may have other digits than Spark's")
+    if _KINDS.get(kind.this) == "int" or kind.this == _D.DOUBLE:
+        return None
+    what = "a percentile of other values than integers and DOUBLE has another type"
+    return _other_value(e, origin, what, "cast the value: CAST(… AS DOUBLE)")
 
 
 def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -395,6 +439,7 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     **dict.fromkeys(("length", "char_length", "get", "element_at", "try_element_at"), _of_list),
     "date_format": _format,
     "median": _median,
+    "percentile": _percentile,
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
@@ -413,5 +458,6 @@ _WORDS: dict[object, str] = {
     **dict.fromkeys(("get", "element_at", "try_element_at"), "[]"),
     "date_format": "to_char",
     "median": "median",
+    "percentile": "percentile_cont",
 }
 """Names by which a model trusts an operator."""

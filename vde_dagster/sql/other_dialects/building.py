@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from vde_dagster.sql.reading import parse_plain
+
 Made = exp.Expr | None
 """The replacement of a part of a query, or None where it stays as it is."""
 
@@ -16,3 +18,16 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 def cast(value: exp.Expr, kind: str) -> exp.Cast:
     """Return a cast to a Spark SQL type."""
     return exp.cast(value, kind, dialect="spark")
+
+
+def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
+    """Return an expression of Spark SQL whose columns are copies of the parts of their names.
+
+    Texts are parts as literals, so that a template needs no escapes.
+    """
+    tree = parse_plain(template)
+    for column in list(tree.find_all(exp.Column)):
+        part = parts.get(column.name)
+        if part is not None:
+            column.replace(exp.Literal.string(part) if isinstance(part, str) else part.copy())
+    return tree

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call, cast
+from vde_dagster.sql.other_dialects.building import Made, call, cast, fill_template
 
 _LONG = frozenset({"bigquery", "snowflake"})
 """Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
@@ -66,33 +66,83 @@ def _set_digits(node: exp.DataType, digits: int, decimals: int) -> None:
 
 
 _WHOLE_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-_HEXADECIMAL = r"(?i)^\s*[-+]?0x"
-_NOT_PLAIN = (
-    r"(?i)^\s*[-+]?(0[xb][0-9a-f_]+|[0-9_]*\.[0-9_]*(e[-+]?[0-9]+)?|[0-9_]+e[-+]?[0-9]+"
-    r"|[0-9]+_[0-9_]*)\s*$"
-)
 _DOUBTFUL = {
-    **{("bigquery", kind): _HEXADECIMAL for kind in (*_WHOLE_TYPES, exp.DType.DOUBLE)},
-    **{("duckdb", kind): _NOT_PLAIN for kind in _WHOLE_TYPES},
-    **{("duckdb", kind): r"[0-9]_[0-9]" for kind in (exp.DType.DOUBLE, exp.DType.DECIMAL)},
+    **{("bigquery", kind): r"(?i)^\s*[-+]?0x" for kind in (*_WHOLE_TYPES, exp.DType.DOUBLE)},
     **{(name, exp.DType.DECIMAL): r"^\s|\s$" for name in ("trino", "athena")},
 }
 """Texts by dialect and type that TRY_CAST reads as another number than Spark, or as none."""
+_NUMBER = r"(?i)^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)"
+_FORMS = {
+    "number": f"{_NUMBER}$",
+    "scientific": f"{_NUMBER}e[-+]?[0-9]+$",
+    "long": "(?i)^[-+]?([.]?[0-9]){19,}[.]?e",
+    "hexadecimal": "(?i)^0x0*[0-9a-f]{1,16}$",
+    "binary": "(?i)^0b0*[01]{1,64}$",
+    "spaced": r"^\s|\s$|(?i)^0[xb].*_",
+    "of_java": r"(?i)[0-9.][df]\s*$|^\s*[-+]?0x|[^\x00-\x7F]",
+    "underscore": "(?<=[0-9])_(?=[0-9])",
+    "sign_or_underscore": "(?<=[0-9])_(?=[0-9])|[+](?=-)",
+    "letter": "(?i)[a-ce-z]",
+    "blanks": r"^[ \t\n\x0B\f\r]+|[ \t\n\x0B\f\r]+$|(?<=[0-9])_(?=[0-9])",
+}
+"""Regular expressions of texts that may be numbers."""
+_TEXT = "CAST(given AS STRING)"
+_TRIMMED = f"REGEXP_REPLACE({_TEXT}, blanks, '')"
+_WHOLE = """ROUND(CASE WHEN TYPEOF(given) <> 'string' THEN TRY_CAST(given AS {kind})
+    WHEN {text} RLIKE number
+    THEN ROUND(TRY_CAST(REGEXP_REPLACE({text}, '([.][0-9])[0-9]+$', '$1') AS DECIMAL(38, 1)))
+    WHEN {text} RLIKE spaced OR {text} RLIKE long THEN RAISE_ERROR(message)
+    WHEN {text} RLIKE scientific THEN ROUND(TRY_CAST({text} AS DECIMAL(38, 18))) {more}
+    END)"""
+_BITS = f"""WHEN {_TRIMMED} RLIKE hexadecimal
+    THEN CAST(CONV(SUBSTRING({_TRIMMED}, 3), 16, 10) AS DECIMAL(20, 0))
+    WHEN {_TRIMMED} RLIKE binary
+    THEN CAST(CONV(SUBSTRING({_TRIMMED}, 3), 2, 10) AS DECIMAL(20, 0))"""
+_FLOAT = f"""CASE WHEN TYPEOF(given) <> 'string' THEN TRY_CAST(given AS {{kind}})
+    WHEN {_TEXT} RLIKE of_java THEN NULL
+    ELSE TRY_CAST(REGEXP_REPLACE({_TEXT}, sign_or_underscore, '') AS {{kind}}) END"""
+_SQL_SERVER_FLOAT = f"""CASE WHEN TYPEOF(given) <> 'string' THEN TRY_CAST(given AS {{kind}})
+    WHEN {_TEXT} RLIKE number OR {_TEXT} RLIKE scientific THEN TRY_CAST(given AS {{kind}})
+    WHEN NOT {_TEXT} RLIKE letter THEN RAISE_ERROR(message) END"""
+_FLOATING = (exp.DType.FLOAT, exp.DType.DOUBLE)
+_TRIED = {
+    **{
+        ("duckdb", kind): _WHOLE.format(text=_TRIMMED, more=_BITS, kind="{kind}")
+        for kind in _WHOLE_TYPES
+    },
+    **{("duckdb", kind): _FLOAT for kind in _FLOATING},
+    ("duckdb", exp.DType.DECIMAL): _FLOAT.replace("sign_or_underscore", "underscore"),
+    ("snowflake", exp.DType.DECIMAL): _WHOLE.format(text=_TEXT, more="", kind="{kind}"),
+    **{(name, kind): _SQL_SERVER_FLOAT for name in ("tsql", "fabric") for kind in _FLOATING},
+}
+"""Templates by dialect and type of the number that TRY_CAST makes of a text.
+
+The first digit after the point decides how a text is rounded. A text that may be another number
+fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
+"""
 
 
 def tried_number(node: exp.TryCast, dialect: str) -> Made:
-    """Fail for a text that the dialect's TRY_CAST reads otherwise than Spark's."""
-    form = _DOUBTFUL.get((dialect, node.to.this))
-    if form is None or node.meta.get("checked") or _fraction(node.this, dialect) is not None:
+    """Read a text as the number that the dialect's TRY_CAST makes of it, or fail."""
+    key = (dialect, node.to.this)
+    kind = node.to.sql("spark")
+    if node.meta.get("checked") or _fraction(node.this, dialect) is not None:
+        return None
+    message = f"TRY_CAST of {dialect} may read this text as another number"
+    if key in _TRIED:
+        made = fill_template(
+            _TRIED[key].format(kind=kind), given=node.this, message=message, **_FORMS
+        )
+        tried = exp.TryCast(this=made, to=node.to.copy(), safe=True)
+        tried.meta["checked"] = True
+        return tried
+    form = _DOUBTFUL.get(key)
+    if form is None:
         return None
     made = node.copy()
     made.meta["checked"] = True
-    text = exp.cast(node.this.copy(), "TEXT")
-    kind = exp.EQ(this=call("TYPEOF", node.this.copy()), expression=exp.Literal.string("string"))
-    alike = exp.RegexpLike(this=text, expression=exp.Literal.string(form))
-    doubtful = exp.and_(kind, alike)
-    message = exp.Literal.string(f"TRY_CAST of {dialect} may read this text as another number")
-    return call("IF", doubtful, call("RAISE_ERROR", message), made)
+    template = f"IF(TYPEOF(given) = 'string' AND {_TEXT} RLIKE form, RAISE_ERROR(message), tried)"
+    return fill_template(template, given=node.this, form=form, message=message, tried=made)
 
 
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
