@@ -28,6 +28,7 @@ NAMES = {
     "bigquery": "BigQuery",
     "snowflake": "Snowflake",
     "redshift": "Redshift",
+    "mysql": "MySQL",
     "tsql": "SQL Server and Fabric",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,64 @@ def in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> 
         raise ValueError(str(error).splitlines()[0]) from error
     except Unwritable as problem:
         raise ValueError(f"it cannot be written in Spark SQL: {problem}") from problem
+
+
+def partition_in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> str:
+    """Return a column or a partition transform of another dialect for Iceberg.
+
+    A date that is cut to a unit is Iceberg's transform of that unit.
+
+    Args:
+        trusted: Functions of the dialect that are taken to be Iceberg's transforms.
+
+    Raises:
+        ValueError: It is neither, or a function with another meaning than the transform has.
+    """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import parse_plain
+
+    if dialect in _SPARKS:
+        return text
+    call = _CALL.fullmatch(text.strip())
+    if call is None:
+        return in_spark(text, dialect, trusted)
+    name, arguments = call[1].lower(), call[2].split(",")
+    if name in TRANSFORMS:
+        if name in _PARTS_OF_DATES and dialect not in _ICEBERGS and trusted.isdisjoint({name, "*"}):
+            raise ValueError(
+                f"{name}() of {dialect} is a part of a date, unlike Iceberg's {name}s(): write "
+                f"{name}s(…)"
+            )
+        return f"{name}({', '.join(in_spark(one, dialect, trusted) for one in arguments)})"
+    try:
+        tree = parse_plain(text, dialect)
+    except SqlglotError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    unit = tree.args.get("unit")
+    is_cut = isinstance(tree, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc)
+    column = tree.this if is_cut and not tree.args.get("zone") else None
+    if (
+        unit is not None
+        and f"{unit.name.lower()}s" in TRANSFORMS
+        and isinstance(column, exp.Column)
+    ):
+        return f"{unit.name.lower()}s({column.sql('spark')})"
+    raise ValueError(f"{name}() is not a transform of Iceberg")
+
+
+TRANSFORMS = (
+    *("year", "years", "month", "months", "day", "days", "date", "hour", "hours", "date_hour"),
+    *("bucket", "truncate"),
+)
+"""Names of Iceberg's partition transforms."""
+_CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
+_SPARKS = frozenset({"", "spark", "spark2", "databricks"})
+_ICEBERGS = frozenset({"trino", "athena"})
+"""Dialects whose partition transforms are Iceberg's, too."""
+_PARTS_OF_DATES = frozenset({"month", "day", "hour"})
+"""Transforms that are functions of other dialects with another meaning."""
 
 
 def bracketed(text: str, dialect: str) -> str:

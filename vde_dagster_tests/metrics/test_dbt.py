@@ -67,7 +67,43 @@ def test_a_time_spine_in_its_earlier_form_is_read(project: Path) -> None:
     assert _reads(project)["growth"] == {"main.orders.day", "main.orders.amount", "main.days.day"}
 
 
+def test_expressions_follow_the_dialect_of_the_adapter(project: Path, vde: Vde) -> None:
+    _edit(
+        project,
+        '"expr": "amount"',
+        '"expr": "regexp_replace(\\"amount\\"::VARCHAR, \'a\', \'b\')::INT"',
+    )
+    template = '"where_sql_template": "{{ Dimension(\'buyer__is_big\') }}'
+    _edit(project, f'{template}"', f"{template} AND '0.5' ~ '[.]'\"")
+    with open_fake(project) as workspace:
+        workspace.apply(workspace.plan("dev"))
+    here = ("--env", "dev", "--sql", "--project", project, "--json")
+    sql = vde("metrics", "query", "revenue_of_big", *here).json["sql"]
+    assert "REGEXP_REPLACE(CAST(" in sql
+    assert "RLIKE" in sql
+    assert "::" not in sql
+
+
+def test_expression_of_another_dialect_that_is_not_verified_is_refused(project: Path) -> None:
+    _edit(project, '"expr": "amount"', '"expr": "hash(amount)"')
+    with pytest.raises(
+        ProjectError, match=r"semantic_manifest\.json.*'hash\(amount\)' of 'revenue'"
+    ):
+        load_project(project)
+
+    (project / "pyproject.toml").write_text('[tool.vde]\ndialect_trust = ["hash"]\n')
+    assert _reads(project)["revenue"] == {"main.orders.day", "main.orders.amount"}
+
+
+def test_expression_that_cannot_be_parsed_is_refused(project: Path) -> None:
+    _edit(project, '"expr": "amount"', '"expr": "amount -> $1 [ ::"')
+    with pytest.raises(ProjectError, match=r"semantic_manifest\.json: the expression 'amount ->"):
+        load_project(project)
+
+
 def test_what_is_no_spark_sql_reads_all_of_its_models(project: Path) -> None:
+    manifest = project / "target/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"duckdb"', '"spark"'))
     _edit(project, '"expr": "amount"', '"expr": "amount -> $1 [ ::"')
     reads = _reads(project)
     assert reads["revenue"] == {"main.orders.None"}

@@ -85,7 +85,7 @@ def test_function_that_no_grid_verified_is_refused_unless_it_is_trusted(
     assert spark_text(tree(), dialect, frozenset({"*"}))
 
 
-@pytest.mark.parametrize("dialect", ["snowflake", "redshift", "tsql"])
+@pytest.mark.parametrize("dialect", ["snowflake", "redshift", "tsql", "mysql"])
 def test_functions_of_a_dialect_without_an_engine_are_those_of_its_documentation(
     dialect: str,
 ) -> None:
@@ -101,11 +101,12 @@ _PAGES = {
     "snowflake": ("snowpark", "snowflake"),
     "redshift": ("redshift",),
     "tsql": ("tsql",),
+    "mysql": ("mysql",),
 }
 
 
 @pytest.mark.parametrize(
-    "dialect", ["mysql", "clickhouse", "hive", "presto", "sqlite", "oracle", "teradata", "doris"]
+    "dialect", ["clickhouse", "hive", "presto", "sqlite", "oracle", "teradata", "doris"]
 )
 def test_no_function_of_a_dialect_without_a_list_is_known(dialect: str) -> None:
     with pytest.raises(Unwritable, match=f"of {dialect} is not known to mean the same on Spark"):
@@ -201,6 +202,56 @@ def test_query_that_python_code_runs_follows_the_list() -> None:
     with pytest.raises(ExecutionError, match=re.escape("hash() of duckdb is not known")) as caught:
         context.sql("SELECT hash(1)")
     assert "dialect_trust=['hash']" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written", "iceberg"),
+    [
+        ("duckdb", "days(ts), bucket(8, id)", ("days(ts)", "bucket(8, id)")),
+        ("duckdb", '"a b", id', ("`a b`", "id")),
+        ("trino", "month(ts), bucket(id, 8)", ("month(ts)", "bucket(id, 8)")),
+        ("athena", "truncate(name, 5)", ("truncate(name, 5)",)),
+        ("bigquery", "DATE_TRUNC(ts, MONTH)", ("months(ts)",)),
+        ("bigquery", "TIMESTAMP_TRUNC(ts, HOUR)", ("hours(ts)",)),
+        ("snowflake", "date_trunc('day', ts)", ("days(ts)",)),
+        ("mysql", "year(ts)", ("year(ts)",)),
+        ("spark", "month(ts)", ("month(ts)",)),
+    ],
+)
+def test_partitions_of_another_dialect_are_icebergs(
+    write_project: WriteProject, dialect: str, written: str, iceberg: tuple[str, ...]
+) -> None:
+    header = f"MODEL (name m.a, kind FULL, dialect {dialect}, partitioned_by ({written}));"
+    project = write_project({"models/a.sql": f"{header}\nSELECT id, ts, name FROM x.t"})
+
+    assert load_project(project).models[ModelName("m", "a")].partitioned_by == iceberg
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written", "says"),
+    [
+        ("duckdb", "month(ts)", "month() of duckdb is a part of a date, unlike Iceberg's months()"),
+        ("tsql", "day(ts)", "day() of tsql is a part of a date"),
+        ("bigquery", "DATE_TRUNC(ts, WEEK)", "date_trunc() is not a transform of Iceberg"),
+        ("bigquery", "RANGE_BUCKET(id, [1])", "range_bucket() is not a transform of Iceberg"),
+        ("bigquery", "TIMESTAMP_TRUNC(ts, DAY, 'Asia/Tokyo')", "is not a transform of Iceberg"),
+        ("postgres", "extract(year FROM ts)", "extract() is not a transform of Iceberg"),
+        ("duckdb", "hash(id)", "hash() is not a transform of Iceberg"),
+    ],
+)
+def test_partition_with_another_meaning_is_refused_at_its_place(
+    write_project: WriteProject, dialect: str, written: str, says: str
+) -> None:
+    header = f"MODEL (name m.a, kind FULL, dialect {dialect}{{}},\n  partitioned_by ({written}));"
+    query = "\nSELECT id, ts FROM x.t"
+    with pytest.raises(ProjectError, match=re.escape(says)) as caught:
+        load_project(write_project({"models/a.sql": header.format("") + query}))
+    assert str(caught.value).startswith("models/a.sql:2:")
+
+    if dialect == "duckdb" and "month" in written:
+        trusting = {"models/a.sql": header.format(", dialect_trust (month)") + query}
+        model = load_project(write_project(trusting)).models[ModelName("m", "a")]
+        assert model.partitioned_by == ("month(ts)",)
 
 
 def test_operator_of_unknown_types_is_refused_once_the_catalog_was_asked(

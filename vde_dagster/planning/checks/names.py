@@ -29,15 +29,12 @@ from vde_dagster.project.properties.model_properties import METADATA
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.versions.version import OTHER_COLUMNS
+from vde_dagster.sql.expressions import TRANSFORMS
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
 """A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
 
 
-_TRANSFORMS = (
-    *("year", "years", "month", "months", "day", "days", "date", "hour", "hours", "date_hour"),
-    *("bucket", "truncate"),
-)
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
@@ -54,10 +51,10 @@ def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
                 yield Problem(what, hint, place)
             continue
         name = call[1].lower()
-        if name not in _TRANSFORMS:
+        if name not in TRANSFORMS:
             yield Problem(
                 f"partitioned_by of {model.name}: Iceberg has no transform '{name}'",
-                suggest(name, _TRANSFORMS, "transforms"),
+                suggest(name, TRANSFORMS, "transforms"),
                 place,
             )
         elif name in ("bucket", "truncate") and not re.search(r"(^|,)\s*\d+\s*(,|$)", call[2]):

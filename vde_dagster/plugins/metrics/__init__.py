@@ -1,8 +1,8 @@
 """Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
 
-`definitions` reads `metrics/*.yaml`, `layer` gets a metric's SQL from MetricFlow, `reading` finds
-the columns that it reads, `kept` stores definitions with environments,
-`answers` runs metrics on environments and compares the results. Metrics are
+`definitions` reads `metrics/*.yaml`, `dialects` translates dbt's expressions, `layer` gets a
+metric's SQL from MetricFlow, `reading` finds the columns that it reads, `kept` stores definitions
+with environments, `answers` runs metrics on environments and compares the results. Metrics are
 readers of models, like dashboards and syncs, so that plans and lineage include them.
 """
 
@@ -39,11 +39,17 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
         # Where it will be once it is installed: a folder's content is the names in it.
         return LoadedFile(path, uses=tuple(one for one in sys.path if _is_outside(one, folder)),
                           unread=(ABSENT,))  # fmt: skip
+    from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
     from vde_dagster.plugins.metrics.reading import readers_in
 
+    trusted = frozenset(map(str.lower, folder.settings.dialect_trust))
     # dbt's compiled manifest is one file, next to the product's own files.
     own = metrics_files(folder.settings) if path.suffix != ".json" else ()
     others = [one for one in own if one != path.as_posix()]
+    if path.suffix == ".json":
+        text = manifest_in_spark(
+            path, text, folder.text(path.with_name(MANIFEST).as_posix()), trusted
+        )
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
     about = str(Path(found.origin).with_name("__about__.py"))
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}

@@ -142,4 +142,17 @@ def _texts(workspace: Handles) -> dict[Path, str]:
         paths = {one.location.path for one in readers}
         dbts = sorted(path.as_posix() for path in paths if path.suffix == ".json")
         files = [*(files if len(paths) > len(dbts) else ()), *dbts]
-    return {Path(one): decoded(Path(one), (workspace.root / one).read_bytes()) for one in files}
+    return {Path(one): _text(workspace, Path(one)) for one in files}
+
+
+def _text(workspace: Handles, path: Path) -> str:
+    """Return the text of a file of metrics in Spark SQL."""
+    text = decoded(path, (workspace.root / path).read_bytes())
+    if path.suffix != ".json":
+        return text
+    from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
+
+    beside = path.with_name(MANIFEST)
+    manifest = decoded(beside, (workspace.root / beside).read_bytes())
+    trusted = frozenset(map(str.lower, workspace.settings.dialect_trust))
+    return manifest_in_spark(path, text, manifest, trusted)

@@ -21,6 +21,7 @@ from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.times import read_length, read_times
 from vde_dagster.project.settings import Settings
+from vde_dagster.sql.expressions import partition_in_spark
 from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def read_model_properties(
         ),
         "skip_unchanged": read("skip_unchanged", Value.boolean),
         "tags": read("tags", Value.texts, ()),
-        "partitioned_by": read("partitioned_by", Value.raws, ()),
+        "partitioned_by": read("partitioned_by", partial(_partitions, dialect, trusted), ()),
         "clustered_by": read("clustered_by", _sort_columns, ()),
         "table_properties": _table_properties(given, defaults),
         "grains": _grains(given),
@@ -227,6 +228,19 @@ def _check_names(header: Header) -> None:
         if name in REFUSED:
             message, hint = f"property '{name}': {REFUSED[name]}", "remove it"
         raise header.source.error(message, value.start, hint)
+
+
+def _partitions(dialect: str, trusted: frozenset[str], value: Value) -> tuple[str, ...]:
+    if dialect == "spark":
+        return value.raws()
+    made = []
+    for item in value.items():
+        try:
+            made.append(partition_in_spark(item.raw, dialect, trusted))
+        except ValueError as problem:
+            hint = "write columns, or Iceberg's transforms of them such as days(at)"
+            raise item.error(f"property 'partitioned_by': {problem}", hint) from problem
+    return tuple(made)
 
 
 def _sort_columns(value: Value) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ _NAMES = {
     "bigquery": "BigQuery",
     "snowflake": "Snowflake",
     "redshift": "Redshift",
+    "mysql": "MySQL",
     "tsql": "SQL Server",
     "fabric": "Fabric",
 }
@@ -55,8 +56,8 @@ _FLOAT_DIVISION = frozenset({"duckdb"})
 """Dialects whose `/` of decimals is a float."""
 _WHOLE_AVERAGE = frozenset({"redshift", "tsql", "fabric"})
 """Dialects in which the average of integers is an integer."""
-_ROUNDED_AVERAGE = frozenset({"snowflake"})
-"""Dialects in which the quotient and the average of integers have six decimals."""
+_ROUNDED_AVERAGE = {"snowflake": "six", "mysql": "four"}
+"""Decimals of the quotient and the average of integers, in dialects in which they are decimals."""
 _OTHER_TEXTS = {
     "duckdb": {"float"},
     "postgres": {"float"},
@@ -65,6 +66,7 @@ _OTHER_TEXTS = {
     "athena": {"float", "time"},
     "bigquery": {"float", "decimal", "time"},
     "snowflake": {"float", "time"},
+    "mysql": {"float", "time", "boolean"},
     "tsql": {"float", "time", "boolean"},
     "fabric": {"float", "time", "boolean"},
 }
@@ -147,11 +149,11 @@ def _has_fraction(e: exp.Expr) -> bool:
     return scale != "0"
 
 
-def _other_value(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:
+def _certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:
     return finding(RULE, e, f"{what} on {origin.name}", f"{hint}; {_trust(e, origin)}")
 
 
-def _may_differ(e: exp.Expr, origin: Origin, what: str) -> Finding:
+def _untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
     """Refuse an operator with operands of unknown types, naming the columns without a type."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
@@ -176,15 +178,15 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
     if origin.dialect not in _NAMES and not whole:
         what = "a division may have another value"
         if None in sides:
-            return _may_differ(e, origin, what)
-        return _other_value(e, origin, what, _TO_FLOAT)
+            return _untyped_finding(e, origin, what)
+        return _certain_finding(e, origin, what, _TO_FLOAT)
     if sides == ("int", "int"):
         if whole:
             what = "a division of integers leaves out the rest"
             hint = "write the types: CAST(… AS INTEGER) / CAST(… AS INTEGER)"
-            return _other_value(e, origin, what, hint)
+            return _certain_finding(e, origin, what, hint)
         if origin.dialect in _ROUNDED_AVERAGE:
-            return _other_value(e, origin, _SIX, _TO_FLOAT)
+            return _certain_finding(e, origin, _decimals(origin), _TO_FLOAT)
         return None
     if "decimal" in sides:
         divisor = e.expression.unnest()
@@ -194,14 +196,15 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
             what = "a division of decimals has other digits than Spark keeps"
             if origin.dialect in _FLOAT_DIVISION:
                 what = "a division of decimals is a float"
-            return _other_value(e, origin, what, _TO_FLOAT)
+            return _certain_finding(e, origin, what, _TO_FLOAT)
     if None in sides:
         what = "a division may leave out the rest or have other digits than Spark's"
-        return _may_differ(e, origin, what)
+        return _untyped_finding(e, origin, what)
     return None
 
 
-_SIX = "a division or average of integers has six decimals"
+def _decimals(origin: Origin) -> str:
+    return f"a division or average of integers has {_ROUNDED_AVERAGE[origin.dialect]} decimals"
 
 
 def _whole_division(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -210,25 +213,26 @@ def _whole_division(e: exp.Expr, origin: Origin) -> Finding | None:
         return None
     if "decimal" in sides:
         what = "a division of decimals by // is a float"
-        return _other_value(e, origin, what, "cast the operands: CAST(… AS BIGINT)")
+        return _certain_finding(e, origin, what, "cast the operands: CAST(… AS BIGINT)")
     if None in sides:
-        return _may_differ(e, origin, "a division by // may be a float")
+        return _untyped_finding(e, origin, "a division by // may be a float")
     return None
 
 
 def _round(e: exp.Expr, origin: Origin) -> Finding | None:
-    if origin.dialect not in _HALVES_TO_EVEN or len(e.expressions) != 1:
+    if len(e.expressions) > _HALVES_TO_EVEN.get(origin.dialect, 0):
         return None
     kind = _kind(e.expressions[0])
     if kind == "float":
         hint = "cast the value: ROUND(CAST(… AS DECIMAL(20, 6)))"
-        return _other_value(e, origin, "round of a float rounds halves to even", hint)
+        return _certain_finding(e, origin, "round of a float rounds halves to even", hint)
     if kind is None:
-        return _may_differ(e, origin, "round may round halves to even")
+        return _untyped_finding(e, origin, "round may round halves to even")
     return None
 
 
-_HALVES_TO_EVEN = frozenset({"postgres", "redshift"})
+_HALVES_TO_EVEN = {"postgres": 1, "redshift": 1, "mysql": 2}
+"""Most arguments of a ROUND that rounds halves of floats to even, by dialect."""
 
 
 def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -240,9 +244,9 @@ def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
     other = sorted(kind for kind in kinds if kind in differing)
     if other:
         what = f"the text of a {other[0]} is another one"
-        return _other_value(e, origin, what, "write a format for it")
+        return _certain_finding(e, origin, what, "write a format for it")
     if None in kinds and differing:
-        return _may_differ(e, origin, "the text of a value may be another one")
+        return _untyped_finding(e, origin, "the text of a value may be another one")
     return None
 
 
@@ -256,15 +260,15 @@ def _average(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(value.expressions[0] if isinstance(value, exp.Distinct) else value)
     if kind == "int" and origin.dialect in _WHOLE_AVERAGE:
         what = "the average of integers is an integer"
-        return _other_value(e, origin, what, _TO_FLOAT)
+        return _certain_finding(e, origin, what, _TO_FLOAT)
     if kind == "int" and origin.dialect in _ROUNDED_AVERAGE:
-        return _other_value(e, origin, _SIX, _TO_FLOAT)
+        return _certain_finding(e, origin, _decimals(origin), _TO_FLOAT)
     if kind == "decimal":
         what = "the average of decimals has other digits than Spark keeps"
-        return _other_value(e, origin, what, _TO_FLOAT)
+        return _certain_finding(e, origin, what, _TO_FLOAT)
     if kind is None:
         what = "an average may be rounded or have other digits than Spark's"
-        return _may_differ(e, origin, what)
+        return _untyped_finding(e, origin, what)
     return None
 
 
@@ -280,15 +284,15 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
             return None
         what = "a cast to an integer rounds"
         if _has_fraction(value):
-            return _other_value(e, origin, what, "round the value: CAST(ROUND(…) AS BIGINT)")
+            return _certain_finding(e, origin, what, "round the value: CAST(ROUND(…) AS BIGINT)")
         if kind is None:
-            return _may_differ(e, origin, what)
+            return _untyped_finding(e, origin, what)
     if to == "text":
         if kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
             what = f"the text of a {kind} is another one"
-            return _other_value(e, origin, what, "write a format for it")
+            return _certain_finding(e, origin, what, "write a format for it")
         if kind is None:
-            return _may_differ(e, origin, "the text of a value may be another one")
+            return _untyped_finding(e, origin, "the text of a value may be another one")
     return None
 
 
@@ -315,13 +319,16 @@ def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
     if moved is not None:
         return moved
     sides = (_kind(e.this), _kind(e.expression))
-    known = origin.dialect in _NAMES and origin.dialect not in DAYS_BETWEEN
-    if known or not {"date", None}.issuperset(sides):
+    if origin.dialect in _INTERVALS or not {"date", None}.issuperset(sides):
         return None
     what = "the difference of dates is a number"
     if None in sides:
-        return _may_differ(e, origin, what)
-    return _other_value(e, origin, what, "write the types: CAST(… AS DATE) - CAST(… AS DATE)")
+        return _untyped_finding(e, origin, what)
+    return _certain_finding(e, origin, what, "write the types: CAST(… AS DATE) - CAST(… AS DATE)")
+
+
+_INTERVALS = frozenset(_NAMES) - DAYS_BETWEEN - {"mysql"}
+"""Dialects in which a date minus a date is an interval or an error."""
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -333,9 +340,9 @@ def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(moved[0])
     if kind == "text":
         what = "a text plus an interval is not a date"
-        return _other_value(e, origin, what, "cast the text: CAST(… AS DATE)")
+        return _certain_finding(e, origin, what, "cast the text: CAST(… AS DATE)")
     if kind is None and (origin.dialect == "mysql" or origin.dialect not in _NAMES):
-        return _may_differ(e, origin, "a text plus an interval is a text")
+        return _untyped_finding(e, origin, "a text plus an interval is a text")
     return None
 
 
@@ -352,9 +359,9 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     if origin.dialect not in ("tsql", "fabric", "redshift"):
         return None
     if sides == ("text", "text"):
-        return _other_value(e, origin, "+ joins texts", "write CONCAT(…), or + '' between them")
+        return _certain_finding(e, origin, "+ joins texts", "write CONCAT(…), or + '' between them")
     if {"text", None}.issuperset(sides):
-        return _may_differ(e, origin, "+ may join texts")
+        return _untyped_finding(e, origin, "+ may join texts")
     return None
 
 
@@ -364,9 +371,21 @@ def _median(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(e.expressions[0])
     if kind == "decimal":
         what = "the median of decimals has other digits than Spark keeps"
-        return _other_value(e, origin, what, _TO_FLOAT)
+        return _certain_finding(e, origin, what, _TO_FLOAT)
     if kind is None:
-        return _may_differ(e, origin, "a median may have other digits than Spark's")
+        return _untyped_finding(e, origin, "a median may have other digits than Spark's")
+    return None
+
+
+def _added_months(e: exp.Expr, origin: Origin) -> Finding | None:
+    if origin.dialect != "snowflake" or not e.expressions:
+        return None
+    kind = _kind(e.expressions[0])
+    if kind is None:
+        return _untyped_finding(e, origin, "add_months of a timestamp keeps its time")
+    if kind != "date":
+        what = "add_months of other values than dates keeps their type"
+        return _certain_finding(e, origin, what, "cast the value: CAST(… AS DATE)")
     return None
 
 
@@ -378,14 +397,14 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
         value = value.expressions[1]  # A translation of ours.
     kind = infer(value)
     if kind is None:
-        return _may_differ(e, origin, "a percentile may have other digits than Spark's")
+        return _untyped_finding(e, origin, "a percentile may have other digits than Spark's")
     if _KINDS.get(kind.this) == "int" or kind.this == _D.DOUBLE:
         return None
     what = "a percentile of other values than integers and DOUBLE has another type"
-    return _other_value(e, origin, what, "cast the value: CAST(… AS DOUBLE)")
+    return _certain_finding(e, origin, what, "cast the value: CAST(… AS DOUBLE)")
 
 
-def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
+def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
     """Find subscripts of texts, and lengths of lists: their translation is for the other type."""
     kind = infer(e.expressions[0]) if e.expressions else None
     is_length = called(e) in ("length", "char_length")
@@ -393,13 +412,13 @@ def _of_list(e: exp.Expr, origin: Origin) -> Finding | None:
         if origin.dialect not in _LISTS_LIKE_TEXTS or not e.expressions:
             return None
         what = "the length may be a list's" if is_length else "a subscript may be a text's"
-        return _may_differ(e, origin, what)
+        return _untyped_finding(e, origin, what)
     if is_length and kind.this in (_D.ARRAY, _D.MAP):
         what = "the length of a list is its number of elements"
-        return _other_value(e, origin, what, "write ARRAY_LENGTH(…)")
+        return _certain_finding(e, origin, what, "write ARRAY_LENGTH(…)")
     if not is_length and _KINDS.get(kind.this) == "text":
         what = "a subscript of a text is its character"
-        return _other_value(e, origin, what, "write SUBSTRING(…, place, 1)")
+        return _certain_finding(e, origin, what, "write SUBSTRING(…, place, 1)")
     return None
 
 
@@ -413,9 +432,9 @@ def _format(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = _kind(e.expressions[0])
     if kind in ("int", "float", "decimal"):
         what = "the format of a number has letters that Spark lacks"
-        return _other_value(e, origin, what, "cast the number: CAST(… AS VARCHAR)")
+        return _certain_finding(e, origin, what, "cast the number: CAST(… AS VARCHAR)")
     if kind is None and origin.dialect in _FORMATTED_NUMBERS:
-        return _may_differ(e, origin, "to_char may format a number")
+        return _untyped_finding(e, origin, "to_char may format a number")
     return None
 
 
@@ -436,10 +455,13 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Add: _sum,
     "avg": _average,
     "mean": _average,
-    **dict.fromkeys(("length", "char_length", "get", "element_at", "try_element_at"), _of_list),
+    **dict.fromkeys(
+        ("length", "char_length", "get", "element_at", "try_element_at"), _list_or_text
+    ),
     "date_format": _format,
     "median": _median,
     "percentile": _percentile,
+    "add_months": _added_months,
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
@@ -459,5 +481,6 @@ _WORDS: dict[object, str] = {
     "date_format": "to_char",
     "median": "median",
     "percentile": "percentile_cont",
+    "add_months": "add_months",
 }
 """Names by which a model trusts an operator."""

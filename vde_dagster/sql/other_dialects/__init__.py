@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Unwritable(ValueError):
-    """A form of another dialect that Spark does not have, with the form as its message.
+    """A form of another dialect without an equal in Spark; the message names the form.
 
     Args:
-        types: Words of the types that it is about, in capitals, by which its place is found.
+        types: Names of the types in the form, in capitals, to find its place.
 
     Attributes:
         function: Name of a function that no grid has verified, or None.

@@ -106,25 +106,25 @@ _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Write AT TIME ZONE where the type tells which way it goes, or it is one time both ways.
+    """Write AT TIME ZONE where the type decides its direction, or both directions are equal.
 
     Raises:
-        Unwritable: The type is not told, and the time in UTC is asked for in another zone.
+        Unwritable: The type is unknown, and a time in UTC is converted to another zone.
     """
     if dialect not in _LOCAL_TIMES:
         return None
     value, zone = node.this.unnest(), node.args["zone"]
     if value.meta.get(_EITHER):
-        raise Unwritable("AT TIME ZONE twice, of a value whose type is not told")
+        raise Unwritable("AT TIME ZONE twice, of a value of an unknown type")
     cast_to = value.to.this if isinstance(value, exp.Cast) else None
     if value.meta.get(_LOCAL) or cast_to in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ):
         return _instant(value, zone)
     made = value.name.upper() if isinstance(value, exp.Anonymous) else ""
     zoned = cast_to in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
     if zoned or made in ("NOW", "TO_UTC_TIMESTAMP") or isinstance(value, exp.CurrentTimestamp):
-        shown = _local_time(value, zone)
-        shown.meta[_LOCAL] = True
-        return shown
+        local = _local_time(value, zone)
+        local.meta[_LOCAL] = True
+        return local
     if zone.is_string and zone.name.lower() in _UTC:  # Sessions are in UTC.
         same = cast(value, "TIMESTAMP")
         same.meta[_EITHER] = True
@@ -148,13 +148,13 @@ def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
 
 
 def _is_length(value: exp.Expr) -> bool:
-    """Say whether a value is a number of intervals."""
+    """Return whether a value is a number of intervals."""
     inner = [value.this, value.expression] if isinstance(value, exp.Mul) else []
     return any(isinstance(one.unnest(), exp.Interval) for one in inner)
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Write PostgreSQL's IS NOT, which is a node of its own, as the NOT that others have."""
+    """Write PostgreSQL's node for IS NOT as NOT and IS, as other dialects have it."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -166,8 +166,8 @@ def _negated(node: exp.Is, dialect: str) -> Made:
 
 
 _BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
-"""Dialects whose DATEDIFF always counts the ends of units; of others' SQLGlot says it."""
-_SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
+"""Dialects whose DATEDIFF always counts the ends of units; SQLGlot marks other calls that do."""
+_SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
 """Dialects whose weeks begin on Sunday without being asked; BigQuery's newer trees say so."""
 _UNITS = {
     "MS": "MILLISECOND",
@@ -303,7 +303,7 @@ def _named(node: exp.Anonymous, dialect: str) -> Made:
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
         return dates.from_text(one, "TIMESTAMP")
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":
-        return _sunday_zero(one)
+        return _day_from_sunday(one)
     if one is not None and dialect == "duckdb" and name in ("MILLISECOND", "MICROSECOND"):
         return dates.part(name, one, dialect)
     dated = dialect == "duckdb" and name in ("DATE_PART", "DATEPART") and len(given) == 2
@@ -319,10 +319,10 @@ def _extract(node: exp.Extract, dialect: str) -> Made:
 def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
     """A part of a date as Spark counts it."""
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
-        return _monday_one(value)
+        return _day_from_monday(value)
     if unit in _DAYS:
         zero = dialect in _FROM_ZERO
-        return _sunday_zero(value) if zero else call("DAYOFWEEK", value.copy())
+        return _day_from_sunday(value) if zero else call("DAYOFWEEK", value.copy())
     if unit == "EPOCH":
         return _seconds(value)
     if unit == "WEEK" and dialect in _SUNDAY_WEEKS:
@@ -332,12 +332,12 @@ def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
     return dates.part(_NAMES.get(unit, unit), value, dialect)
 
 
-def _sunday_zero(value: exp.Expr) -> exp.Expr:
+def _day_from_sunday(value: exp.Expr) -> exp.Expr:
     day = call("DAYOFWEEK", value.copy())
     return exp.paren(exp.Sub(this=day, expression=exp.Literal.number(1)))
 
 
-def _monday_one(value: exp.Expr) -> exp.Expr:
+def _day_from_monday(value: exp.Expr) -> exp.Expr:
     day = call("WEEKDAY", value.copy())
     return exp.paren(exp.Add(this=day, expression=exp.Literal.number(1)))
 
@@ -375,6 +375,8 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.AtTimeZone,), _in_zone),
     ((exp.Sub,), dates.days_between),
     ((exp.DateAdd, exp.DateSub), dates.added_interval),
+    ((exp.DateAdd, exp.DateSub), dates.moved_date),
+    ((exp.AddMonths,), dates.added_months),
     ((exp.DateAdd, exp.TsOrDsAdd, exp.TimestampAdd), dates.added_units),
     ((exp.Week,), dates.week_of_year),
     ((exp.CurrentDatetime,), dates.local_now),
@@ -388,7 +390,7 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Greatest, exp.Least), _null_with_nulls),
     ((exp.Dayname, exp.Monthname), _whole_name),
     ((exp.TimeToStr,), _format_second),
-    ((exp.TimeToStr,), dates.shown_time),
+    ((exp.TimeToStr,), dates.format_time),
     (
         (exp.StrToTime, exp.StrToDate, exp.TsOrDsToDate, exp.StrToUnix, exp.ParseDatetime),
         dates.read_time,
@@ -402,10 +404,10 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Div,), numbers.float_division),
     ((exp.Div,), numbers.whole_division),
     ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), _week_of_sunday),
-    ((exp.DayOfWeekIso,), lambda node, dialect: _monday_one(node.this)),
+    ((exp.DayOfWeekIso,), lambda node, dialect: _day_from_monday(node.this)),
     (
         (exp.DayOfWeek,),
-        lambda node, dialect: _sunday_zero(node.this) if dialect in _FROM_ZERO else None,
+        lambda node, dialect: _day_from_sunday(node.this) if dialect in _FROM_ZERO else None,
     ),
     ((exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc), dates.cut),
     ((exp.Extract,), _extract),
@@ -422,6 +424,7 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.Initcap,), texts.capitalized),
     ((exp.Format,), texts.formatted),
     ((exp.Trunc,), values.truncated),
+    ((exp.Uuid,), values.new_id),
     ((exp.IsNan,), values.not_a_number),
     ((exp.ArgMax, exp.ArgMin), values.by_greatest),
     ((exp.IgnoreNulls,), values.present_values),

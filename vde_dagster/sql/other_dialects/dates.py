@@ -1,6 +1,6 @@
 """Dates and times of other dialects: parts, units, differences and formats.
 
-Spark answers NULL to TRUNC with a unit that it does not have, so that units are asked for here.
+Spark's TRUNC is NULL for a unit that it does not have, so that units are checked here.
 Formats are written letter by letter: a directive without an equal letter is refused.
 """
 
@@ -11,7 +11,7 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Made, call
+from vde_dagster.sql.other_dialects.building import Made, call, fill_template
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
@@ -159,6 +159,32 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
     return exp.cast(made, "TIMESTAMP", dialect="spark")
 
 
+def added_months(node: exp.AddMonths, dialect: str) -> Made:
+    """Write Snowflake's ADD_MONTHS of a date, which keeps the last day of a month."""
+    if dialect != "snowflake":
+        return None
+    template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
+        ELSE ADD_MONTHS(day, months) END"""
+    return fill_template(template, day=node.this, months=node.expression)
+
+
+def moved_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
+    """Write MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of a date or timestamp.
+
+    Raises:
+        Unwritable: Spark cannot add the unit.
+    """
+    unit = node.args.get("unit")
+    if dialect != "mysql" or unit is None:
+        return None
+    name = unit.name.upper()
+    if name not in _ADDED:
+        raise Unwritable(f"an interval of {name}")
+    kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
+    length = _interval(node.expression, name)
+    return exp.paren(kind(this=exp.paren(node.this.copy()), expression=length))
+
+
 _ADDED = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
@@ -219,7 +245,7 @@ def week_of_year(node: exp.Week, dialect: str) -> Made:
     return exp.WeekOfYear(this=node.this.copy())
 
 
-_SHOWN = _pairs(
+_SPARK_LETTERS = _pairs(
     "%Y=yyyy %m=MM %d=dd %H=HH %M=mm %S=ss %f=SSSSSS %y=yy %b=MMM %B=MMMM %a=EEE "
     "%A=EEEE %j=DDD %p=a %I=hh %-d=d %-m=M %-H=H %-I=h %-M=m %-S=s %-j=D %%=% "
     "%F=yyyy-MM-dd %T=HH:mm:ss %R=HH:mm %h=MMM %e=d %-y=yy %D=MM/dd/yy"
@@ -240,11 +266,13 @@ def _letters(form: str, dialect: str) -> str:
     while at < len(form):
         found = _DIRECTIVE.match(form, at)
         if found is not None:
-            if found[0] not in _SHOWN or (found[0] == "%e" and dialect != "mysql"):
+            if found[0] not in _SPARK_LETTERS or (found[0] == "%e" and dialect != "mysql"):
+                raise Unwritable(f"'{found[0]}' in a time format")
+            if found[0] in ("%D", "%F", "%R") and dialect == "mysql":  # Other directives there.
                 raise Unwritable(f"'{found[0]}' in a time format")
             if found[0] == "%-d" and dialect == "bigquery":  # SQLGlot's reading of `%e`.
                 raise Unwritable("'%e' in a time format")
-            made.append(_SHOWN[found[0]])
+            made.append(_SPARK_LETTERS[found[0]])
             at = found.end()
             continue
         word = re.compile(r"[A-Za-z]+").match(form, at)
@@ -259,7 +287,7 @@ def _letters(form: str, dialect: str) -> str:
     return "".join(made)
 
 
-def shown_time(node: exp.TimeToStr, dialect: str) -> Made:
+def format_time(node: exp.TimeToStr, dialect: str) -> Made:
     """Write a format with the day of the year, plain letters or unknown directives.
 
     Others are left to SQLGlot, which writes them in the same letters.
@@ -319,7 +347,7 @@ def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
     """Write Snowflake's TO_DATE of one value.
 
     Raises:
-        Unwritable: The function returns NULL for a text that is no date.
+        Unwritable: The function returns NULL for a text that is not a date.
     """
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None

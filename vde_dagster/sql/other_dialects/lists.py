@@ -25,9 +25,8 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     """Note the subscripts that SQLGlot's parser changed to count from 0.
 
-    It does so (30.30, `apply_index_offset`) where it finds the type of an integer, which is that of
-    a literal, and gives the new expression no type; others stay as they are written. To be called
-    before any part of the tree is replaced.
+    The parser (30.30, `apply_index_offset`) changes subscripts that are literals of integers, and
+    gives the new expression no type. Must be called before any part of the tree is replaced.
     """
     if dialect not in _FROM_ONE:
         return

@@ -73,9 +73,10 @@ _DOUBTFUL = {
 """Texts by dialect and type that TRY_CAST reads as another number than Spark, or as none."""
 _NUMBER = r"(?i)^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)"
 _FORMS = {
+    "integer": "^[-+]?[0-9]+$",
     "number": f"{_NUMBER}$",
     "scientific": f"{_NUMBER}e[-+]?[0-9]+$",
-    "long": "(?i)^[-+]?([.]?[0-9]){19,}[.]?e",
+    "long": "(?i)^[-+]?([.]?[0-9]){19,}[.]?e|[0-9]{38}[.]",
     "hexadecimal": "(?i)^0x0*[0-9a-f]{1,16}$",
     "binary": "(?i)^0b0*[01]{1,64}$",
     "spaced": r"^\s|\s$|(?i)^0[xb].*_",
@@ -89,9 +90,10 @@ _FORMS = {
 _TEXT = "CAST(given AS STRING)"
 _TRIMMED = f"REGEXP_REPLACE({_TEXT}, blanks, '')"
 _WHOLE = """ROUND(CASE WHEN TYPEOF(given) <> 'string' THEN TRY_CAST(given AS {kind})
+    WHEN {text} RLIKE integer THEN TRY_CAST({text} AS {kind})
+    WHEN {text} RLIKE spaced OR {text} RLIKE long THEN RAISE_ERROR(message)
     WHEN {text} RLIKE number
     THEN ROUND(TRY_CAST(REGEXP_REPLACE({text}, '([.][0-9])[0-9]+$', '$1') AS DECIMAL(38, 1)))
-    WHEN {text} RLIKE spaced OR {text} RLIKE long THEN RAISE_ERROR(message)
     WHEN {text} RLIKE scientific THEN ROUND(TRY_CAST({text} AS DECIMAL(38, 18))) {more}
     END)"""
 _BITS = f"""WHEN {_TRIMMED} RLIKE hexadecimal
@@ -173,7 +175,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 
 def rounded(node: exp.Cast, dialect: str) -> Made:
-    """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
+    """Round a value that is cast to an integer, where its expression certainly has a fraction."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)
@@ -186,7 +188,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
 
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
+    """Return whether an expression alone is certainly a float or a decimal; None if neither."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:
@@ -229,7 +231,7 @@ def whole_division(node: exp.Div, dialect: str) -> Made:
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Say whether an expression is an integer, as far as it alone tells."""
+    """Return whether an expression alone is certainly an integer."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int

@@ -18,7 +18,7 @@ _REFUSED = "percentile_cont of duckdb is known for integers and DOUBLE only: cas
 
 
 def interpolates(node: exp.Expr, dialect: str) -> bool:
-    """Say whether a percentile is one that `percentile` writes in Spark SQL."""
+    """Return whether `percentile` can write a percentile in Spark SQL."""
     if not isinstance(node, exp.PercentileCont):
         return False
     ordered, fraction = _ordered(node), _fraction(node)

@@ -229,7 +229,7 @@ def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
 
 
 def similar(node: exp.SimilarTo, dialect: str) -> Made:
-    """Write DuckDB's SIMILAR TO, a match of the whole text; refuse that of others."""
+    """Write DuckDB's SIMILAR TO, a match of the whole text; refuse it in other dialects."""
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)

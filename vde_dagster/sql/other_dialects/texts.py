@@ -95,7 +95,7 @@ def substring(node: exp.Substring, dialect: str) -> Made:
         return None if least is not None and least >= 1 else _cut_before(node.this, start, length)
     if dialect == "duckdb" and length is not None:
         return _duckdb_substring(node.this, start, length)
-    if dialect == "snowflake" and (least is None or least < 1):
+    if dialect in ("snowflake", "mysql") and (least is None or least < 1):
         raise Unwritable("SUBSTRING from a place that may be before the text")
     if dialect == "bigquery" and length is not None and (least is None or least < 0):
         return _from_the_first(node.this, start, length)
@@ -213,7 +213,9 @@ def split_text(node: exp.Split, dialect: str) -> Made:
 
 
 def length_without_blanks(node: exp.Length, dialect: str) -> Made:
-    """Leave out the blanks at the end of a text, as SQL Server's LEN does."""
+    """Leave out the blanks at the end of a text, as SQL Server's LEN does; count MySQL's bytes."""
+    if dialect == "mysql" and node.args.get("binary"):
+        return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
         return None
     return exp.Length(this=call("RTRIM", node.this))
@@ -222,7 +224,7 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
     """Pass over NULL where the dialect's CONCAT does; Redshift's is NULL then.
 
-    What replaces NULL is a text, so that numbers have to be texts before.
+    An empty text replaces NULL, so that numbers become texts first.
     """
     if isinstance(node, exp.ConcatWs):
         return None
@@ -273,7 +275,7 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
     """Return an empty text for no values, as Snowflake's LISTAGG does.
 
     Raises:
-        Unwritable: The values are those of a window or filter.
+        Unwritable: LISTAGG has OVER or FILTER.
     """
     if dialect != "snowflake":
         return None
@@ -283,7 +285,7 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
 
 
 def is_text_of_instant(node: exp.Cast) -> bool:
-    """Return whether a cast writes an instant as a text, in which other engines write the zone."""
+    """Return whether a cast writes an instant as a text; other engines write its zone, too."""
     if node.to.this not in exp.DataType.TEXT_TYPES:
         return False
     value = node.this.unnest()

@@ -35,15 +35,15 @@ def spark_text(
 ) -> str:
     """Write a tree of another dialect, which is changed, as Spark SQL.
 
-    Functions have to be verified unless they are in `trusted`; None trusts all of them.
+    Only verified functions and functions in `trusted` are accepted; None accepts all of them.
 
-    A text that is read again has to be written the same way, or SQLGlot has read something else
-    than it wrote.
+    The text is parsed and written again: a difference would be a mistake of SQLGlot.
 
     Raises:
         Unwritable: Something in the query cannot be written.
     """
     unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
+    tree = _with_casts(tree)
     for node in tree.walk():
         what = _WRONG.get(node.__class__.__name__)
         if what is not None and not interpolates(node, dialect):
@@ -54,7 +54,7 @@ def spark_text(
             raise Unwritable("the text of an instant, which has a zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
-        ) and not _told(node, dialect):
+        ) and not _has_known_format(node, dialect):
             raise Unwritable("a time format that is computed").at_node(node)
     _with_spark_relations(tree)
     _without_aliases_in_windows(tree)
@@ -75,12 +75,23 @@ def spark_text(
     return text
 
 
-def _told(node: exp.Expr, dialect: str) -> bool:
-    """Say whether a format is one that could be written in Spark's letters."""
+def _has_known_format(node: exp.Expr, dialect: str) -> bool:
+    """Return whether a format could be written in Spark's letters."""
     form = node.args.get("format")
     if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
         return True  # Its strftime takes the format first, too.
     return form is None or form.is_string or dialect in ("", "databricks", "spark2")
+
+
+def _with_casts(tree: exp.Expr) -> exp.Expr:
+    """Write SQL Server's `CONVERT(type, value)` without a style as a cast, in place."""
+    for convert in reversed(list(tree.find_all(exp.Convert))):
+        if not convert.args.get("style"):
+            cast = exp.TryCast if convert.args.get("safe") else exp.Cast
+            made = cast(this=convert.expression, to=convert.this)
+            tree = made if convert is tree else tree
+            convert.replace(made)
+    return tree
 
 
 _CUTTING = frozenset(
@@ -108,7 +119,7 @@ def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 _PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-"""What the arguments of MAKE_INTERVAL are, in their order."""
+"""Units of the arguments of MAKE_INTERVAL, in their order."""
 
 
 def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
@@ -127,7 +138,7 @@ def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
 
 
 def _made(interval: exp.Interval) -> exp.Expr | None:
-    """Return the call, or None where Spark reads the interval as it is or nobody knows it."""
+    """Return the call, or None for an interval that Spark reads, or of an unknown unit."""
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
@@ -229,10 +240,10 @@ def _with_spark_relations(tree: exp.Expr) -> None:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """Say whether a table or subquery stands behind a comma."""
-    said = ("kind", "side", "method", "on", "using", "global", "match_condition")
+    """Return whether a table or subquery follows a comma."""
+    given = ("kind", "side", "method", "on", "using", "global", "match_condition")
     plain = isinstance(join.this, exp.Table | exp.Subquery)
-    return plain and not any(join.args.get(name) for name in said)
+    return plain and not any(join.args.get(name) for name in given)
 
 
 def _apply(join: exp.Join) -> None:
@@ -262,7 +273,7 @@ def _split(call: exp.Anonymous) -> None:
 
 
 def _is_star(columns: exp.Columns) -> bool:
-    """Say whether COLUMNS(*) stands where a plain star means the same."""
+    """Return whether COLUMNS(*) could be written as a plain star."""
     if not isinstance(columns.this, exp.Star) or columns.this.args.get("except_"):
         return False
     if columns.args.get("unpack"):

@@ -1,6 +1,6 @@
 """Functions of numbers, lists, aggregates and JSON that mean something else in Spark.
 
-DuckDB's and PostgreSQL's values were run; other dialects' are those of their documentation:
+DuckDB's and PostgreSQL's values were run; values of other dialects come from their documentation:
 cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions,
 trino.io/docs/current/functions/math.html and docs.snowflake.com/en/sql-reference/functions/trunc.
 """
@@ -36,6 +36,11 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
     )
 
 
+def new_id(node: exp.Uuid, dialect: str) -> Made:
+    """Write SQL Server's NEWID in capitals, as its texts have them."""
+    return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
+
+
 def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
     """Leave NULL out of the distinct values, as DuckDB does."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
@@ -59,7 +64,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     """Keep NULL among the values, and return NULL for no rows, as DuckDB and PostgreSQL do.
 
     Raises:
-        Unwritable: The values have an order, are distinct, or are those of a window or filter.
+        Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
     """
     if dialect not in _ALL_VALUES:
         return None

@@ -1,8 +1,8 @@
-"""Functions of other dialects that are known to mean the same on Spark as they are translated.
+"""Functions of other dialects that are verified: their translations mean the same on Spark.
 
 The list is written by `python -m benchmarks.dialect_grid --write`. DuckDB, PostgreSQL, Trino and
-GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift and SQL Server
-the values come from the vendors' documentation. No function of any other dialect is known.
+GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift, SQL
+Server and MySQL the values come from the vendors' documentation. No function of any other dialect is known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def signature(node: exp.Expr) -> str | None:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Return the name by which a model trusts a function."""
+    """Return a function's name in `dialect_trust`."""
     key = signature(node) or ""
     return key.partition("(")[0].partition("/")[0].lower()
 
@@ -54,7 +54,7 @@ def function_name(node: exp.Expr) -> str:
 def verified_functions(dialect: str) -> frozenset[str]:
     """Return the signatures that are verified in a dialect; empty for one without a list.
 
-    Those of `spark` are the names of its own functions.
+    The list of `spark` has the names of Spark's own functions.
     """
     lines = FILE.read_text(encoding="utf-8").splitlines()
     return frozenset(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.expressions import partition_in_spark
 
 _READ = frozenset(
     {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
@@ -47,7 +47,8 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
         is_day = given.get("data_type", "date") == "date" and unit == "day"
         return (column if is_day else f"{unit}s({column})",)
     return tuple(
-        in_spark(str(one), dialect) for one in (given if isinstance(given, list) else [given])
+        partition_in_spark(str(one), dialect)
+        for one in (given if isinstance(given, list) else [given])
     )
 
 

@@ -1,0 +1,84 @@
+"""Translation of dbt's semantic manifest, whose expressions have the dialect of the adapter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.other_dialects import Unwritable
+
+MANIFEST = "manifest.json"
+"""dbt's own manifest, next to the semantic manifest."""
+_ADAPTER = re.compile(r'"adapter_type"\s*:\s*"(\w+)"')
+_DIALECTS = {"sqlserver": "tsql", "databricks": "spark"}
+"""Dialects with other names than their adapters."""
+_JINJA = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_FILLED = re.compile(r"\bvde_jinja_(\d+)\b")
+_KEYS = ("expr", "where_sql_template")
+
+
+def manifest_in_spark(path: Path, text: str, manifest: str, trusted: frozenset[str]) -> str:
+    """Return a semantic manifest whose expressions are Spark SQL.
+
+    Args:
+        path: Its path in the project.
+        manifest: The text of dbt's `manifest.json`, which names the adapter.
+        trusted: Functions of the dialect that are assumed to be equal on Spark.
+
+    Raises:
+        ProjectError: Expressions cannot be translated, or have functions that are not verified.
+    """
+    found = _ADAPTER.search(manifest)
+    dialect = _DIALECTS.get(found[1], found[1]) if found is not None else "spark"
+    if dialect == "spark":
+        return text
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return text  # Its reader reports the mistake.
+    mistakes = []
+    for name, holder, key in _expressions(whole, ""):
+        try:
+            holder[key] = _translate(holder[key], dialect, trusted)
+        except ValueError as problem:
+            mistakes.append(_mistake(path, name, holder[key], problem))
+    if mistakes:
+        raise ProjectError.combine(mistakes)
+    return json.dumps(whole)
+
+
+def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the objects with expressions, after the name of the innermost named element."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _expressions(one, name)
+    elif isinstance(value, dict):
+        name = str(value.get("name") or name)
+        for key, one in value.items():
+            if key in _KEYS and isinstance(one, str):
+                yield name, value, key
+            else:
+                yield from _expressions(one, name)
+
+
+def _translate(text: str, dialect: str, trusted: frozenset[str]) -> str:
+    """Translate an expression in which Jinja's expressions are values."""
+    jinja = _JINJA.findall(text)
+    numbers = iter(range(len(jinja)))
+    plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)
+    made = in_spark(plain, dialect, trusted)
+    return _FILLED.sub(lambda found: jinja[int(found[1])], made)
+
+
+def _mistake(path: Path, name: str, text: str, problem: ValueError) -> ProjectError:
+    hint = "write it in SQL that Spark has, too"
+    cause = problem.__cause__
+    if isinstance(cause, Unwritable) and cause.function is not None:
+        hint += f'; or trust the function: dialect_trust = ["{cause.function}"] under [tool.vde]'
+    message = f"the expression '{text}' of '{name}': {problem}"
+    return ProjectError(message, hint=hint, location=SourceLocation(path))
