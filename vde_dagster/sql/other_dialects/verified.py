@@ -1,8 +1,8 @@
 """Functions of other dialects that are verified: their translations mean the same on Spark.
 
 The list is written by `python -m benchmarks.dialect_grid --write`. DuckDB, PostgreSQL, Trino and
-GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift, SQL
-Server and MySQL the values come from the vendors' documentation. No function of any other dialect is known.
+GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift, SQL Server
+and MySQL the values come from the vendors' documentation. Other dialects have no list.
 """
 
 from __future__ import annotations
