@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from vde_dagster.errors import ExecutionError, VdeError
@@ -22,7 +22,11 @@ from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.assign_tables import choose_filler, extended
-from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookback
+from vde_dagster.planning.plan.missing_intervals import (
+    audited_ranges,
+    left_to_fill,
+    with_lookback,
+)
 from vde_dagster.planning.plan.plan import PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -138,7 +142,7 @@ class TableFiller(Auditor):
             task = self.tasks.fill(filler, table, slot, None)
             table = create_table(self.tasks, filler, task, lease).table
         if model.audits:
-            for interval in _audited(snapshot, table.intervals - model.intervals):
+            for interval in audited_ranges(snapshot, table.intervals - model.intervals):
                 self.audit(snapshot, table, interval, None)
         return table
 
@@ -156,7 +160,7 @@ class TableFiller(Auditor):
         table = self.handles.store.tables.get(model.table.id)
         branch = self.tasks.written.branches.get(table.id)
         there = table.intervals if model.audits else IntervalSet()
-        for interval in _audited(snapshot, model.intervals | there):
+        for interval in audited_ranges(snapshot, model.intervals | there):
             self.audit(snapshot, table, interval, branch, late=True)
 
     def change_layouts(self, models: Iterable[PlannedModel]) -> None:
@@ -307,11 +311,6 @@ class TableFiller(Auditor):
             table = add_columns(self.handles.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
         return table
-
-
-def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
-    """Return the ranges to audit; for a table that is replaced as a whole, one range suffices."""
-    return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
 def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:

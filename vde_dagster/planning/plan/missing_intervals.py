@@ -1,4 +1,9 @@
-"""Missing intervals of a table by its model's cadence and the plan, as far as signals allow."""
+"""Intervals of a table: wanted, missing, filled again and audited, as far as signals allow.
+
+The cadence (`planning/intervals/cadence.py`) has the units and ticks, `parent_coverage` the ranges
+that the parents have, `affected_intervals` those that a restatement changes below; whatever decides
+what a model fills is here.
+"""
 
 from __future__ import annotations
 
@@ -142,6 +147,27 @@ def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
     """Return the slot that a full table filled last."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
+
+
+def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
+    """Return the last units of the filled ranges; all of them if no number is given."""
+    if count is None or not filled:
+        return filled
+    end = filled.ranges[-1].end
+    return filled & IntervalSet((Interval(snapshot.cadence.unit.shift(end, -count), end),))
+
+
+def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
+    """Return the missing whole units around a change."""
+    if not missing or not snapshot.is_incremental:
+        return missing
+    hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
+    return missing & snapshot.cadence.unit.align_outward(change & IntervalSet((hull,)))
+
+
+def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, ...]:
+    """Return the ranges to audit; for a table that is replaced as a whole, one range suffices."""
+    return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
 def next_in_order(

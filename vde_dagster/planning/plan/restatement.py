@@ -20,6 +20,7 @@ from vde_dagster.planning.plan.affected_intervals import (
     read_ranges,
 )
 from vde_dagster.planning.plan.audits_due import with_audits_of_fills
+from vde_dagster.planning.plan.missing_intervals import last_units, units_around
 from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -181,7 +182,7 @@ class _Seen:
         found = self._affected(model, snapshot, change, bool(asked))
         intervals = found.intervals
         if fills_missing:
-            intervals = intervals | _units_around(snapshot, model.intervals, change)
+            intervals = intervals | units_around(snapshot, model.intervals, change)
         if not intervals:
             return idle
         if found.widened:
@@ -242,7 +243,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
         chosen = IntervalSet()
         if model.name == name and model.snapshot_id is not None:
             snapshot = plan.snapshots[model.snapshot_id]
-            chosen = _units_around(snapshot, model.intervals, ranges)
+            chosen = units_around(snapshot, model.intervals, ranges)
             if chosen and snapshot.in_order:
                 # Whoever asks for a range gets the earlier ones, too, which it stands on.
                 upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
@@ -250,14 +251,6 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
         again = model.catches_up and bool(chosen)
         models.append(replace(model, builds=bool(chosen), intervals=chosen, catches_up=again))
     return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
-
-
-def _units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing whole units around a change."""
-    if not missing or not snapshot.is_incremental:
-        return missing
-    hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
-    return missing & snapshot.cadence.unit.align_outward(change & IntervalSet((hull,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +321,5 @@ def due_again(
     intervals = IntervalSet()
     for wish in asked:
         newer = IntervalSet.of(interval for interval, at in log if at >= wish.at)
-        intervals = intervals | (_last(snapshot, filled, wish.last) - newer)
+        intervals = intervals | (last_units(snapshot, filled, wish.last) - newer)
     return Tick(max(wish.at for wish in asked), intervals)
-
-
-def _last(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
-    if count is None or not filled:
-        return filled
-    end = filled.ranges[-1].end
-    return filled & IntervalSet((Interval(snapshot.cadence.unit.shift(end, -count), end),))
