@@ -7,6 +7,7 @@ from vde_dagster.sql.expressions import read_expression
 from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.scanner import SourceText, Token, tokens_of
 from vde_dagster.sql.tables import tables_read
+from vde_dagster.sql.trees import placeholder
 
 __all__ = [
     "SQL",
@@ -16,6 +17,7 @@ __all__ = [
     "SourceText",
     "Token",
     "apply_edits",
+    "placeholder",
     "read_expression",
     "read_query",
     "tables_read",

@@ -24,7 +24,6 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.rendering.render import (
-    only_of_session,
     relation,
     relations,
     render_audit,
@@ -235,7 +234,7 @@ class AuditTasks:
         # Audits may need the same session settings as the model's queries.
         named = table.ref if table is not None else resolver.views.ref(snapshot.name)
         before = render_statements(
-            tuple(filter(only_of_session, snapshot.model.pre_statements)),
+            tuple(filter(snapshot.model.is_for_session, snapshot.model.pre_statements)),
             relations(resolver, catalog, interval, self.now),
             named.quoted(catalog),
             interval,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -114,6 +115,12 @@ class Asset:
     owners: tuple[str, ...] = ()
 
 
+_SESSION_STATEMENT = re.compile(
+    r"(SET|RESET|USE|DECLARE|CREATE\s+(OR\s+REPLACE\s+)?(TEMPORARY|TEMP)\s+(FUNCTION|VIEW))\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """One model: its query or code, its kind, and its properties.
@@ -207,6 +214,17 @@ class Model:
     tool: str = field(default="", compare=False)
     origins: Runs = field(default=(), compare=False, repr=False)
     described_in: dict[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
+
+    @staticmethod
+    def is_for_session(statement: str) -> bool:
+        """Return whether a statement changes only the session that it runs in.
+
+        >>> Model.is_for_session("SET spark.sql.ansi.enabled = false")
+        True
+        >>> Model.is_for_session("INSERT INTO log SELECT 1")
+        False
+        """
+        return _SESSION_STATEMENT.match(statement) is not None
 
     def place(self, offset: int | None) -> SourceLocation:
         """Return the place in its file that a character of its query came from."""

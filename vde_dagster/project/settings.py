@@ -414,6 +414,27 @@ class Settings:
         start = self.start
         return None if start is None else datetime.combine(start, time(), tzinfo=timezone.utc)
 
+    def schedule(
+        self, cron: str = "", zone: str = "", *, at_least: str = ""
+    ) -> tuple[str, str | None]:
+        """Return a model's cron (five fields) and its IANA time zone, by default the project's.
+
+        Args:
+            at_least: Cron that replaces a default that ticks less often.
+
+        Raises:
+            ValueError: The text is not a cron expression; the message has the reason.
+            LookupError: The time zone is unknown; the message suggests a similar one.
+        """
+        from vde_dagster.base.cron import normalise_cron, shortest_gap
+        from vde_dagster.base.times import zone_name
+
+        found = normalise_cron(cron or self.cron)
+        if at_least and not cron:
+            found = min(found, at_least, key=shortest_gap)
+        zone = zone or self.cron_tz or ""
+        return found, zone_name(zone) if zone else None
+
 
 NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
 """Fields of `Settings` that are computed, not set."""

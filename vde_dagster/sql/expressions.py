@@ -40,6 +40,17 @@ class Expression:
 
         return tuple(name_of_call(call) for call in self.tree.find_all(exp.Anonymous))
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names, in the order of their first mention.
+
+        Raises:
+            ValueError: One is qualified with a table.
+        """
+        if any(len(parts) > 1 for parts, _ in self.mentions):
+            raise ValueError("columns must not be qualified with a table")
+        return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
+
     def renamed(self, columns: Mapping[str, str]) -> str:
         """The text with columns, given in lower case, under other names."""
         edits = [

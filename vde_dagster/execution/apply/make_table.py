@@ -20,7 +20,6 @@ from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.contracts import same_type
 from vde_dagster.planning.environments.resolver import column_map, fill_map
 from vde_dagster.planning.plan.assign_tables import extended
-from vde_dagster.planning.rendering.render import only_of_session
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db.leases import Lease
@@ -52,7 +51,7 @@ def analysed_types(
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:
-        before = tuple(filter(only_of_session, task.before))
+        before = tuple(filter(filler.model.is_for_session, task.before))
         prepared = handles.engine().prepare(task.query, before)
         analysed = {name.lower(): type_ for name, type_ in prepared.columns}
     else:

@@ -23,7 +23,6 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.plan.stages import plan_audit_order, work_graph
 from vde_dagster.planning.rendering.render import (
-    only_of_session,
     relation,
     relations,
     render_audit,
@@ -137,7 +136,7 @@ class _Analyser:
             known = {column.name: column.type or "STRING" for column in snapshot.columns}
             self._stand_in(snapshot, table, known)
         columns: Columns | None = None
-        if not all(map(only_of_session, snapshot.model.pre_statements)):
+        if not all(map(snapshot.model.is_for_session, snapshot.model.pre_statements)):
             self.left_out[snapshot.name] = "statements before its query are not executed"
         elif snapshot.model.query is not None:
             columns = self._query(snapshot)

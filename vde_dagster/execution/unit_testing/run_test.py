@@ -183,10 +183,10 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: SparkEngine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    from vde_dagster.planning.rendering.render import only_of_session, render_statements
+    from vde_dagster.planning.rendering.render import render_statements
 
     interval, now = _times(test)
-    statements = tuple(filter(only_of_session, snapshot.model.pre_statements))
+    statements = tuple(filter(Model.is_for_session, snapshot.model.pre_statements))
     before = render_statements(statements, sources.get, "this_model", interval, now)
     return engine.run_python(snapshot, sources, interval, now, before)
 

@@ -275,12 +275,6 @@ def _closing(tokens: list[Token], opening: int) -> int:
     return tokens[-1].end + 1
 
 
-_OF_SESSION = re.compile(
-    r"(SET|RESET|USE|DECLARE|CREATE\s+(OR\s+REPLACE\s+)?(TEMPORARY|TEMP)\s+(FUNCTION|VIEW))\b",
-    re.IGNORECASE,
-)
-
-
 def render_statements(
     statements: Sequence[str],
     relation_of: Relation,
@@ -302,17 +296,6 @@ def render_statements(
     return tuple(
         _over_tables(substitute_time_variables(one, values), relation_of) for one in statements
     )
-
-
-def only_of_session(statement: str) -> bool:
-    """Say whether a statement changes nothing but the session that it runs in.
-
-    >>> only_of_session("SET spark.sql.ansi.enabled = false")
-    True
-    >>> only_of_session("INSERT INTO log SELECT 1")
-    False
-    """
-    return bool(_OF_SESSION.match(statement))
 
 
 def _over_tables(statement: str, relation_of: Relation) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.api.sources import Folder
 from vde_dagster.plugins.dbt.compiling import MACROS
-from vde_dagster.project.sources.source import Folder
 
 if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest

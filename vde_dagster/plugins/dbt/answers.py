@@ -17,15 +17,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import NoSparkError, UsageError, VdeError
+from vde_dagster.api.catalogs import TableRef
+from vde_dagster.api.errors import UsageError, VdeError
+from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.sources import TableNames
+from vde_dagster.api.values import ModelName, digest, quote
+from vde_dagster.api.workspace import Workspace
+from vde_dagster.errors import NoSparkError
 from vde_dagster.execution.query.query_rules import check_query
-from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.rendering.render import replace_tables
-from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.table_names import TableNames
 
 
 def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:

@@ -22,11 +22,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vde_dagster.base.hashing import digest
-from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.api.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.api.sources import Folder, load_yaml
+from vde_dagster.api.values import digest
 from vde_dagster.plugins.dbt.settings import DbtSettings
-from vde_dagster.project.sources.source import Folder
-from vde_dagster.project.yaml_text import load_yaml
 
 PROJECT_FILE = "dbt_project.yml"
 _CACHE = ".vde/cache/dbt"

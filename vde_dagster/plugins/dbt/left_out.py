@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from vde_dagster.base.texts import count
+from vde_dagster.api.values import count
 from vde_dagster.plugins.dbt.manifest import Manifest, Node, UnitTest
 
 

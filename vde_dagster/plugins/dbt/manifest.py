@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from vde_dagster.base.hashing import content_digest
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.values import count, digest
 
 VERSION = 12
 _AGAIN = "run `dbt compile`"
@@ -496,7 +495,7 @@ def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
 
 def unit_hash(unit: Unit | Reader) -> str:
     """Hash a unit."""
-    return content_digest(msgspec.msgpack.encode(unit))
+    return digest(msgspec.json.encode(unit).decode())
 
 
 def owner_name(owner: Mapping[str, Any]) -> str | None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.api.kinds import Kind
+from vde_dagster.api.models import Column, Model
+from vde_dagster.api.sources import Folder, LoadedFile, LoadedModel, TableNames
+from vde_dagster.api.sql import Expanded, SourceText, placeholder
+from vde_dagster.api.values import ModelName, Settings, quote
 from vde_dagster.plugins.dbt.compiling import PACKAGES
 from vde_dagster.plugins.dbt.manifest import Node, Reader, Unit
 from vde_dagster.plugins.dbt.nodes.audits import (
@@ -45,17 +49,6 @@ from vde_dagster.plugins.dbt.relations import (
     with_this_model,
     without_ephemeral,
 )
-from vde_dagster.project.kinds import External, IncrementalUnmanaged, ScdType2, Seed
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
-from vde_dagster.project.properties.model_properties import canonical_type
-from vde_dagster.project.reading.rendering import Rendered, render
-from vde_dagster.project.reading.seeds import load_seed
-from vde_dagster.project.settings import Settings
-from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import Expanded
-from vde_dagster.sql.scanner import SourceText, refuse_too_deep
-from vde_dagster.sql.trees import ParsedQueries, placeholder
 
 _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
@@ -70,6 +63,7 @@ class Context:
     """The context that all units share.
 
     Args:
+        project: The project's folder during this load.
         folder: The dbt project's folder, relative to the root.
         package: The dbt project's name; other packages lie below its folder.
         adapter: dbt's adapter.
@@ -77,18 +71,46 @@ class Context:
         grants: Whether rights are granted.
     """
 
-    settings: Settings
+    project: Folder
     names: TableNames
-    parsed: ParsedQueries
     folder: Path
     package: str
     adapter: str
     dialect: str
     grants: bool = False
 
+    @property
+    def settings(self) -> Settings:
+        """The project's settings."""
+        return self.project.settings
+
+    def render(
+        self, source: SourceText, code: Expanded, what: str = "query"
+    ) -> tuple[str, dict[ModelName, SourceLocation]]:
+        """Return code in Spark SQL, in which nothing is a macro, and the tables that it reads.
+
+        Args:
+            what: The code's name in errors.
+
+        Raises:
+            ProjectError: The code is not a query, or cannot be translated; has the place.
+        """
+        rendered = self.project.render(
+            source, self.names, code=code, dialect=self.dialect, what=what, hint=_hint
+        )
+        return rendered.sql, dict(rendered.reads)
+
     def file(self, package: str, path: str) -> Path:
         """Return a file of a package, relative to the root."""
         return package_file(self.folder, self.package, package, path)
+
+
+def _hint(function: str | None) -> str:
+    """Return the hint for code that cannot be written in Spark SQL."""
+    hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
+    if function is not None:
+        hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
+    return hint
 
 
 def package_file(folder: Path, own: str, package: str, path: str) -> Path:
@@ -124,14 +146,14 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         _later(unit, model, context),
         context.file,
         context.names.model_name,
-        _written_by(context),
+        lambda path, text: _test_rows(SourceText(path, text), context),
     )
     group = node.group or node.config.get("group")
     is_private = node.access == "private"
     models: tuple[LoadedModel, ...] = (
         LoadedModel(model, {**audit_reads, **reads}, group, is_private),
     )
-    if isinstance(model.kind, ScdType2):
+    if node.materialized == "snapshot":
         with _configured(node, location):
             table, view = table_and_view(model, node, context.dialect)
         view_reads = {**audit_reads, table.name: location}
@@ -165,7 +187,7 @@ def _model(
     owner = meta.get("owner") or unit.owner or settings.owner
     model = Model(
         name=_name(node, context, location),
-        kind=External(partial=is_source),
+        kind=Kind.named("EXTERNAL", partial=is_source),
         location=location,
         source=node.raw_code or node.name,
         description=node.description or None,
@@ -189,17 +211,15 @@ def _model(
         model = replace(model, audits=audits, grains=read_grains(node))
     whole = (READ_WHOLE,) if made.batch and not unit.event_times else ()
     unread = (*made.unread, *whole, *misread)
-    model, unknown = with_statements(
-        model, node, unit.hooks, dialect, context.names, grants=context.grants
-    )
+    model, unknown = with_statements(model, node, unit.hooks, context)
     unread += unknown
-    if isinstance(model.kind, Seed):
+    if node.materialized == "seed":
         model, texts = _seed(node, model, context)
         return model, {}, (*unread, *texts)
     if model.kind.owns_table:
         model = replace(model, partitioned_by=partitions(node, dialect))
     read = _python(unit, model, context) if is_python else _with_query(unit, made, model, context)
-    appends = isinstance(read[0].kind, IncrementalUnmanaged) and read[0].kind.refills is False
+    appends = model.kind.name == "INCREMENTAL_UNMANAGED" and not model.kind.refills
     return *read, (*unread, *([APPENDED] if appends else []))
 
 
@@ -234,19 +254,18 @@ def _with_query(
     if made.batch:
         first = _filter_inputs(unit, first, context)
     if not (made.both and unit.later is not None and node.relation_name):
-        rendered = _rendered(source, first, context)
-        return _with_code(model, rendered, context)
+        return _with_code(model, context.render(source, first))
     after = replace(source, text=unit.later)
     later = without_ephemeral(after, unit.ephemeral, dialect)
     conditions = added_conditions(first.text, later.text, dialect)
     if conditions is None:
-        one, other = _rendered(source, first, context), _rendered(after, later, context)
+        one, reads = context.render(source, first)
+        other, later_reads = context.render(after, later)
         this = ".".join(quote(part) for part in (model.name.namespace, model.name.name))
-        query = either(one.sql, other.sql, this)
-        reads = {**other.reads, **one.reads, model.name: model.location}
-        return _reading(replace(model, query=query), reads)
+        reads = {**later_reads, **reads, model.name: model.location}
+        return _with_code(model, (either(one, other, this), reads))
     later = put_off(later, conditions, node.relation_name)
-    return _with_code(model, _rendered(after, later, context), context)
+    return _with_code(model, context.render(after, later))
 
 
 def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
@@ -286,23 +305,17 @@ def _later(unit: Unit, model: Model, context: Context) -> Model | None:
         return None
     source = replace(_source(unit.node, context), text=unit.later)
     code = without_ephemeral(source, unit.ephemeral, context.dialect)
-    rendered = _rendered(source, code, context)
-    reads_itself = model.name in rendered.reads
-    return replace(model, query=rendered.sql, reads_itself=reads_itself)
+    query, reads = context.render(source, code)
+    return replace(model, query=query, reads_itself=model.name in reads)
 
 
 def _with_code(
-    model: Model, rendered: Rendered, context: Context
+    model: Model, rendered: tuple[str, dict[ModelName, SourceLocation]]
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
-    context.parsed.keep(rendered.sql, rendered.tree)
-    return _reading(replace(model, query=rendered.sql), dict(rendered.reads))
-
-
-def _reading(
-    model: Model, reads: dict[ModelName, SourceLocation]
-) -> tuple[Model, dict[ModelName, SourceLocation]]:
+    query, reads = rendered
     reads_itself = reads.pop(model.name, None) is not None
-    return replace(model, depends_on=tuple(sorted(reads)), reads_itself=reads_itself), reads
+    depends_on = tuple(sorted(reads))
+    return replace(model, query=query, depends_on=depends_on, reads_itself=reads_itself), reads
 
 
 def _name(node: Node, context: Context, location: SourceLocation) -> ModelName:
@@ -317,27 +330,13 @@ def _source(node: Node, context: Context) -> SourceText:
     path = context.folder / node.compiled_path if node.compiled_path else file
     if path.is_absolute() and path.is_relative_to(context.settings.root):
         path = path.relative_to(context.settings.root)
-    source = SourceText(path, node.compiled_code or "")
-    refuse_too_deep(source)
-    return source
+    return SourceText(path, node.compiled_code or "")
 
 
-def _rendered(
-    source: SourceText, code: Expanded, context: Context, *, what: str = "query"
-) -> Rendered:
-    """Translate code to Spark SQL without expanding macros."""
-    trusted = frozenset(name.lower() for name in context.settings.dialect_trust)
-    scope = MacroScope({}, {}, context.dialect, names=context.names, dialect_trust=trusted)
-    return render(Expander(source, scope), code, context.names, what=what)
-
-
-def _written_by(context: Context) -> Callable[[Path, str], str]:
-    def written(path: Path, text: str) -> str:
-        source = SourceText(path, text)
-        code = without_ephemeral(source, {}, context.dialect)
-        return _rendered(source, code, context, what="query of rows").sql
-
-    return written
+def _test_rows(source: SourceText, context: Context) -> str:
+    """Return a unit test's query of rows in Spark SQL."""
+    code = without_ephemeral(source, {}, context.dialect)
+    return context.render(source, code, "query of rows")[0]
 
 
 def _test(
@@ -350,10 +349,9 @@ def _test(
     if node.relation_name:
         this_model = placeholder("this_model")
         code = with_this_model(code, node.relation_name, this_model, node.relation[-1])
-    rendered = _rendered(source, code, context, what=f"test {test.name}")
-    reads = dict(rendered.reads)
+    query, reads = context.render(source, code, f"test {test.name}")
     reads.pop(ModelName(context.names.default_namespace, placeholder("this_model")), None)
-    return form.replace("{}", rendered.sql), reads
+    return form.replace("{}", query), reads
 
 
 def _columns(
@@ -375,13 +373,13 @@ def _columns(
 
 
 def _type(text: str, context: Context, location: SourceLocation) -> str:
-    def fail(message: str, hint: str | None) -> ProjectError:
-        return ProjectError(message, hint=hint, location=location)
-
     if _TIME.fullmatch(text.strip()):
-        hint = "declare the column as a text or a timestamp"
-        raise fail(f"Spark's tables do not support the type '{text}'", hint)
-    return canonical_type(text, context.dialect, fail)
+        raise ProjectError(
+            f"Spark's tables do not support the type '{text}'",
+            hint="declare the column as a text or a timestamp",
+            location=location,
+        )
+    return context.project.column_type(text, context.dialect, location)
 
 
 def _type_in(
@@ -415,10 +413,10 @@ def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str,
             hint="run `dbt deps`" if other else "run `dbt compile`",
             location=SourceLocation(place),
         )
-    assert isinstance(model.kind, Seed)
-    inferred = infer_seed_types(path, model.kind.delimiter, context.adapter)
+    delimiter = str(node.config.get("delimiter") or ",")
+    inferred = infer_seed_types(path, delimiter, context.adapter)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file, delimiter=model.kind.delimiter), [])
+        names = next(csv.reader(file, delimiter=delimiter), [])
     columns = tuple(
         Column(
             name.strip(),
@@ -431,4 +429,4 @@ def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str,
     )
     model = replace(model, columns=columns)
     texts = ("seeds with columns of the type TIME, which are texts",) if times else ()
-    return load_seed(context.settings, model, model.location.path), texts
+    return context.project.load_seed(model), texts

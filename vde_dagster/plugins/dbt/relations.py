@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from vde_dagster.sql.edits import Edit, Expanded
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, matching, tokens_of
-from vde_dagster.sql.trees import placeholder
+from vde_dagster.api.sql import Edit, Expanded, SourceText, Token, placeholder, tokens_of
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, matching
 
 CLAUSES = frozenset(
     {"where", "join", "left", "right", "inner", "outer", "full", "cross", "natural", "on", "using"}

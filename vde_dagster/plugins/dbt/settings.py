@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from vde_dagster.project.settings import PluginSettings
+from vde_dagster.api.values import PluginSettings
 
 
 @dataclass(frozen=True, slots=True)

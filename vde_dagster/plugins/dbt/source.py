@@ -6,29 +6,23 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.failures import Problem
-from vde_dagster.base.hashing import digest
-from vde_dagster.base.plugins import Seam
-from vde_dagster.base.texts import count
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.sources import Folder, LoadedFile, Problem, TableNames
+from vde_dagster.api.values import count, digest
 from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, find_compiler
 from vde_dagster.plugins.dbt.settings import DbtSettings
-from vde_dagster.project.model import LoadedFile
-from vde_dagster.project.sources.source import Folder
-from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.left_out import LeftOut
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
     from vde_dagster.plugins.dbt.models import Context
 
-_FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 """What `not_read` calls that which a plug-in reads of another file, if it is there."""
 _SEMANTIC = "semantic_manifest.json"
@@ -282,7 +276,7 @@ class DbtProject:
             raise self._problem
         self.names.used.clear()
         if path in self._semantic:
-            file = _FORMS.require("metrics")(self._folder, Path(path), text, self._context)
+            file = self._folder.read_form("metrics", Path(path), text, self._context)
             return self._without_left_out(file)
         unit = self._parts[path.partition("#")[2]]
         try:
@@ -290,7 +284,6 @@ class DbtProject:
         except ProjectError as error:
             error.location = self._with_line(error.location, unit)
             error.message += _with_tests(unit)
-            error.hint = _in_dbt(error.hint)
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
@@ -327,9 +320,8 @@ class DbtProject:
                 location=SourceLocation(Path(self._path)),
             )
         return Context(
-            self._folder.settings,
+            self._folder,
             self.names,
-            self._folder.parsed,
             Path(self._inside),
             self._memory["package"],
             adapter,
@@ -351,13 +343,12 @@ class DbtProject:
         if self._problem is None and hooks:
             from vde_dagster.plugins.dbt.nodes.statements import spark_statements
 
-            dialect = self._context.dialect
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))
             for key, text in hooks:
                 if text is None:
                     unread.append(f"{key} with Jinja")
                     continue
-                made, why = spark_statements(text, dialect, self.names, place)
+                made, why = spark_statements(text, self._context, place)
                 found[key] += made
                 unread += [f"{key} {why}"] if why else []
         return found, unread
@@ -414,16 +405,3 @@ def _with_tests(unit: Unit | Reader) -> str:
     if not names:
         return ""
     return f"; {count(len(names), 'test')} of '{unit.node.name}' not read: {', '.join(names)}"
-
-
-def _in_dbt(hint: str | None) -> str | None:
-    """Return a hint about a query of another dialect as a file of dbt can follow it."""
-    from vde_dagster.project.reading.rendering import TRANSLATE
-
-    if hint is None or not hint.startswith(TRANSLATE):
-        return hint
-    trusted = re.search(r"dialect_trust \(([^)]*)\)", hint)
-    hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
-    if trusted:
-        hint += f'; or trust the function: dialect_trust = ["{trusted[1]}"] under [tool.vde]'
-    return hint

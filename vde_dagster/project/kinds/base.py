@@ -207,9 +207,20 @@ class Kind:
             UsageError: The kind's distribution is not installed, or is broken.
         """
         values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
-        name = data["name"]
-        kind = KINDS.by_name.get(name) or KINDS.unwritten.get(name) or KINDS.plugins.require(name)
-        return kind(**values)
+        return KINDS.require(data["name"])(**values)
+
+    @staticmethod
+    def named(name: str, **properties: Any) -> Kind:
+        """Create a kind from its name in headers and the values of its properties.
+
+        Args:
+            properties: Values as `Property.read` returns them, or of other fields of the kind.
+
+        Raises:
+            UsageError: As `from_json`.
+            ValueError: The values cannot be combined; the message has the reason.
+        """
+        return KINDS.require(name).from_properties(properties)
 
     @staticmethod
     def later(default: Any, *, hashed: bool = True) -> Any:
@@ -329,6 +340,14 @@ class Registry:
         """Return the kind for a header's name or alias."""
         found = (kind for kind in self.by_name.values() if name in kind.aliases)
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
+
+    def require(self, name: str) -> type[Kind]:
+        """Return the kind of a stored name.
+
+        Raises:
+            UsageError: Its distribution is not installed, or is broken.
+        """
+        return self.by_name.get(name) or self.unwritten.get(name) or self.plugins.require(name)
 
 
 KINDS = Registry()

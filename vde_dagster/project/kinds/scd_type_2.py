@@ -68,12 +68,7 @@ def columns_in(part: str) -> tuple[str, ...]:
         ValueError: It is not an expression over the columns of one row.
     """
     column = part_column(part)
-    if column is not None:
-        return (column,)
-    mentions = [parts for parts, _ in read_expression(part).mentions]
-    if any(len(parts) > 1 for parts in mentions):
-        raise ValueError("columns must not be qualified with a table")
-    return tuple(dict.fromkeys(parts[0] for parts in mentions))
+    return (column,) if column is not None else read_expression(part).columns
 
 
 def key_columns_in(parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -88,6 +88,8 @@ class MacroScope:
         templates: Texts of files of Jinja macros, by path.
         environment: Names and views of the environment, in statements before and after all else.
         model: Model that the text belongs to, if any.
+        hint: Returns the hint for a text that cannot be translated, given the function that could
+            be trusted; None for the hint of a model's own file.
     """
 
     macros: Mapping[str, UserMacro]
@@ -101,6 +103,7 @@ class MacroScope:
     templates: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     model: ModelName | None = None
+    hint: Callable[[str | None], str] | None = None
 
     @property
     def backslash(self) -> bool:

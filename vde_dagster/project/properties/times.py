@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from vde_dagster.base.cron import normalise_cron, shortest_gap
+from vde_dagster.base.cron import shortest_gap
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import (
     is_relative,
@@ -37,12 +37,13 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]:
     """Read a header's properties of time as fields of `Model`."""
-    cron = given["cron"].cron() if "cron" in given else normalise_cron(settings.cron)
+    cron, zone = settings.schedule()
+    cron = given["cron"].cron() if "cron" in given else cron
     partials = "allow_partials" in given and given["allow_partials"].boolean()
     unit = given.get("interval_unit")
     fields: dict[str, Any] = {
         "cron": cron,
-        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else _default_zone(settings),
+        "cron_tz": _zone(given["cron_tz"]) if "cron_tz" in given else zone,
         "interval_unit": _unit(unit, cron, partials) if unit is not None else None,
         "allow_partials": partials,
         **dict.fromkeys(("start", "end", "relative_start", "relative_end")),
@@ -67,10 +68,6 @@ def read_length(value: Value) -> int:
         raise value.error(
             message, f"write {value.name} '2 hours', '45 minutes' or '1 day'"
         ) from None
-
-
-def _default_zone(settings: Settings) -> str | None:
-    return zone_name(settings.cron_tz) if settings.cron_tz is not None else None
 
 
 def _zone(value: Value) -> str:

@@ -140,7 +140,6 @@ def render_last_statement(expander: Expander, expanded: Expanded) -> str:
 _MOST_FORMS = 50
 """Maximum number of rewrites, because aliases may refer to each other in a cycle."""
 _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECASE)
-TRANSLATE = "write it in Spark's dialect: dialect spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +214,15 @@ class _Text:
             return spark_text(tree, scope.dialect, scope.dialect_trust)
         except Unwritable as problem:
             message = f"the {self.what} cannot be translated to Spark SQL: {problem}"
-            hint = TRANSLATE
-            if problem.function is not None:
-                hint = f"{TRANSLATE}; or trust the function: dialect_trust ({problem.function})"
-            raise self.error(self._problem_place(problem), message, hint) from problem
+            place, hint = self._problem_place(problem), self._hint(problem.function)
+            raise self.error(place, message, hint) from problem
+
+    def _hint(self, function: str | None = None) -> str:
+        """Return the hint for a text that cannot be translated."""
+        if self.expander.scope.hint is not None:
+            return self.expander.scope.hint(function)
+        trust = f"; or trust the function: dialect_trust ({function})" if function else ""
+        return f"write it in Spark's dialect: dialect spark{trust}"
 
     def _problem_place(self, problem: Unwritable) -> int:
         """Return the place of the call or cast of a problem; by default the text's beginning."""
@@ -248,7 +252,7 @@ class _Text:
             return replace(self, expander=Expander(self.expander.source, scope)).parse()
         except ProjectError as error:
             message = f"the {self.what} cannot be translated to Spark SQL: {error.message}"
-            raise self.error(0, message, TRANSLATE) from error
+            raise self.error(0, message, self._hint()) from error
 
     def parse(self) -> tuple[list[Token], exp.Expr]:
         from sqlglot import exp

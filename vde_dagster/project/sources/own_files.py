@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.plugins import Seam, plugin_files
+from vde_dagster.base.plugins import plugin_files
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import FoundFiles, find_files
 from vde_dagster.project.model import LoadedFile, PythonSource
@@ -38,9 +38,6 @@ _FOLLOWING = ("macro", "audit", "signal", "materialization")
 _STANDALONE = "standalone"
 
 Reader = Callable[[Path, str], LoadedFile]
-
-_FORMS: Seam[Callable[[Folder, Path, str, FileContext], LoadedFile]] = Seam("model_files")
-"""Plug-ins for other files than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
 
 
 def own_files(folder: Folder) -> OwnFiles:
@@ -364,7 +361,7 @@ class OwnFiles:
         return load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
 
     def _by_plugin(self, form: str, path: Path, text: str) -> LoadedFile:
-        return _FORMS.require(form)(self._folder, path, text, self.context)
+        return self._folder.read_form(form, path, text, self.context)
 
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models

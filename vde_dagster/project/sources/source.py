@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vde_dagster.base.failures import Problem, where_raised
-from vde_dagster.errors import ProjectError
+from vde_dagster.base.plugins import Seam
+from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import Hasher, decoded
+from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.model import LoadedFile
+from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import TooSlow, time_limit
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.edits import Expanded
+from vde_dagster.sql.scanner import SourceText, refuse_too_deep
 from vde_dagster.sql.trees import ParsedQueries
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.rendering import Rendered
 
 
 class Source(Protocol):
@@ -87,6 +95,9 @@ class Surrounds(Protocol):
         """Return Spark SQL to run before and after everything else, next to the settings'."""
 
 
+_FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
+"""Plug-ins for other files than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
+
 SourceFactory = Callable[["Folder"], Source | None]
 """Creates a source for a folder, or None if the folder has no files for it."""
 
@@ -135,6 +146,100 @@ class Folder:
         if path in self.units:
             return ""
         return decoded(Path(path), self.hasher.content(path))
+
+    def read_form(self, form: str, path: Path, text: str, context: Any) -> LoadedFile:
+        """Read a file by the plug-in for its form, such as `ipynb` or `metrics`.
+
+        Args:
+            context: Settings and the resolution of names, as in `FileContext`.
+
+        Raises:
+            UsageError: No installed plug-in reads the form.
+            ProjectError: Errors in the file, with their places.
+        """
+        return _FORMS.require(form)(self, path, text, context)
+
+    def render(
+        self,
+        source: SourceText,
+        names: TableNames,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        code: Expanded | None = None,
+        dialect: str = "spark",
+        variables: Mapping[str, str] = MappingProxyType({}),
+        what: str = "query",
+        hint: Callable[[str | None], str] | None = None,
+    ) -> Rendered:
+        """Render a part of a file, in which macros are expanded, as one Spark SQL query.
+
+        Args:
+            code: Text of the file with edits, instead of a part; its macros are not expanded.
+            dialect: SQLGlot dialect of the text.
+            variables: SQL text of `@name`, by name in lower case.
+            what: The text's name in errors.
+            hint: Returns the hint for a text that cannot be translated to Spark SQL, given the
+                function that the setting `dialect_trust` would allow, if any.
+
+        Raises:
+            ProjectError: The text is not a query, or cannot be read or translated; has the place.
+        """
+        from vde_dagster.project.reading.rendering import render
+
+        expander = self._expander(source, dialect, variables)
+        expander.scope.hint = hint
+        if code is None:
+            code = expander.expand(start, end)
+        else:
+            refuse_too_deep(source)
+        rendered = render(expander, code, names, what=what)
+        if what == "query":
+            self.parsed.keep(rendered.sql, rendered.tree)
+        return rendered
+
+    def render_statement(
+        self, source: SourceText, names: TableNames, *, dialect: str = "spark"
+    ) -> str:
+        """Render a file's text as one Spark SQL statement, which is kept if it cannot be parsed.
+
+        Names of three parts in the project's own catalog lose the catalog.
+
+        Raises:
+            ProjectError: The text cannot be translated to Spark SQL; has the place.
+        """
+        from vde_dagster.project.reading.rendering import render_last_statement
+
+        expander = self._expander(source, dialect, {})
+        expander.scope.names = names
+        return render_last_statement(expander, expander.expand())
+
+    def _expander(self, source: SourceText, dialect: str, variables: Mapping[str, str]) -> Expander:
+        trusted = frozenset(map(str.lower, self.settings.dialect_trust))
+        return Expander(source, MacroScope({}, dict(variables), dialect, dialect_trust=trusted))
+
+    def load_seed(self, model: Model) -> Model:
+        """Complete a model of kind SEED from its CSV file: columns, types and hashes.
+
+        Raises:
+            ProjectError: The file is missing, or its values do not have the declared types.
+        """
+        from vde_dagster.project.reading.seeds import load_seed
+
+        return load_seed(self.settings, model, model.location.path)
+
+    def column_type(self, text: str, dialect: str, location: SourceLocation) -> str:
+        """Return a column type of a dialect in Spark SQL.
+
+        Raises:
+            ProjectError: The text is not a type, or Spark has no such type; at the given place.
+        """
+        from vde_dagster.project.properties.model_properties import canonical_type
+
+        def error(message: str, hint: str | None) -> ProjectError:
+            return ProjectError(message, hint=hint, location=location)
+
+        return canonical_type(text, dialect, error)
 
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:

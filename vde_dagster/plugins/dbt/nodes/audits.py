@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.models import Audit
+from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.project.model import Audit
 from vde_dagster.sql.expressions import in_spark
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]

@@ -14,25 +14,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from vde_dagster.base.times import parse_instant
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.kinds import Kind
+from vde_dagster.api.sql import Edit, Expanded, Token, read_expression, tokens_of
+from vde_dagster.api.values import parse_instant, quote
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
-from vde_dagster.project.kinds import (
-    Full,
-    IncrementalByPartition,
-    IncrementalByTimeRange,
-    IncrementalByUniqueKey,
-    IncrementalUnmanaged,
-    Kind,
-)
-from vde_dagster.project.kinds.scd_type_2 import column_part, columns_in
-from vde_dagster.project.kinds.unique_key import ALL as EVERY
-from vde_dagster.project.kinds.unique_key import DELETE_INSERT, MERGE, STRATEGIES, Clause
-from vde_dagster.sql.edits import Edit, Expanded
-from vde_dagster.sql.expressions import in_spark, read_expression
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, Token, tokens_of
+from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
 
 _WHOLE = "incremental models of which one branch is known, computed whole"
 _MERGED = "incremental models of which one branch is known, whose whole query is merged"
@@ -51,13 +41,14 @@ _POLICIES = {
 }
 """What becomes of columns that go or change their types, and of new ones, by on_schema_change."""
 _DEFAULT_STRATEGIES = {
-    **dict.fromkeys(("duckdb", "postgres", "clickhouse"), DELETE_INSERT),
-    **dict.fromkeys(("snowflake", "bigquery", "databricks", "sqlserver", "fabric"), MERGE),
+    **dict.fromkeys(("duckdb", "postgres", "clickhouse"), "delete+insert"),
+    **dict.fromkeys(("snowflake", "bigquery", "databricks", "sqlserver", "fabric"), "merge"),
     **dict.fromkeys(("spark", "trino", "redshift"), "append"),
     "athena": "insert_overwrite",
 }
 """The strategy of a model that names none, by adapter; sources are in docs/dbt.md."""
-_SAME_STRATEGY = {"delete_insert": DELETE_INSERT, "legacy": DELETE_INSERT}
+_BY_KEY = ("merge", "delete+insert")
+_SAME_STRATEGY = {"delete_insert": "delete+insert", "legacy": "delete+insert"}
 """Other names of strategies, as ClickHouse's adapter has them."""
 _OTHER_MERGES = frozenset(
     {"merge_update_condition", "merge_insert_condition", "merge_update_set_expressions"}
@@ -117,31 +108,33 @@ def incremental_filling(
         return replace(made, unread=(*made.unread, *([_FIRST_BRANCH] if both else [])))
     if both:
         kept["batch_size"] = _AT_ONCE
-    if config.get("unique_key") and strategy in STRATEGIES:
+    if config.get("unique_key") and strategy in _BY_KEY:
         kind, unknown = _by_key(node, strategy, adapter, dialect, kept)
         return Filling(kind, both, unread=(*([_MERGED] if half else []), *unknown))
     if half:
-        return Filling(Full(), unread=(_WHOLE,))
+        return Filling(Kind.named("FULL"), unread=(_WHOLE,))
     if strategy == "insert_overwrite":
         if config.get("partitions"):
             raise ValueError(
                 "partitions replaces partitions without new rows, and is not read here"
             )
         if partitioned:
-            return Filling(IncrementalByPartition(**kept), both)
+            return Filling(Kind.named("INCREMENTAL_BY_PARTITION", **kept), both)
         if not both:
-            return Filling(Full())
-        return Filling(IncrementalUnmanaged(insert_overwrite=True, **kept), both)
-    if strategy in (*STRATEGIES, "append"):
-        return Filling(IncrementalUnmanaged(**kept), both)
-    return Filling(Full(), unread=(f"incremental models of strategy {strategy}, computed whole",))
+            return Filling(Kind.named("FULL"))
+        kept["insert_overwrite"] = True
+    if strategy in (*_BY_KEY, "append", "insert_overwrite"):
+        return Filling(Kind.named("INCREMENTAL_UNMANAGED", **kept), both)
+    return Filling(
+        Kind.named("FULL"), unread=(f"incremental models of strategy {strategy}, computed whole",)
+    )
 
 
 def find_strategy(node: Node, adapter: str) -> str:
     """Return a model's strategy: its own, or the adapter's default."""
     config = node.config
     given = str(config.get("incremental_strategy") or "default")
-    strategy = _DEFAULT_STRATEGIES.get(adapter, MERGE) if given == "default" else given
+    strategy = _DEFAULT_STRATEGIES.get(adapter, "merge") if given == "default" else given
     if adapter == "clickhouse" and config.get("inserts_only"):
         return "append"
     if adapter == "athena" and strategy == "insert_overwrite" and not config.get("partitioned_by"):
@@ -154,20 +147,20 @@ def _by_key(
 ) -> tuple[Kind, tuple[str, ...]]:
     """Return the kind of a model with a unique_key, and what of its predicates is not read."""
     config, values = node.config, dict(kept)
-    if strategy == MERGE:
+    if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
             if config[name]:
                 raise ValueError(f"{name} changes which rows a merge writes, and is not read here")
         values["when_matched"] = _updated(config)
     only, unknown = _merge_filter(node, strategy, dialect)
-    if adapter == "databricks" and strategy == DELETE_INSERT:
+    if adapter == "databricks" and strategy == "delete+insert":
         # Its REPLACE ON compares by <=>, and its predicates filter the new rows, too.
         values["nulls_match"] = True
         if only:
             raise ValueError("incremental_predicates of delete+insert filter the new rows, too")
     key = read_key(texts(config.get("unique_key")), dialect)
     given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
-    return IncrementalByUniqueKey.from_properties({**given, **values}), unknown
+    return Kind.named("INCREMENTAL_BY_UNIQUE_KEY", **given, **values), unknown
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,16 +189,17 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
     unknown: tuple[str, ...] = ()
     merged = adapter == "postgres" or (adapter == "athena" and config.get("table_type") != "hive")
     if merged and config.get("unique_key"):
-        kind, unknown = _by_key(node, MERGE, adapter, dialect, values)
+        kind, unknown = _by_key(node, "merge", adapter, dialect, values)
     else:
         at_once = 1 if config.get("concurrent_batches") is False else None
-        kind = IncrementalByTimeRange(column, **values, batch_concurrency=at_once)
+        values |= {"time_column": (column, None), "batch_concurrency": at_once}
+        kind = Kind.named("INCREMENTAL_BY_TIME_RANGE", **values)
     begin = config.get("begin")
     start = parse_instant(str(begin)) if begin else None
     return Filling(kind, batch=unit, start=start, unread=unknown)
 
 
-def _updated(config: Mapping[str, Any]) -> tuple[Clause, ...]:
+def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """Return what a merge sets: the columns that are named, or all but those that are excluded."""
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
@@ -215,7 +209,7 @@ def _updated(config: Mapping[str, Any]) -> tuple[Clause, ...]:
         return (("", tuple((name, f"source.{column_part(name)}") for name in names)),)
     if kept:
         as_they_are = ((name, f"target.{column_part(name)}") for name in kept)
-        return (("", ((EVERY, EVERY), *as_they_are)),)
+        return (("", (("*", "*"), *as_they_are)),)
     return ()
 
 
@@ -240,7 +234,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
         found = read_expression(text)
     except ValueError:
         return "", ("incremental_predicates that are not expressions",)
-    if strategy == DELETE_INSERT:
+    if strategy == "delete+insert":
         alone = {parts[0].lower() for parts, _ in found.mentions if len(parts) == 1}
         text = found.renamed({name: f"target.{column_part(name)}" for name in alone})
         found = read_expression(text)
@@ -256,6 +250,11 @@ def texts(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
+def column_part(column: str) -> str:
+    """Return a column as a part of a key or condition: quoted if it is not a plain word."""
+    return column if re.fullmatch(r"[^\W\d]\w*", column) else quote(column)
+
+
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a key's columns, and its expressions in Spark SQL.
 
@@ -269,7 +268,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
             columns.append(tokens[0].text.strip('`"'))
         else:
             text = in_spark(part, dialect)
-            if not read_expression(text).mentions or not columns_in(text):
+            if not read_expression(text).columns:
                 raise ValueError(f"'{part}' does not name a column")
             expressions.append(text)
     return tuple(columns), tuple(expressions)

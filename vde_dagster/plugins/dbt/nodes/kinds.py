@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.kinds import Kind
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.incremental import Filling, incremental_filling
 from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
-from vde_dagster.project.kinds import (
-    Embedded,
-    Full,
-    Kind,
-    Seed,
-    View,
-)
 
-_PLAIN: Mapping[str, type[Kind]] = {"view": View, "table": Full, "ephemeral": Embedded}
+_PLAIN = {"view": "VIEW", "table": "FULL", "ephemeral": "EMBEDDED"}
 _NULLS = ("", "null", "NULL", "Null")
 """Values of CSV files that dbt reads as NULL; DuckDB, which reads files of dbt-duckdb, reads the
 words as texts."""
@@ -42,13 +35,13 @@ def filling(
     """
     plain = _PLAIN.get(node.materialized)
     if plain is not None:
-        return Filling(plain())
+        return Filling(Kind.named(plain))
     if node.materialized == "seed":
         delimiter = str(node.config.get("delimiter") or ",")
         by_duckdb = adapter == "duckdb" and node.config.get("fast", True)
         nulls = ("",) if by_duckdb else _NULLS
-        kind = Seed(path=f"$root/{path}", delimiter=delimiter, missing="given", null_values=nulls)
-        return Filling(kind)
+        read = {"delimiter": delimiter, "missing": "given", "null_values": nulls}
+        return Filling(Kind.named("SEED", path=f"$root/{path}", csv_settings=read))
     try:
         if node.materialized == "incremental":
             return incremental_filling(node, later, adapter, dialect, location)

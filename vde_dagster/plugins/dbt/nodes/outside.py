@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import SourceLocation, placed
+from vde_dagster.api.errors import SourceLocation, placed
+from vde_dagster.api.models import Asset, Exposure
+from vde_dagster.api.sources import LoadedFile, TableNames
 from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
-from vde_dagster.project.model import Asset, Exposure, LoadedFile
-from vde_dagster.project.table_names import TableNames
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.models import Column, PythonSource
+from vde_dagster.api.values import ModelName
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.project.model import Column, PythonSource
 
 _CALLED = "vde_model"
 _CALL = '''

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.api.kinds import Kind
+from vde_dagster.api.models import Model
+from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.plugins.dbt.nodes.incremental import read_key, texts
-from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime, View
-from vde_dagster.project.kinds.scd_type_2 import ALL, column_part
-from vde_dagster.project.model import Model
+from vde_dagster.plugins.dbt.nodes.incremental import column_part, read_key, texts
 from vde_dagster.sql.expressions import in_spark
 
 _VERSIONS = "__versions"
@@ -25,18 +24,15 @@ _VERSIONS = "__versions"
 _DELETES = ("ignore", "invalidate", "new_record")
 
 
-def snapshot_kind(node: Node, dialect: str) -> ScdType2:
+def snapshot_kind(node: Node, dialect: str) -> Kind:
     """Return the kind of a snapshot's table.
 
     Raises:
         ValueError: Its configuration is wrong.
     """
     config = node.config
-    key, key_expressions = read_key(texts(config.get("unique_key")), dialect)
-    if not (key or key_expressions):
-        raise ValueError("a snapshot has a unique_key")
-    unique_key = (*map(column_part, key), *key_expressions)
     shared: dict[str, Any] = {
+        "unique_key": _unique_key(config, dialect),
         "valid_from_name": _column(config, "dbt_valid_from"),
         "valid_to_name": _column(config, "dbt_valid_to"),
         "invalidate_hard_deletes": _deletes(config) != "ignore",
@@ -51,15 +47,14 @@ def snapshot_kind(node: Node, dialect: str) -> ScdType2:
         columns, expressions = read_key([str(updated_at)], dialect)
         if expressions:
             raise ValueError(f"updated_at is a column here, and not '{updated_at}'")
-        return ScdType2ByTime(
-            unique_key, updated_at_name=columns[0], updated_at_as_valid_from=True, **shared
-        )
+        shared |= {"updated_at_name": columns[0], "updated_at_as_valid_from": True}
+        return Kind.named("SCD_TYPE_2_BY_TIME", **shared)
     if config.get("strategy") != "check":
         raise ValueError(f"strategy '{config.get('strategy')}' is neither timestamp nor check")
     compared = config.get("check_cols")
-    return ScdType2ByColumn(
-        unique_key,
-        columns=ALL if compared in ("all", ["all"], None) else tuple(texts(compared)),
+    return Kind.named(
+        "SCD_TYPE_2_BY_COLUMN",
+        columns=("*",) if compared in ("all", ["all"], None) else tuple(texts(compared)),
         execution_time_as_valid_from=True,
         updated_at_name=str(updated_at) if updated_at else None,
         **shared,
@@ -75,7 +70,6 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     Raises:
         ValueError: Its configuration is wrong.
     """
-    assert isinstance(model.kind, ScdType2)
     name = ModelName(model.name.namespace, model.name.name + _VERSIONS)
     key = model.asset.key if model.asset is not None else ()
     asset = replace(model.asset, key=(*key[:-1], key[-1] + _VERSIONS)) if key else model.asset  # type: ignore[type-var]
@@ -90,7 +84,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     )
     view = replace(
         model,
-        kind=View(),
+        kind=Kind.named("VIEW"),
         query=_view_query(model.kind, node.config, name, dialect),
         depends_on=(name,),
         pre_statements=(),
@@ -100,15 +94,23 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     return table, view
 
 
-def _view_query(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
+def _unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]:
+    columns, expressions = read_key(texts(config.get("unique_key")), dialect)
+    if not (columns or expressions):
+        raise ValueError("a snapshot has a unique_key")
+    return (*map(column_part, columns), *expressions)
+
+
+def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
     """Write the view's query: columns in the order that dbt has them."""
-    begin, end = quote(kind.valid_from_name), quote(kind.valid_to_name)
+    unique_key = _unique_key(config, dialect)
+    begin, end, *flags = (quote(column.name) for column in kind.added_columns)
     id_, updated = (quote(_column(config, one)) for one in ("dbt_scd_id", "dbt_updated_at"))
     current = config.get("dbt_valid_to_current")
     ends = in_spark(str(current), dialect) if current else ""
-    key = " || '|' || ".join(f"COALESCE(CAST({one} AS STRING), '')" for one in kind.unique_key)
+    key = " || '|' || ".join(f"COALESCE(CAST({one} AS STRING), '')" for one in unique_key)
     since = f"CAST(UNIX_MICROS({begin}) AS STRING)"
-    if kind.updated_at_name:
+    if config.get("updated_at"):
         since = f"COALESCE({since}, '')"
     whose = f"{key} || '|' || {since}"
     rows = f"{quote(table.namespace)}.{quote(table.name)}"
@@ -116,15 +118,15 @@ def _view_query(kind: ScdType2, config: Mapping[str, Any], table: ModelName, dia
     def until(instant: str) -> str:
         return f"COALESCE({instant}, CAST({ends} AS TIMESTAMP))" if ends else instant
 
-    if not kind.deleted_name:
+    if not flags:
         return (
             f"SELECT * EXCEPT ({begin}, {end}), MD5({whose}) AS {id_}, {begin} AS {updated}, "
             f"{begin}, {until(end)} AS {end} FROM {rows}"
         )
     # Versions of an earlier release do not have the column: a key that is gone has none from when
     # its last one ended until the next one begins.
-    deleted = quote(kind.deleted_name)
-    by = ", ".join(kind.unique_key)
+    (deleted,) = flags
+    by = ", ".join(unique_key)
     whose = f"{whose} || IF({deleted} = 'True', '|', '')"
     gone = f"{whose} || '|' || CAST(UNIX_MICROS({end}) AS STRING)"
     return (

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import quote
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.models import Model
+from vde_dagster.api.sql import Edit, SourceText, Token, apply_edits, placeholder, tokens_of
+from vde_dagster.api.values import quote
 from vde_dagster.plugins.dbt.hooks import KEYS, hook_text
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.model import Model
-from vde_dagster.project.reading.rendering import render_statement
-from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, tokens_of
-from vde_dagster.sql.statements import replace_dotted_names
-from vde_dagster.sql.trees import placeholder
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
+
+if TYPE_CHECKING:
+    from vde_dagster.plugins.dbt.models import Context
 
 _STATEMENTS = frozenset(
     {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
@@ -42,10 +40,7 @@ def with_statements(
     model: Model,
     node: Node,
     rendered: Mapping[str, str],
-    dialect: str,
-    names: TableNames,
-    *,
-    grants: bool,
+    context: Context,
 ) -> tuple[Model, tuple[str, ...]]:
     """Add a node's hooks and grants to its model; return also what of them has no meaning here.
 
@@ -54,9 +49,8 @@ def with_statements(
 
     Args:
         rendered: Hooks that dbt rendered, by key and index.
-        grants: Whether rights are granted, which no Spark does without a catalog's extensions.
     """
-    hooks = _Hooks(node, rendered, dialect, names, model.location)
+    hooks, grants = _Hooks(node, rendered, context, model.location), context.grants
     before, after = hooks.statements("pre-hook"), hooks.statements("post-hook")
     given = [one for one in (*before, *after) if _first_word(one, "spark") in _RIGHTS]
     unread = hooks.unread
@@ -65,10 +59,8 @@ def with_statements(
     before, after = ([one for one in all_ if one not in given] for all_ in (before, after))
     published = [*given, *_grants(node)] if grants else []
     if not model.kind.owns_table:
-        from vde_dagster.planning.rendering.render import only_of_session
-
-        unread += ["pre-hook of views" for one in before if not only_of_session(one)]
-        before = [one for one in before if only_of_session(one)]
+        unread += ["pre-hook of views" for one in before if not Model.is_for_session(one)]
+        before = [one for one in before if Model.is_for_session(one)]
         published, after = [*after, *published], []
     if not model.kind.is_shown:
         unread += [f"{key} of ephemeral models" for key in KEYS if node.config.get(key)]
@@ -96,8 +88,7 @@ class _Hooks:
 
     node: Node
     rendered: Mapping[str, str]
-    dialect: str
-    names: TableNames
+    context: Context
     location: SourceLocation
     unread: list[str] = field(default_factory=list)
 
@@ -115,41 +106,36 @@ class _Hooks:
 
     def _statements(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
         """Return a hook's statements, or the reason why it is ignored."""
-        text = self.rendered.get(f"{key} {index}")
+        text, dialect = self.rendered.get(f"{key} {index}"), self.context.dialect
         if text is None:
             text = _THIS.sub(lambda _: _relation(self.node), written)
         if "{{" in text or "{%" in text:
             return [], "with Jinja"
         try:
-            text = _over_this(text, self.node, self.dialect)
-            if _PART.search(written) and _names_alone(text, self.node, self.dialect):
+            text = _over_this(text, self.node, dialect)
+            if _PART.search(written) and _names_alone(text, self.node, dialect):
                 return [], "that names its table without a schema"
         except ProjectError:
             return [], _NOT_SPARK
-        made, why = spark_statements(text, self.dialect, self.names, self.location)
+        made, why = spark_statements(text, self.context, self.location)
         if any(map(_WRITES_ROWS.match, made)):
             return [], "that writes rows of its own table"
         return made, why
 
 
 def spark_statements(
-    text: str, dialect: str, names: TableNames, location: SourceLocation
+    text: str, context: Context, location: SourceLocation
 ) -> tuple[list[str], str | None]:
-    """Return the statements of a text in Spark SQL, or the reason why it is ignored.
-
-    Args:
-        names: Resolves names of three parts in the project's catalog.
-    """
+    """Return the statements of a text in Spark SQL, or the reason why it is ignored."""
     found: list[str] = []
+    dialect = context.dialect
     source = SourceText(location.path, text)
     try:
         for start, end in _divided(source, dialect):
             one = SourceText(location.path, text[start:end])
             if _first_word(one.text, dialect) not in _STATEMENTS | _RIGHTS:
                 return [], "with statements that Spark does not have"
-            expander = Expander(one, MacroScope({}, {}, dialect))
-            statement = render_statement(expander, expander.expand())
-            found.append(replace_dotted_names(statement, names.in_own_catalog))
+            found.append(context.project.render_statement(one, context.names, dialect=dialect))
     except ProjectError:
         return [], _NOT_SPARK
     return found, None

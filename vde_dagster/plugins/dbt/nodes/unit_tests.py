@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.models import Model, TestTable, UnitTest
+from vde_dagster.api.values import ModelName
 from vde_dagster.plugins.dbt.manifest import Rows, Unit
 from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
-from vde_dagster.project.model import Model, TestTable, UnitTest
 
 Named = Callable[[Sequence[str]], ModelName]
 Written = Callable[[Path, str], str]

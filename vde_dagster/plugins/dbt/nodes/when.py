@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vde_dagster.base.cron import normalise_cron, shortest_gap
-from vde_dagster.base.times import parse_instant, zone_name
+from vde_dagster.api.values import Settings, parse_instant
 from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
-from vde_dagster.project.settings import Settings
 
 _KEYS = ("cron", "cron_tz", "start", "skip_unchanged")
 _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
@@ -28,15 +26,12 @@ def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) ->
         ValueError: `meta.vde` has an unknown key, or a value that cannot be read.
     """
     given = _read_meta(meta)
-    cron = normalise_cron(str(given.get("cron") or settings.cron))
-    if filling.batch and "cron" not in given:
-        cron = min(cron, BATCH_CRONS[filling.batch], key=shortest_gap)
-    zone = given.get("cron_tz") or settings.cron_tz
-    times: dict[str, Any] = {"cron": cron, "start": filling.start}
+    zone, often = str(given.get("cron_tz") or ""), BATCH_CRONS.get(filling.batch, "")
     try:
-        times["cron_tz"] = zone_name(str(zone)) if zone is not None else None
+        cron, cron_tz = settings.schedule(str(given.get("cron") or ""), zone, at_least=often)
     except LookupError as error:
         raise ValueError(f"meta.vde.cron_tz '{zone}' is not a time zone: {error.args[0]}") from None
+    times: dict[str, Any] = {"cron": cron, "cron_tz": cron_tz, "start": filling.start}
     if "start" in given:
         times["start"] = parse_instant(str(given["start"]))
     if "skip_unchanged" in given:
