@@ -11,17 +11,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import Full, Kind, View
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.model import LoadedFile, LoadedModel, Model
-from vde_dagster.project.reading.rendering import render
-from vde_dagster.project.sources.source import Folder
-from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.kinds import Kind
+from vde_dagster.api.models import Model
+from vde_dagster.api.sources import Folder, LoadedFile, LoadedModel, TableNames
+from vde_dagster.api.sql import SourceText
 
 SHARED = "warehouse/schema.json"
-KINDS: dict[str, Kind] = {"FULL": Full(), "VIEW": View()}
 
 
 def json_models(folder: Folder) -> JsonModels | None:
@@ -88,16 +84,14 @@ class JsonModels:
         full = self.names.read(f"{self._schema}.{name}")
         if name == "ghosts":
             raise source.error(f"{full} is no model", source.text.index("ghosts"))
-        if entry["kind"] not in KINDS:
+        if entry["kind"] not in ("FULL", "VIEW"):
             raise source.error(f"no kind {entry['kind']}", source.text.index(entry["kind"]))
         start = source.text.index(entry["query"])
-        expander = Expander(source, MacroScope({}, {}, "spark"))
-        expanded = expander.expand(start, start + len(entry["query"]))
-        rendered = render(expander, expanded, self.names)
-        self._folder.parsed.keep(rendered.sql, rendered.tree)
+        end = start + len(entry["query"])
+        rendered = self._folder.render(source, self.names, start, end)
         model = Model(
             name=full,
-            kind=KINDS[entry["kind"]],
+            kind=Kind.named(entry["kind"]),
             location=source.location(source.text.index(f'"{name}"')),
             query=rendered.sql,
             source=source.text,

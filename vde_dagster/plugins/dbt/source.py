@@ -19,9 +19,9 @@ from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, 
 from vde_dagster.plugins.dbt.settings import DbtSettings
 
 if TYPE_CHECKING:
+    from vde_dagster.plugins.dbt.context import Context
     from vde_dagster.plugins.dbt.left_out import LeftOut
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
-    from vde_dagster.plugins.dbt.models import Context
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 """What `not_read` calls that which a plug-in reads of another file, if it is there."""
@@ -310,7 +310,7 @@ class DbtProject:
 
     @cached_property
     def _context(self) -> Context:
-        from vde_dagster.plugins.dbt.models import Context
+        from vde_dagster.plugins.dbt.context import Context
 
         adapter = self._memory["adapter"]
         if adapter not in _DIALECTS:

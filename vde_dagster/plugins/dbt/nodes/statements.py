@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Edit, SourceText, Token, apply_edits, placeholder, tokens_of
 from vde_dagster.api.values import quote
+from vde_dagster.plugins.dbt.context import Context
 from vde_dagster.plugins.dbt.hooks import KEYS, hook_text
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
-
-if TYPE_CHECKING:
-    from vde_dagster.plugins.dbt.models import Context
 
 _STATEMENTS = frozenset(
     {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}

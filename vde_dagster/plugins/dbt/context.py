@@ -1,0 +1,72 @@
+"""Context that the units of a dbt project share: settings, names, dialect and rendering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.api.errors import SourceLocation
+from vde_dagster.api.sources import Folder, TableNames
+from vde_dagster.api.sql import Expanded, SourceText
+from vde_dagster.api.values import ModelName, Settings
+from vde_dagster.plugins.dbt.compiling import PACKAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The context that all units share.
+
+    Args:
+        project: The project's folder during this load.
+        folder: The dbt project's folder, relative to the root.
+        package: The dbt project's name; other packages lie below its folder.
+        adapter: dbt's adapter.
+        dialect: SQLGlot dialect of compiled code.
+        grants: Whether rights are granted.
+    """
+
+    project: Folder
+    names: TableNames
+    folder: Path
+    package: str
+    adapter: str
+    dialect: str
+    grants: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        """The project's settings."""
+        return self.project.settings
+
+    def render(
+        self, source: SourceText, code: Expanded, what: str = "query"
+    ) -> tuple[str, dict[ModelName, SourceLocation]]:
+        """Return code in Spark SQL, in which nothing is a macro, and the tables that it reads.
+
+        Args:
+            what: The code's name in errors.
+
+        Raises:
+            ProjectError: The code is not a query, or cannot be translated; has the place.
+        """
+        rendered = self.project.render(
+            source, self.names, code=code, dialect=self.dialect, what=what, hint=_hint
+        )
+        return rendered.sql, dict(rendered.reads)
+
+    def file(self, package: str, path: str) -> Path:
+        """Return a file of a package, relative to the root."""
+        return package_file(self.folder, self.package, package, path)
+
+
+def _hint(function: str | None) -> str:
+    """Return the hint for code that cannot be written in Spark SQL."""
+    hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
+    if function is not None:
+        hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
+    return hint
+
+
+def package_file(folder: Path, own: str, package: str, path: str) -> Path:
+    """Return a file of the project or of a package, relative to the root."""
+    return folder / path if package == own else folder / PACKAGES / package / path
