@@ -7,8 +7,10 @@ records some of them for the suite, where no adapter is installed.
 
 dbt-spark's histories leave out inputs for which its own tables are wrong (see docs/dbt.md):
 
-- a snapshot's row that changes or returns with an `updated_at` that it had before, or NULL, under
-  the strategy `check`: the MERGE of dbt-spark drops the version or fails;
+- a snapshot's row that changes or returns with an `updated_at` that it had before, or with NULL
+  under the strategy `check`: the MERGE of dbt-spark drops the version or fails;
+- a snapshot with a `unique_key` of several columns, whose third run fails in dbt-spark, or with
+  `hard_deletes: new_record`, where dbt-spark writes NULL into all columns of the source;
 - a day of a microbatch that loses its last row: an empty batch replaces no partition;
 - an overwrite without `partition_by` and without rows, which depends on the session's
   `partitionOverwriteMode`.
@@ -226,14 +228,21 @@ def _microbatch(name: str, rng: random.Random, rounds: int, now: datetime) -> Hi
     return History(name, _model(name, config, query), _source(rng, rounds, now))
 
 
-def _snapshot(name: str, rng: random.Random, rounds: int, now: datetime) -> History:
+def _snapshot(
+    name: str,
+    rng: random.Random,
+    rounds: int,
+    now: datetime,
+    deletes: Sequence[str] = ("invalidate", "new_record"),
+    keys: Sequence[str] = ("'id'", "'id'", "['id', 'k']"),
+) -> History:
     if rng.random() < 0.5:
         config = "strategy='timestamp', updated_at='ts'"
     else:
         config = "strategy='check', check_cols=" + rng.choice(("'all'", "['v']", "['k', 'v']"))
         config += rng.choice(("", ", updated_at='ts'"))
-    config += rng.choice(("", ", hard_deletes='invalidate'", ", hard_deletes='new_record'"))
-    key = rng.choice(("'id'", "'id'", "['id', 'k']"))
+    config += rng.choice(("", *(f", hard_deletes='{one}'" for one in deletes)))
+    key = rng.choice(keys)
     text = (
         f"{{% snapshot {name} %}}\n"
         f"{{{{ config(target_schema='main', unique_key={key}, {config}) }}}}\n"
@@ -290,7 +299,8 @@ def _microbatch_on_spark(name: str, rng: random.Random, rounds: int, now: dateti
 
 
 def _snapshot_on_spark(name: str, rng: random.Random, rounds: int, now: datetime) -> History:
-    made = _with_config(_snapshot(name, rng, rounds, now), _ICEBERG)
+    made = _snapshot(name, rng, rounds, now, ("invalidate",), ("'id'", "'id + 1'"))
+    made = _with_config(made, _ICEBERG)
     (text,) = made.files.values()
     by_time = "updated_at" in text
     return replace(made, rounds=_new_times(made.rounds, "check" in text)) if by_time else made

@@ -1,4 +1,4 @@
-"""Histories of sources as dbt-duckdb saw them, recorded by `benchmarks.dbt_histories --record`."""
+"""Histories with rows of dbt-duckdb and dbt-spark, recorded by `benchmarks.dbt_histories`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from vde_dagster_tests.dbt.conftest import PROJECTS, SETTINGS
-from vde_dagster_tests.dbt.histories import History, Row, run_here
+from vde_dagster_tests.dbt.histories import KINDS, History, Row, run_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 
-RECORDED = PROJECTS.with_name("dbt_histories")
+RECORDED = {
+    "duckdb": PROJECTS.with_name("dbt_histories"),
+    "spark": PROJECTS.with_name("dbt_histories_spark"),
+}
 
 
 def _row(values: list[Any]) -> Row:
@@ -24,11 +27,14 @@ def _row(values: list[Any]) -> Row:
     return id_, key, date.fromisoformat(day), ts, value
 
 
-def test_every_round_of_recorded_histories_has_the_rows_of_dbt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("adapter", ["duckdb", "spark"])
+def test_every_round_of_recorded_histories_has_the_rows_of_dbt(
+    tmp_path: Path, adapter: str
+) -> None:
     root = tmp_path / "histories"
-    shutil.copytree(RECORDED, root)
+    shutil.copytree(RECORDED[adapter], root)
     (root / "pyproject.toml").write_text(SETTINGS.format(name="histories"))
-    recorded = json.loads((RECORDED / "histories.json").read_text())
+    recorded = json.loads((root / "histories.json").read_text())
     begun = [datetime.fromisoformat(at) for at in recorded["begun"]]
     histories = [
         History(one["name"], {}, tuple(tuple(map(_row, r)) for r in one["rounds"]), one["shown"])
@@ -41,4 +47,4 @@ def test_every_round_of_recorded_histories_has_the_rows_of_dbt(tmp_path: Path) -
         found = [rows[one["name"]] for rows in ours]
         assert found == one["dbt"], one["files"]
     kinds = {one.name.partition("_")[2] for one in histories}
-    assert kinds == {"append", "delete_insert", "merge", "microbatch", "snapshot"}
+    assert kinds == KINDS[adapter].keys()
