@@ -6,8 +6,10 @@ test `test_private_names.py` lists who may import `dagster._…`: this module al
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dagster._check import CheckError
 from dagster._config import UserConfigSchema
@@ -26,7 +28,14 @@ from dagster._core.definitions.data_version import (
 )
 from dagster._core.definitions.partitions.utils import get_tags_from_multi_partition_key
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
-from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    DagsterEventType,
+    StepMaterializationData,
+)
+from dagster._core.events.log import EventLogEntry
 from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 from dagster._core.remote_origin import (
@@ -47,6 +56,7 @@ from dagster._core.storage.tags import (
 )
 from dagster._core.utils import make_new_run_id
 from dagster._serdes import ConfigurableClassData
+from dagster._time import get_current_timestamp
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -88,8 +98,10 @@ __all__ = [
     "get_tags_from_multi_partition_key",
     "location_origins",
     "make_new_run_id",
+    "output_without_events",
     "run_arguments",
     "run_command",
+    "store_materializations",
 ]
 
 RUN_MODULES = (
@@ -127,3 +139,81 @@ def run_command(arguments: Sequence[str]) -> int:
     from dagster._cli import cli
 
     return int(cli(list(arguments), prog_name="dagster", standalone_mode=False) or 0)
+
+
+def output_without_events(name: str) -> dg.Output[None]:
+    """Return an asset's output for which Dagster writes no events, because the step wrote them.
+
+    Dagster would copy one event's metadata and tags to every partition of the run. Without an
+    output, it would skip the assets downstream.
+    """
+    from dagster import Output
+
+    return Output(None, name, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
+
+
+def store_materializations(
+    instance: dg.DagsterInstance,
+    events: Sequence[dg.AssetMaterialization],
+    step: dg.OpExecutionContext | dg.AssetExecutionContext | None = None,
+) -> None:
+    """Store materializations of one asset in one transaction, in order.
+
+    Dagster stores one event per transaction, unless its storage has a method for batches.
+
+    Args:
+        step: The step that the events belong to; by default they belong to no run.
+    """
+    from dagster._core.storage.event_log import SqliteEventLogStorage
+
+    entries = [_log_entry(event, step) for event in events]
+    storage = instance.event_log_storage
+    if isinstance(storage, SqliteEventLogStorage):
+        _store_in_sqlite(storage, entries)
+    else:
+        storage.store_event_batch(entries)
+
+
+def _log_entry(
+    event: dg.AssetMaterialization, step: dg.OpExecutionContext | dg.AssetExecutionContext | None
+) -> EventLogEntry:
+    """Return a record of the event log, as a step's log or a report without a run writes it."""
+    kind, data = DagsterEventType.ASSET_MATERIALIZATION.value, StepMaterializationData(event)
+    stored = DagsterEvent(event_type_value=kind, job_name="", event_specific_data=data)
+    if step is not None:
+        own = step.get_step_execution_context()
+        stored = DagsterEvent(
+            event_type_value=kind,
+            job_name=own.job_name,
+            step_handle=own.step.handle,
+            node_handle=own.step.node_handle,
+            step_kind_value=own.step.kind.value,
+            logging_tags=own.event_tags,
+            event_specific_data=data,
+            message=event.description or f"Materialized value {event.label}.",
+            pid=os.getpid(),
+        )
+    return EventLogEntry(  # type: ignore[no-untyped-call]
+        error_info=None,
+        level=logging.INFO if step is None else logging.DEBUG,
+        user_message="",
+        run_id="" if step is None else step.run_id,
+        timestamp=get_current_timestamp(),
+        step_key=stored.step_key,
+        job_name=stored.job_name,
+        dagster_event=stored,
+    )
+
+
+def _store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
+    """Store records in the database of their run, then in the index of all assets."""
+    from dagster._core.storage.event_log import SqlEventLogStorageTable
+
+    rows = [storage._event_to_row(entry) for entry in entries]
+    insertion = SqlEventLogStorageTable.insert()
+    with storage.run_connection(entries[0].run_id) as connection:
+        connection.execute(insertion, rows)
+    with storage.index_transaction() as connection:
+        ids = [connection.execute(insertion, row).inserted_primary_key[0] for row in rows]
+        storage._store_asset_event_tags(connection, entries, ids)
+        storage._store_asset_event(connection, entries[-1], ids[-1])

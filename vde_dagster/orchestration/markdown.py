@@ -28,9 +28,9 @@ MAX_INLINE = 950
 MOST_BREAKS = 5
 
 
-def report_markdown(report: Report, names: Names) -> str:
+def report_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
     """Format a report: breaking changes, warnings, work, then reasons and effects."""
-    parts = [_title(report, names)]
+    parts = [_title(report, names, is_open)]
     if report.breaks:
         parts.append(section_markdown(report.breaks))
     if report.warnings:
@@ -42,9 +42,9 @@ def report_markdown(report: Report, names: Names) -> str:
     return "\n\n".join([*parts, *map(section_markdown, report.rest)])
 
 
-def short_markdown(report: Report, names: Names) -> str:
+def short_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
     """Format a report within the length that Dagster shows inline, with the work that fits."""
-    parts = [_title(report, names)]
+    parts = [_title(report, names, is_open)]
     if report.breaks:
         parts.append(section_markdown(report.breaks, MOST_BREAKS))
     counts = [(report.warnings_title, len(report.warnings))] if report.warnings else []
@@ -63,18 +63,18 @@ def change_texts(report: Report) -> list[str]:
     return [row_markdown(row) for section in report.work for row in section.rows if row.diff]
 
 
-def _title(report: Report, names: Names) -> str:
+def _title(report: Report, names: Names, is_open: bool) -> str:
     title = f"## {report.title} `{report.subject}`: {report.summary}"
     if not report.id:
+        return title
+    title = f"{title}\n\nPlan `{report.id}`, {report.facts}."
+    if not is_open:
         return title
     approve, reject = (
         partition_link(key, report.id, f"its partition of {key.to_user_string()}")
         for key in (names.apply_key, names.reject_key)
     )
-    return (
-        f"{title}\n\nPlan `{report.id}`, {report.facts}. "
-        f"To approve it, materialize {approve}; to reject it, {reject}."
-    )
+    return f"{title} To approve it, materialize {approve}; to reject it, {reject}."
 
 
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:

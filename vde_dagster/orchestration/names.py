@@ -29,7 +29,6 @@ EVALUATION = "vde/evaluation"
 """Metadata key that identifies the evaluation in an event of a plan, check or observation."""
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
-VERSION_TAG = "vde/version"
 PROJECT_TAG = "vde/project"
 
 

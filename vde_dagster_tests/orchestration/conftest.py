@@ -105,6 +105,27 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield found
 
 
+_IN_THIS_PROCESS = {
+    "run_launcher": {
+        "module": "dagster._core.launcher.sync_in_memory_run_launcher",
+        "class": "SyncInMemoryRunLauncher",
+    },
+    "run_coordinator": {
+        "module": "dagster._core.run_coordinator.default_run_coordinator",
+        "class": "DefaultRunCoordinator",
+    },
+}
+
+
+@pytest.fixture
+def synchronous(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance in a folder that runs what is launched at once, in this process."""
+    home = tmp_path / "synchronous"
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home), overrides=_IN_THIS_PROCESS) as found:
+        yield found
+
+
 @pytest.fixture
 def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
     """A page of a fresh browser; what it showed last is kept too."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
+from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.schema import create_schema
 
 STALE = """
@@ -20,20 +23,54 @@ query Stale($key: AssetKeyInput!, $partitions: [String!]!) {
 }
 """
 
+BACKFILL = """
+mutation Backfill($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+
 
 class Location:
     """A loaded code location."""
 
     def __init__(self, context: WorkspaceProcessContext) -> None:
-        self._context = context
+        self.context = context
         self._schema = create_schema()
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Run a query."""
-        request = self._context.create_request_context()
+        request = self.context.create_request_context()
         result = self._schema.execute(query, context_value=request, variable_values=variables)
         assert not result.errors, result.errors
         return result.data
+
+    def run_backfill(self, chosen: dict[str, list[str]]) -> BulkActionStatus:
+        """Launch a backfill as "Materialize selected" does, and let the daemon's code end it.
+
+        Args:
+            chosen: Partitions of one range, by asset.
+        """
+        assets = [
+            {
+                "assetKey": {"path": name.split("/")},
+                "partitions": {"ranges": [{"start": keys[0], "end": keys[-1]}]},
+            }
+            for name, keys in chosen.items()
+        ]
+        told = self.ask(BACKFILL, parameters={"partitionsByAssets": assets})
+        number = told["launchPartitionBackfill"]["backfillId"]
+        for _ in range(9):
+            errors = [*execute_backfill_iteration(self.context, logging.getLogger("backfills"))]
+            assert not any(errors), errors
+            backfill = self.context.instance.get_backfill(number)
+            assert backfill is not None
+            if backfill.status is not BulkActionStatus.REQUESTED:
+                return backfill.status
+        raise AssertionError(f"the backfill {number} did not end")
 
     def stale(self, asset: str, partitions: list[str]) -> dict[str, str]:
         """Return the status of partitions of an asset: FRESH, STALE or MISSING."""

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import apply_all, version_of
 from vde_dagster_tests.orchestration.test_fill import materialize
@@ -82,6 +83,6 @@ def test_rows_that_cannot_be_read_are_a_warning(
         table = workspace.store.tables.load([model.table.id])[model.table.id]
         snapshot = plan.snapshots[model.snapshot_id]
         with caplog.at_level(logging.WARNING):
-            log = logging.getLogger("vde")
-            assert preview(workspace, log, snapshot, table, 17, []) == {}
+            log, day = logging.getLogger("vde"), Interval.parse("2024-01-01/2024-01-02")
+            assert preview(workspace, log, snapshot, table, 17, day) == {}
     assert "db.a: no rows to show" in caplog.text

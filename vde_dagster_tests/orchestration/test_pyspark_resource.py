@@ -15,7 +15,6 @@ from dagster_pyspark import LazyPySparkResource, PySparkResource
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import VdePySparkResource, spark_config, vde_definitions
-from vde_dagster.orchestration.names import VERSION_TAG
 from vde_dagster.orchestration.resource import WorkspaceResource, lend
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import SMALL_SPARK
@@ -170,12 +169,12 @@ def test_users_assets_and_models_share_one_jvm_and_one_catalog(
     seen.rate = 4.0
     report = dg.AssetKey("report")
     version = version_of(folder, "marts.rates")
-    done = run(folder, instance, seen.assets(), [RATES, MODEL, report], partition=version)
+    run(folder, instance, seen.assets(), [RATES, MODEL, report], partition=version)
 
     assert seen.read == [8.0]
-    events = done.asset_materializations_for_node("marts__rates")
-    (model,) = [event for event in events if event.asset_key == MODEL]
-    assert (model.tags or {})[VERSION_TAG] == version
+    model = instance.get_latest_materialization_event(MODEL)
+    assert model is not None
+    assert (model.tags or {})["dagster/code_version"] == version
     assert len(seen.applications) == 4
     assert len(set(seen.applications)) == 1
 

@@ -12,6 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
+from vde_dagster.orchestration.dagster_private import output_without_events
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.checks import (
     AuditEvents,
@@ -19,12 +20,17 @@ from vde_dagster.orchestration.events.checks import (
     unit_test_evaluation,
     unit_test_names,
 )
+from vde_dagster.orchestration.events.fills import (
+    ServedModel,
+    filled_partitions,
+    recorded_events,
+)
 from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
-    data_version,
     input_tags,
     provenance_tags,
 )
+from vde_dagster.orchestration.events.records import FilledPartitions
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.models.catalog import (
     AssetCatalog,
@@ -37,10 +43,11 @@ from vde_dagster.orchestration.models.live import (
     LiveVersion,
     without_circles,
 )
-from vde_dagster.orchestration.names import POOL, VERSION_TAG, dagster_name
+from vde_dagster.orchestration.names import POOL, dagster_name
 from vde_dagster.planning.environments.environment import production_first
 from vde_dagster.planning.intervals.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import spans
@@ -101,7 +108,13 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
             yield from execute_checks(projection, name, chosen)
             return
         config = FillConfig(**context.op_execution_context.op_config)
-        yield from fill_model(context, config, projection, name)
+        work = Work(context, projection)
+        try:
+            yield from fill_model(context, config, work, name)
+        except Exception:
+            yield from restored_checks(work, name, chosen)
+            raise
+        yield from restored_checks(work, name, chosen)
         # Blocking audits ran before the publication, so downstream assets need not wait for checks.
         yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
@@ -140,17 +153,14 @@ _CONFIG = FillConfig.to_config_schema()
 
 
 def fill_model(
-    context: dg.AssetExecutionContext,
-    config: FillConfig,
-    projection: ProjectionContext,
-    name: ModelName,
+    context: dg.AssetExecutionContext, config: FillConfig, work: Work, name: ModelName
 ) -> Iterator[Any]:
-    """Fill the partitions that a run selects.
+    """Fill the partitions that a run selects; each gets an event with its own facts.
 
-    The fill uses the version's stored definition, even when the files have changed since. Its event
-    carries that version's code version: Dagster would write the code version of the working copy.
+    The fill uses the version's stored definition, even when the files have changed since. Its
+    events carry that version's code version: Dagster would write that of the working copy.
     """
-    catalog = projection.catalog
+    projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
     wanted = requested(partitions, context.partition_keys)
@@ -167,26 +177,25 @@ def fill_model(
             allow_retries=False,
         )
     combination = projection.combination(catalog.live.environments[version.environments[0]])
-    pointer = projection.newest_record() if version.table else None
-    snapshot = combination.served[name][0]
-    commit = None
-    facts: dict[str, Any] = {"vde/version": key}
+    snapshot, pointer = combination.served[name][0], projection.newest_record()
     if version.table is None:
         context.log.info(f"{name} is a view: it needs no fill")
-    else:
-        _check_parents(catalog, combination, name, intervals)
-        work = Work(context, projection, skip=catalog.key(name))
-        restate = not config.only_missing
-        yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
-        _check_filled(projection.store, version, intervals)
-        copied = ("vde/iceberg_snapshot_id", "vde/preview")
-        for event in work.left_out:  # oldest first
-            facts |= {fact: event.metadata[fact] for fact in copied if fact in event.metadata}
-        if copied[0] in facts:
-            commit = int(str(facts[copied[0]].value))
-    inputs = input_tags(projection, combination, snapshot, pointer)
-    tags = provenance_tags(key, data_version(key, commit), inputs)
-    yield dg.MaterializeResult(metadata=facts, tags={**tags, VERSION_TAG: key})
+        tags = provenance_tags(key, key, input_tags(projection, combination, snapshot, None))
+        yield dg.MaterializeResult(metadata={"vde/version": key}, tags=tags)
+        return
+    _check_parents(catalog, combination, name, intervals)
+    restate = not config.only_missing
+    yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
+    table = _filled_table(projection.store, version, intervals)
+    served = ServedModel(snapshot, table, combination, version.environments)
+    left = {*context.partition_keys} - work.filled.get(catalog.key(name), set())
+    found = [item for item in filled_partitions(projection, served) if item.partition in left]
+    if found:  # filled before, so that the plan skipped them
+        inputs = input_tags(projection, combination, snapshot, pointer)
+        events = recorded_events(projection, served, found, inputs)
+        for batch in FilledPartitions.in_batches(events):
+            yield from work.report(batch)
+    yield output_without_events(RESULT)
 
 
 def _check_parents(
@@ -209,8 +218,8 @@ def _check_parents(
             )
 
 
-def _check_filled(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> None:
-    """Fail if a requested range stayed empty because it is not due or its parents lack data."""
+def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> PhysicalTable:
+    """Return the table; fail if a range stayed empty: it is not due or its parents lack data."""
     assert version.table is not None
     table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
@@ -220,6 +229,14 @@ def _check_filled(store: StateStore, version: LiveVersion, intervals: IntervalSe
             "data of its parents is missing, or the range is not due",
             allow_retries=False,
         )
+    return table
+
+
+def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[Any]:
+    """Yield the published model's status of the chosen checks that the run did not evaluate."""
+    for event in AuditEvents(work.projection).standing(name):
+        if event.check_name in chosen and event.asset_check_key not in work.evaluated:
+            yield from work.report(event)
 
 
 def execute_checks(

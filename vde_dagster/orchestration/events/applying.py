@@ -46,14 +46,17 @@ from vde_dagster.orchestration.dagster_private import (
     USER_TAG,
 )
 from vde_dagster.orchestration.events.plans import applied_event
-from vde_dagster.orchestration.events.projector import Projector
+from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import (
     AssetEvent,
     FailedWork,
+    FilledPartitions,
     ForgottenAsset,
     NewPartition,
+    Projected,
     Reporter,
+    StepContext,
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
@@ -105,27 +108,25 @@ class Launcher:
         return cls(typed or None, False, True)
 
 
-StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
-
-
 @dataclass
 class Work:
     """Work of the execution layer in a step of a run.
 
-    Args:
-        skip: Asset whose materializations the step itself yields.
+    Attributes:
+        filled: Partitions with an event of this step, by asset.
+        evaluated: Checks with an evaluation by this step.
     """
 
     context: StepContext
     projection: ProjectionContext
-    skip: dg.AssetKey | None = None
 
     def __post_init__(self) -> None:
         self.workspace, self.names = self.projection.workspace, self.projection.names
         store = self.workspace.store
         self.projector = Projector(self.projection, store.database.clock.now())
         self.reporter = Reporter(self.workspace, self.projection.instance)
-        self.left_out: list[dg.AssetMaterialization] = []
+        self.filled: dict[dg.AssetKey, set[str]] = {}
+        self.evaluated: set[dg.AssetCheckKey] = set()
         self._number = store.outbox.number().newest
         # The run before a retry may have been killed just now: wait until its lease expires.
         is_retry = self.context.run.parent_run_id is not None
@@ -153,21 +154,29 @@ class Work:
         """Yield the events of records that the run has written since the last call."""
         store = self.workspace.store
         newest = store.outbox.number().newest
-        for record in store.outbox.by(store.database.origin, self._number, newest):
-            for projected in self.projector.project(record, is_own=True):
-                if isinstance(projected, FailedWork):
-                    self.reporter.turn_red(self.context.run, projected.partitions)
-                elif isinstance(projected, NewPartition | ForgottenAsset):
-                    self.reporter.report(projected)
-                elif not isinstance(projected, dg.AssetMaterialization):
-                    yield from passing_events(self.reporter.effects, [projected])
-                elif projected.asset_key == self.skip:
-                    self.left_out.append(projected)
-                else:
-                    yield from passing_events(
-                        self.reporter.effects, self.reporter.missing_events(projected)
-                    )
-            self._number = record.number
+        records = store.outbox.by(store.database.origin, self._number, newest)
+        for group in projection_groups(records):
+            for projected in self.projector.project(group, is_own=True):
+                yield from self.report(projected)
+            self._number = max(self._number, group[-1].number)
+
+    def report(self, projected: Projected) -> Iterator[AssetEvent]:
+        """Write what Dagster does not have yet as a part of this step; yield its single events."""
+        if isinstance(projected, FailedWork):
+            self.reporter.turn_red(self.context.run, projected.partitions)
+        elif isinstance(projected, FilledPartitions):
+            self.reporter.write(projected, self.context)
+            for event in projected.events:
+                self.filled.setdefault(event.asset_key, set()).add(str(event.partition))
+        elif isinstance(projected, NewPartition | ForgottenAsset):
+            self.reporter.report(projected)
+        elif isinstance(projected, dg.AssetMaterialization):
+            missing = self.reporter.missing_events(projected)
+            yield from passing_events(self.reporter.effects, missing)
+        else:
+            if isinstance(projected, dg.AssetCheckEvaluation):
+                self.evaluated.add(projected.asset_check_key)
+            yield from passing_events(self.reporter.effects, [projected])
 
     def _stream(
         self, plan: Callable[[], Plan], plan_id: str | None = None, **options: Any

@@ -101,6 +101,28 @@ class AuditEvents:
                 if event is not None and not self._is_recorded(event):
                     yield event
 
+    def standing(self, name: ModelName) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield the status of a model's checks: that of the published model.
+
+        A run of the model's asset evaluates only what it computes. Dagster would show the other
+        checks as skipped, although the published model did not change.
+        """
+        store, catalog = self.context.store, self.context.catalog
+        production = store.environments.get(PRODUCTION)
+        if production is not None and name in production.entries:
+            published = [production]
+        else:
+            found = (one for one in store.environments.all() if name in one.entries)
+            published = sorted(found, key=lambda one: one.published_at)[-1:]
+        for audited in (one for environment in published for one in self._shown(environment)):
+            if audited.snapshot.name == name:
+                events = (self._evaluation(audited, one) for one in audited.snapshot.model.audits)
+                yield from (event for event in events if event is not None)
+        for test in last_unit_tests(self.context, frozenset()):
+            if test.model == name and decides(store, test):
+                for snapshot in store.snapshots.load([test.snapshot]).values():
+                    yield unit_test_evaluation(catalog, test, snapshot)
+
     def audited_alone(self, run_id: str, environment: Environment) -> Events:
         """Yield the results of audits of an environment that ran without a plan."""
         for audited in self._shown(environment, run_id):
@@ -195,6 +217,8 @@ class AuditEvents:
             known = self.context.store.audits.audited(audited.table.id, audited.snapshot.name)
             if not own and audit.label not in known:
                 return None
+            if own and audited.environment != PRODUCTION and own[-1].plan_id != known[audit.label]:
+                return None  # another environment that shows the table audited it later
             everything = self.context.store.audits.failing(audited.table.id)
             failed = [
                 record

@@ -12,9 +12,10 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from pathlib import Path
 
@@ -22,8 +23,9 @@ import dagster as dg
 
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.plans import forget_past
-from vde_dagster.orchestration.events.projector import Projector
+from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Origins, Reporter, run_origin, working_runs
 from vde_dagster.orchestration.events.sync import sync
@@ -130,13 +132,59 @@ class OutboxForwarder:
 
     def _forward(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
         """Forward records in order; return the first record left over when the time is up."""
-        for place, item in enumerate(records):
+        groups = list(projection_groups(records))
+        for place, group in enumerate(groups):
             if place and time.monotonic() > self._until:
-                return item
-            is_own = self.origins.find_run(item.origin) is not None
-            for projected in self.projector.project(item, is_own=is_own):
+                return min((left[0] for left in groups[place:]), key=lambda item: item.number)
+            is_own = self.origins.find_run(group[0].origin) is not None
+            for projected in self.projector.project(group, is_own=is_own):
                 self.reporter.report(projected)
         return None
+
+
+_LOOK_BACK = timedelta(hours=1)
+_MOST_RUNS = 20
+_CHECK_PLANNED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
+
+
+def abandoned_checks(instance: dg.DagsterInstance) -> set[dg.AssetCheckKey]:
+    """Return the checks that a run planned last, but failed or was canceled before it ran them.
+
+    Dagster shows no result of such a check, although the published model did not change.
+    """
+    since = datetime.now(timezone.utc) - _LOOK_BACK
+    statuses = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    ended = dg.RunsFilter(statuses=statuses, updated_after=since)
+    found: set[dg.AssetCheckKey] = set()
+    for run in instance.get_runs(filters=ended, limit=_MOST_RUNS):
+        planned = {
+            event.asset_check_planned_data.asset_check_key
+            for entry in instance.all_logs(
+                run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
+            )
+            if (event := entry.dagster_event) is not None
+        }
+        latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*planned])
+        found |= {
+            key
+            for key, record in latest.items()
+            if record.run_id == run.run_id
+            and not isinstance(record.evaluation, dg.AssetCheckEvaluation)
+        }
+    return found
+
+
+def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
+    """Write the published models' status of some checks again."""
+    reporter, assets = (
+        Reporter(context.workspace, context.instance),
+        {key.asset_key for key in keys},
+    )
+    for name in context.catalog.live.models:
+        if context.catalog.key(name) in assets:
+            for event in AuditEvents(context).standing(name):
+                if event.asset_check_key in keys:
+                    reporter.write_alone(event)
 
 
 def forward_outbox(
@@ -157,7 +205,12 @@ def forward_outbox(
     try:
         with Workspace.open(root) as workspace:
             origins, cursor = Origins(instance), OutboxCursor.parse(text)
-            known = workspace.store.outbox.number()
+            known, abandoned = workspace.store.outbox.number(), abandoned_checks(instance)
+            if abandoned:
+                catalog = load_catalog(workspace, translator)
+                context = ProjectionContext(workspace, instance, catalog, log)
+                with forwarding_lease(workspace.store, instance):
+                    restore_checks(context, abandoned)
             if cursor is not None and cursor.is_continued_by(known):
                 if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
                     return dg.SkipReason("the state has no new records")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -64,6 +64,29 @@ class ServedModel:
         return self.table.version
 
 
+@dataclass
+class HeldRanges:
+    """Ranges that a table holds after each fill of a plan.
+
+    Args:
+        read_log: Returns the plan's fills, newest first; called when a range is needed.
+    """
+
+    table: PhysicalTable
+    read_log: Callable[[], Sequence[FillRecord]]
+    _later: list[Interval] | None = None
+    _held: IntervalSet = field(default_factory=IntervalSet)
+
+    def after(self, fill: FillRecord) -> IntervalSet:
+        """Return the ranges that the table holds after a fill; fills are passed oldest first."""
+        if self._later is None:
+            self._later = [record.interval for record in self.read_log()]
+            self._held = self.table.intervals - IntervalSet.of(self._later)
+        while self._later and not self._held.contains(fill.interval):
+            self._held |= IntervalSet((self._later.pop(),))
+        return self._held & self.table.intervals
+
+
 def fill_events(
     context: ProjectionContext,
     served: ServedModel,
@@ -82,7 +105,8 @@ def fill_events(
 
     Args:
         holds: Returns the intervals that the table holds after the fill.
-        newest: Whether the plan filled nothing later: then the event shows the newest rows.
+        newest: Whether the plan filled nothing later: then the event of the newest partition shows
+            rows of that partition.
         only: Partitions to yield; all by default.
         facts: Additional metadata, by name without the prefix.
     """
@@ -121,10 +145,8 @@ def fill_events(
                 }
             )
             if newest:
-                commit, ranges = fill.iceberg_snapshot_id, (filled.interval, interval)
-                own |= preview(
-                    context.workspace, context.log, snapshot, served.table, commit, ranges
-                )
+                commit, part = fill.iceberg_snapshot_id, filled.interval
+                own |= preview(context.workspace, context.log, snapshot, served.table, commit, part)
             own |= _page(context, fill)
         yield filled_event(context, served, filled, inputs, metadata={**shared, **own}, tags=tags)
 
@@ -164,6 +186,38 @@ def filled_event(
         metadata={**without_nones(facts), **(metadata or {})},
         tags={**provenance_tags(served.key, version, inputs), **dimensions, **(tags or {})},
     )
+
+
+def recorded_events(
+    context: ProjectionContext,
+    served: ServedModel,
+    filled: Sequence[Filled],
+    inputs: Mapping[str, str],
+    *,
+    newest: str | None = None,
+    **facts: Any,
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield the events of partitions that a table holds, with the facts of their latest fills.
+
+    Args:
+        newest: Partition whose event shows rows.
+        facts: Additional metadata, by name without the prefix.
+    """
+    by_fill: dict[tuple[Interval, datetime], tuple[FillRecord, set[str]]] = {}
+    for item in filled:
+        key = item.fill.interval, item.fill.recorded_at
+        by_fill.setdefault(key, (item.fill, set()))[1].add(item.partition)
+    for fill, only in by_fill.values():
+        yield from fill_events(
+            context,
+            served,
+            fill,
+            inputs,
+            holds=lambda: served.table.intervals,
+            newest=newest in only,
+            only=only,
+            **facts,
+        )
 
 
 def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[Filled]:

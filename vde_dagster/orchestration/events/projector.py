@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import takewhile
+from functools import partial
+from itertools import groupby
 from types import MappingProxyType
+
+import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents, unit_test_event
-from vde_dagster.orchestration.events.fills import ServedModel, fill_events, missing_fill_events
+from vde_dagster.orchestration.events.fills import (
+    HeldRanges,
+    ServedModel,
+    fill_events,
+    missing_fill_events,
+)
 from vde_dagster.orchestration.events.plans import (
     applied_event,
     failed_event,
@@ -23,20 +31,47 @@ from vde_dagster.orchestration.events.plans import (
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.events.publication import Preview, published_events
-from vde_dagster.orchestration.events.records import FailedWork, NewPartition, Projected
+from vde_dagster.orchestration.events.records import (
+    BATCH,
+    FailedWork,
+    FilledPartitions,
+    NewPartition,
+    Projected,
+)
 from vde_dagster.orchestration.events.sync import Comparison, taken_back
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
-from vde_dagster.planning.environments.environment import Entry
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.environments.environment import Entry, production_first
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.db.rows import from_micros
-from vde_dagster.state.fills.fills import FillRecord
 
 _UNENDED = ("planned", "applying")
+_NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
+"""Kinds of records between the fills of a plan that no event describes."""
+
+
+def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
+    """Group records to project together: consecutive fills by plan and table, others alone.
+
+    Models that are filled in parallel write their records alternately. Their fills are grouped, so
+    that the events of each model are written in few transactions.
+    """
+    seen = (record for record in records if record.kind not in _NOT_PROJECTED)
+    for kind, found in groupby(seen, key=lambda record: record.kind):
+        if kind != "fill":
+            yield from ([record] for record in found)
+            continue
+        fills = list(found)
+        for start in range(0, len(fills), BATCH):
+            groups: dict[tuple[object, object], list[OutboxRecord]] = {}
+            for record in fills[start : start + BATCH]:
+                key = record.subject.get("plan"), record.subject.get("table")
+                groups.setdefault(key, []).append(record)
+            yield from groups.values()
 
 
 @dataclass
@@ -61,13 +96,14 @@ class Projector:
     _written: set[tuple[str, str, Interval]] = field(default_factory=set)
     _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
 
-    def project(self, record: OutboxRecord, *, is_own: bool) -> Iterator[Projected]:
-        """Yield the events of a record.
+    def project(self, group: Sequence[OutboxRecord], *, is_own: bool) -> Iterator[Projected]:
+        """Yield the events of a group of records, see `projection_groups`.
 
         Args:
             is_own: Whether a run of the instance wrote it: that run shows the failure itself, and a
                 fill from a partition's page shows no plan.
         """
+        record = group[0]
         subject = record.subject
         plan = self.plan(subject["plan"]) if subject.get("plan") else None
         if record.kind == "published":
@@ -87,8 +123,9 @@ class Projector:
         elif plan is not None and record.kind == "plan":
             yield from self._proposed(plan, is_own)
         elif plan is not None and record.kind == "fill":
-            interval = Interval(from_micros(subject["start"]), from_micros(subject["end"]))
-            yield from self._filled(plan, subject["table"], interval)
+            ends = ((one.subject["start"], one.subject["end"]) for one in group)
+            filled = {Interval(from_micros(start), from_micros(end)) for start, end in ends}
+            yield from self._filled(plan, subject["table"], filled)
         elif plan is not None and record.kind == "failed":
             yield from self._failed(plan, is_own)
 
@@ -138,28 +175,30 @@ class Projector:
         if self.context.latest(names.plan_key, plan.id) is None:
             yield from page_events(self.context, plan)
 
-    def _filled(self, plan: Plan, table_id: str, interval: Interval) -> Iterator[Projected]:
-        """Yield the events of a fill; those of a plan that waits come at its end."""
-        if (plan.id, table_id, interval) in self._written:
-            return
+    def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
+        """Yield the events of fills; those of a plan that waits come at its end."""
         if not self._waits(plan):
-            yield from self._fills(plan, table_id, only=interval)
+            yield from self._fills(plan, table_id, only=filled)
         elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:
             yield from self._all_fills(plan)
             yield from self._fills(plan, table_id)
 
     def _fills(
-        self, plan: Plan, table_id: str, only: Interval | None = None
+        self, plan: Plan, table_id: str, only: Set[Interval] | None = None
     ) -> Iterator[Projected]:
-        """Yield the events of a plan's fills of a table: of all, or of one."""
+        """Yield the events of a plan's fills of a table that are not written yet."""
         context, fills = self.context, self.context.store.fills
+        left = only and {part for part in only if (plan.id, table_id, part) not in self._written}
         table = context.store.tables.load([table_id]).get(table_id)
-        log = fills.log(table_id, plan.id, only) if table is not None else []
-        if table is None or not log:
+        if table is None or (left is not None and not left):
             return
+        alone = next(iter(left)) if left is not None and len(left) == 1 else None
+        log = fills.log(table_id, plan.id, alone)[::-1]
         combination = Combination.from_entries(plan.entries, plan.snapshots, plan.tables)
+        shown = (name for name, _ in context.store.shown.entries_on_tables([table_id]))
+        environments = tuple(sorted({plan.environment, *shown}, key=production_first))
         models = [
-            ServedModel(plan.snapshots[model.snapshot_id], table, combination, (plan.environment,))
+            ServedModel(plan.snapshots[model.snapshot_id], table, combination, environments)
             for model in plan.models
             # If another process created the table first, the plan fills that table.
             if model.table and model.snapshot_id and model.table.version == table.version
@@ -167,30 +206,33 @@ class Projector:
         names = {served.snapshot.name for served in models}
         planned = [part for model in plan.builds if model.name in names for part in model.intervals]
         ranges = planned if only is not None and planned else [fill.interval for fill in log]
-        last = max(part.end for part in ranges)
-        pointer = self._pointer(plan, table_id)
-        for fill in reversed(log):
-            if (plan.id, table_id, fill.interval) in self._written:
-                continue
-            self._written.add((plan.id, table_id, fill.interval))
-
-            def holds(fill: FillRecord = fill) -> IntervalSet:
-                # The log is newest first: exclude the fills after this one.
-                whole = fills.log(table_id, plan.id)
-                later = takewhile(lambda record: record.interval != fill.interval, whole)
-                return table.intervals - IntervalSet.of(item.interval for item in later)
-
-            newest = fill.interval.end == last
-            for served in models:
+        new = [
+            fill
+            for fill in log
+            if (left is None or fill.interval in left)
+            and (plan.id, table_id, fill.interval) not in self._written
+        ]
+        if not new:
+            return
+        self._written.update((plan.id, table_id, fill.interval) for fill in new)
+        pointer, last = self._pointer(plan, table_id), max(part.end for part in ranges)
+        for served in models:
+            inputs = input_tags(context, served.combination, served.snapshot, pointer)
+            held = HeldRanges(table, partial(fills.log, table_id, plan.id))
+            events = list[dg.AssetMaterialization]()
+            for fill in new:
                 if fill.facts.skipped is not None:
                     known = self._skipped.setdefault(plan.id, {})
                     known[served.snapshot.name] = fill.facts.skipped
-                inputs = input_tags(context, served.combination, served.snapshot, pointer)
-                events = [*fill_events(context, served, fill, inputs, holds=holds, newest=newest)]
+                newest = fill.interval.end == last
+                own = fill_events(
+                    context, served, fill, inputs, holds=partial(held.after, fill), newest=newest
+                )
                 if self.live_since is not None and fill.recorded_at >= self.live_since:
-                    yield from events
+                    events += own
                 else:
-                    yield from missing_fill_events(context, fill, events)
+                    events += missing_fill_events(context, fill, list(own))
+            yield from FilledPartitions.in_batches(events)
 
     def _all_fills(
         self, plan: Plan, entries: Mapping[ModelName, Entry] = MappingProxyType({})

@@ -18,7 +18,7 @@ from vde_dagster.orchestration.events.provenance import (
     provenance_tags,
     reads_anew,
 )
-from vde_dagster.orchestration.events.records import AssetEvent, NewPartition, Projected
+from vde_dagster.orchestration.events.records import FilledPartitions, NewPartition, Projected
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.environment_page import LISTED, environment_metadata
@@ -62,7 +62,7 @@ def confirmed_events(
     combination: Combination,
     tags: Mapping[str, str],
     preview: Preview | None = None,
-) -> Iterator[AssetEvent]:
+) -> Iterator[FilledPartitions]:
     """Confirm a version against the parents that its environment combines it with from now on.
 
     The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
@@ -82,16 +82,18 @@ def confirmed_events(
     if latest and not reads_anew(context, combination, snapshot, inputs, tags_then):
         return
     if served is None:
-        yield dg.AssetMaterialization(
+        event = dg.AssetMaterialization(
             asset_key=asset,
             partition=key,
             metadata={"vde/version": key, **(preview(snapshot) if preview else {})},
             tags={**provenance_tags(key, key, inputs), **tags},
         )
+        yield FilledPartitions((event,))
         return
     facts = {"vde/reused": True, "vde/table": str(served.table.ref)}
-    for item in filled:
-        yield filled_event(context, served, item, inputs, metadata=facts, tags=tags)
+    yield from FilledPartitions.in_batches(
+        filled_event(context, served, item, inputs, metadata=facts, tags=tags) for item in filled
+    )
 
 
 def environment_event(

@@ -15,6 +15,7 @@ from vde_dagster.orchestration.dagster_private import (
     DagsterEvent,
     DagsterEventType,
     make_new_run_id,
+    store_materializations,
 )
 from vde_dagster.orchestration.events.secrets import without_secrets
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
@@ -48,6 +49,27 @@ class NewPartition:
     key: str
 
 
+BATCH = 500
+"""Maximum number of materializations in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledPartitions:
+    """Materializations of one model's partitions, oldest partition first.
+
+    They are written in one transaction: Dagster needs about 8 ms for each transaction.
+    """
+
+    events: tuple[dg.AssetMaterialization, ...]
+
+    @classmethod
+    def in_batches(cls, events: Iterable[dg.AssetMaterialization]) -> Iterator[FilledPartitions]:
+        """Divide events of one model into batches; events of a partition keep their order."""
+        found = sorted(events, key=lambda event: str(event.partition))
+        for start in range(0, len(found), BATCH):
+            yield cls(tuple(found[start : start + BATCH]))
+
+
 @dataclass(frozen=True, slots=True)
 class ForgottenAsset:
     """Asset whose events are wiped, because Dagster cannot delete single partitions' events."""
@@ -71,8 +93,9 @@ class FailedWork:
     partitions: Mapping[dg.AssetKey, Sequence[str]]
 
 
+StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-Projected = AssetEvent | NewPartition | ForgottenAsset | FailedWork
+Projected = AssetEvent | FilledPartitions | NewPartition | ForgottenAsset | FailedWork
 """Dagster's form of an outbox record."""
 _LATEST = 50
 """Number of an asset's latest events to search for an event before writing it."""
@@ -111,12 +134,30 @@ class Reporter:
             if run is not None:
                 self.turn_red(run, projected.partitions)
             return run is not None
+        if isinstance(projected, FilledPartitions):
+            self.write(projected)
+            return True
         events = self.missing_events(projected)
         self.written[self._kind(projected)] += bool(events)
         for event in events:
-            with self.effects.at("dagster.event"):
-                self.instance.report_runless_asset_event(without_secrets(event))
+            self.write_alone(event)
         return bool(events)
+
+    def write_alone(self, event: AssetEvent) -> None:
+        """Write an event, even if Dagster has an equal one."""
+        with self.effects.at("dagster.event"):
+            self.instance.report_runless_asset_event(without_secrets(event))
+
+    def write(self, filled: FilledPartitions, step: StepContext | None = None) -> None:
+        """Write materializations of models, which the caller has compared with Dagster's.
+
+        Args:
+            step: The step that the events belong to; by default they belong to no run.
+        """
+        self.written["materializations"] += len(filled.events)
+        events = [without_secrets(event) for event in filled.events]
+        with self.effects.at("dagster.event"):
+            store_materializations(self.instance, events, step)
 
     def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
         """Mark the partitions that a failed run was to materialize as failed.
@@ -153,13 +194,10 @@ class Reporter:
         """Return the events to write for an event: none if Dagster has it.
 
         A plan's partition gets one page, one page after publication, one approval and one
-        rejection. Materializations of models are always returned: the caller has compared them
-        already. An event of an older environment version is followed by the latest version's event
-        again, because the page shows the last event written.
+        rejection. An event of an older environment version is followed by the latest version's
+        event again, because the page shows the last event written.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
-        if kind == "materializations":
-            return [event]
         for known in self._recorded_events(event):
             if kind == "checks":
                 same = known.metadata.get(EVALUATION) == event.metadata[EVALUATION]
@@ -177,10 +215,7 @@ class Reporter:
     def _kind(self, event: AssetEvent) -> str:
         if not isinstance(event, dg.AssetMaterialization):
             return "checks"
-        if event.asset_key == self.names.environment_key:
-            return "environments"
-        plans = (self.names.plan_key, self.names.apply_key, self.names.reject_key)
-        return "plans" if event.asset_key in plans else "materializations"
+        return "environments" if event.asset_key == self.names.environment_key else "plans"
 
     def _recorded_events(self, event: AssetEvent) -> Iterator[AssetEvent]:
         if isinstance(event, dg.AssetCheckEvaluation):

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import dagster as dg
 
@@ -17,8 +16,8 @@ from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests
 from vde_dagster.orchestration.events.fills import (
     Filled,
     ServedModel,
-    fill_events,
     filled_partitions,
+    recorded_events,
 )
 from vde_dagster.orchestration.events.plans import (
     applied_event,
@@ -35,6 +34,7 @@ from vde_dagster.orchestration.events.provenance import (
 )
 from vde_dagster.orchestration.events.publication import confirmed_events, environment_event
 from vde_dagster.orchestration.events.records import (
+    FilledPartitions,
     ForgottenAsset,
     NewPartition,
     Projected,
@@ -117,22 +117,13 @@ class Comparison:
     def _missing(
         self, served: ServedModel, newest: Filled, missing: Sequence[Filled]
     ) -> Iterator[Projected]:
-        context, table = self.context, served.table
-        pointer = context.newest_record()
-        inputs = input_tags(context, served.combination, served.snapshot, pointer)
-        for fill, found in groupby(missing, key=lambda item: item.fill):
-            own = [item.partition for item in found]
-            if fill.plan_id not in self.busy:
-                yield from fill_events(
-                    context,
-                    served,
-                    fill,
-                    inputs,
-                    holds=lambda: table.intervals,
-                    newest=newest.partition in own,
-                    only=own,
-                    synced=True,
-                )
+        context = self.context
+        inputs = input_tags(context, served.combination, served.snapshot, context.newest_record())
+        ended = [item for item in missing if item.fill.plan_id not in self.busy]
+        events = recorded_events(
+            context, served, ended, inputs, newest=newest.partition, synced=True
+        )
+        yield from FilledPartitions.in_batches(events)
 
     def checks(self) -> Iterator[Projected]:
         """Yield the checks whose recorded status differs from the state."""

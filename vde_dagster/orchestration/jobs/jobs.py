@@ -155,7 +155,7 @@ def plan(work: Work, config: PlanConfig) -> Iterator[Any]:
 @_job(
     "vde_plan_and_apply",
     PlanAndApplyConfig,
-    "Update an environment to the project's files in one step (as `make run` does).",
+    "Update an environment to the project's files in one step: plan, then apply the plan.",
 )
 def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
     """Plan the project for an environment and apply the plan immediately."""

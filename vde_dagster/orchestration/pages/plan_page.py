@@ -47,7 +47,7 @@ from vde_dagster.reports.plan import (
 )
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import environment_lease
-from vde_dagster.state.plans.plans import PlanRecord
+from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
 
 MAX_RECORDS = 500
 MAX_EDITS = 10
@@ -82,10 +82,11 @@ def plan_metadata(
     ]
     seconds = _estimated_seconds(estimate) if estimate is not None else None
     report = plan_report(plan, previous, seconds, readers)
-    text = report_markdown(report, names)
+    is_open = store.plans.statuses([plan.id]).get(plan.id) in OPEN_PLANS
+    text = report_markdown(report, names, is_open=is_open)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
-        shown["summary"] = dg.MetadataValue.md(short_markdown(report, names))
+        shown["summary"] = dg.MetadataValue.md(short_markdown(report, names, is_open=is_open))
         edits = change_texts(report)[:MAX_EDITS]
         # The label's column is narrow, so the text begins with the model's name.
         shown.update((f"why {n}", dg.MetadataValue.md(why)) for n, why in enumerate(edits, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
@@ -28,13 +28,13 @@ def preview(
     snapshot: Snapshot,
     table: PhysicalTable,
     iceberg_snapshot_id: int | None,
-    intervals: Sequence[Interval],
+    interval: Interval,
 ) -> dict[str, Any]:
     """Return metadata with sample rows; empty if they cannot be read.
 
     Args:
         iceberg_snapshot_id: Commit of the fill on any branch, if there was a commit.
-        intervals: The newest partition, and the whole range that was filled.
+        interval: Range of the rows, for a model with a time column.
     """
     limit = workspace.settings.dagster.preview_rows
     if limit <= 0 or iceberg_snapshot_id is None:
@@ -52,7 +52,7 @@ def preview(
             iceberg_snapshot_id,
             columns,
             time_column=time_column,
-            intervals=intervals,
+            intervals=[interval],
             limit=limit,
         )
     except Exception as error:

@@ -139,11 +139,18 @@ function changeText(one) {
   return one.category && one.category !== one.change ? `${one.change}, ${one.category}` : one.change;
 }
 
+/** The environments that show each table, production first. */
+function environmentsByTable(cells) {
+  const found = new Map();
+  for (const { table, environment } of cells) found.set(table, [found.get(table), environment.name].filter(Boolean).join(", "));
+  return found;
+}
+
 function audited(model, cells) {
   if (!model.audits) return null;
-  const tables = [...new Map(cells.filter(one => (model.tables || {})[one.table]).map(one => [one.table, one])).values()];
-  const results = name => tables.flatMap(one => (model.tables[one.table].audits || []).filter(each => each[0] === name).map(([, , failed, at]) => (
-    el("div", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed", el("small", { class: "soft" }, ` ${when(at)} in ${one.environment.name}`)))));
+  const tables = environmentsByTable(cells.filter(one => (model.tables || {})[one.table]));
+  const results = name => [...tables].flatMap(([number, environments]) => (model.tables[number].audits || []).filter(each => each[0] === name).map(([, , failed, at]) => (
+    el("div", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed", el("small", { class: "soft" }, ` ${when(at)} in ${environments}`)))));
   return section("Audits", table("Audits and their last results", ["Audit", "Stops a publication", "Last result", "Query"], model.audits.map(([name, blocking, query]) => {
     const found = results(name);
     return [name, blocking ? "yes" : "no", found.length ? found : el("span", { class: "soft" }, "not run"), el("details", {}, el("summary", {}, "Query"), sql(query))];
@@ -152,7 +159,7 @@ function audited(model, cells) {
 
 /** What fills of a model's tables cost, newest first. */
 function costs(model, cells) {
-  const told = new Map(cells.map(one => [one.table, one]));
+  const shownBy = environmentsByTable(cells);
   const shown = Object.entries(model.tables || {}).filter(([, one]) => one.fills);
   if (!shown.length) return null;
   return section("Fills", shown.map(([number, one]) => {
@@ -165,7 +172,7 @@ function costs(model, cells) {
     const bars = most > 0 && fills.length > 1 ? el("div", { class: "bars", role: "img", "aria-label": `Seconds of ${fills.length} fills, at most ${most}` }) : null;
     if (bars) for (const fill of [...fills].reverse()) { const bar = el("i"); bar.style.height = `${((fill.seconds || 0) / most) * 100}%`; bars.append(bar); }
     return [
-      el("h3", {}, one.name, told.get(+number) ? el("small", { class: "soft" }, ` of ${told.get(+number).environment.name}`) : null), bars,
+      el("h3", {}, one.name, shownBy.has(+number) ? el("small", { class: "soft" }, ` of ${shownBy.get(+number)}`) : null), bars,
       table("Newest first", ["Recorded", "Range", "Rows", "Bytes", "Seconds"], fills.map(fill => [when(fill.at), fill.length ? ranges([fill.start, fill.length]) : "",
         fill.skipped ? "nothing to do" : fill.rows ?? "", fill.bytes ?? "", fill.seconds ?? ""])),
     ];
