@@ -142,7 +142,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def output_without_events(name: str) -> dg.Output[None]:
-    """Return an asset's output for which Dagster writes no events, because the step wrote them.
+    """Return an asset's output without events by Dagster, because the step has written them.
 
     Dagster would copy one event's metadata and tags to every partition of the run. Without an
     output, it would skip the assets downstream.

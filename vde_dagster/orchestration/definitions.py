@@ -28,6 +28,7 @@ from vde_dagster.orchestration.jobs.jobs import (
 )
 from vde_dagster.orchestration.jobs.sensors import code_sensor, outbox_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
+from vde_dagster.orchestration.models.recording import with_recording_note
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.resource import workspace_resource
@@ -77,7 +78,7 @@ def vde_definitions(
     with Workspace.open(root) as workspace:
         settings = workspace.settings
         looks = translator or VdeTranslator(root, settings.catalog)
-        catalog = load_catalog(workspace, looks)
+        catalog = with_recording_note(load_catalog(workspace, looks), workspace.store)
 
     names = catalog.names
     pyspark = names.named("pyspark")

@@ -80,5 +80,7 @@ def location_hash(workspace: Workspace, plans: Sequence[str] = ()) -> str:
     known = store.plans.statuses(plans)
     open_ones = [plan for plan, status in known.items() if status in ("planned", "failed")]
     return digest(
-        project_hash(workspace.root), *sorted(heads), "", *sorted(approved), "", *sorted(open_ones)
+        project_hash(workspace.root),
+        *(*sorted(heads), "", *sorted(approved), "", *sorted(open_ones)),
+        str(store.outbox.last_left() or 0),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events import consumer
 from vde_dagster.orchestration.events.consumer import OutboxCursor, OutboxForwarder, forward_outbox
 from vde_dagster.orchestration.events.records import run_origin
@@ -26,6 +28,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.state.db.effects import NoEffects
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -504,3 +507,39 @@ def test_a_cursor_that_does_not_fit_means_to_compare_everything(
     assert found is not None
     assert found.number == outside.store.outbox.number().newest
     assert tick(folder, instance, again) is None
+
+
+def test_pages_show_the_progress_of_recording_until_it_is_complete(
+    folder: ProjectFolder,
+    outside: Workspace,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def pages() -> set[str]:
+        """Return the progress that the pages of models and of environments show."""
+        graph = vde_definitions(folder.root).get_repository_def().asset_graph
+        keys = [dg.AssetKey(asset.split("/")) for asset in ASSETS[:4]]
+        found = (
+            re.search(r"recording [\d,]+ of [\d,]+", graph.get(k).description or "") for k in keys
+        )
+        return {match.group() if match else "" for match in found}
+
+    assert pages() == {""}, "nothing is published"
+    outside.apply(outside.plan("prod"))
+    assert pages() == {"recording 0 of 5"}
+    monkeypatch.setattr("vde_dagster.orchestration.events.records.BATCH", 2)
+    looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
+    told = forward_outbox(folder.root, instance, None, looks, log, budget_seconds=0)
+    assert str(told.skip_message).startswith("recording 2 of 5 partitions")  # type: ignore[union-attr]
+    assert pages() == {"recording 2 of 5"}
+    before = outside.store.outbox.last_left()
+    cursor = must(tick(folder, instance))
+    assert (before, outside.store.outbox.last_left()) == (3, 0)
+    assert pages() == {""}
+
+    # Work of another process while Dagster records: the next ticks record it.
+    outside.apply(outside.plan("prod", PlanOptions(restate=("db.daily",))))
+    outside.apply(outside.plan("dev"))
+    assert pages() == {""}
+    assert tick(folder, instance, cursor) is not None
+    assert pages() == {""}

@@ -89,7 +89,7 @@ def test_sync_that_dies_anywhere_is_finished_by_the_next(workspace: Workspace, m
         points = interrupted(workspace, instance, Fault()).passed
         whole = seen(instance)
     counts = Counter(points)
-    assert counts == {"dagster.event": 15, "dagster.partitions.add": 6}
+    assert counts == {"dagster.event": 13, "dagster.partitions.add": 6}
     for point, number in [(p, n) for p, count in counts.items() for n in range(1, count + 1)]:
         with dg.DagsterInstance.ephemeral() as instance:
             assert interrupted(workspace, instance, Fault(point, mode, number)).fired

@@ -90,7 +90,7 @@ def sync(workspace: Workspace, output: Output) -> None:
     ):
         report = sync_instance(workspace, instance)
     output.result(
-        {name: number for name, number in asdict(report).items() if name != "complete"},
+        {name: number for name, number in asdict(report).items() if type(number) is int},
         f"written to Dagster: {report.materializations} materializations, "
         f"{report.environments} versions of environments, {report.checks} checks, "
         f"{report.plans} plan pages; {report.wiped} partitions marked as missing"

@@ -211,7 +211,9 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
         key=key,
         partitions_def=names.environments,
         group_name=names.group,
-        description="\n\n".join([_ENVIRONMENT_TEXT, *(["\n".join(lines)] if lines else [])]),
+        description="\n\n".join(
+            filter(None, [catalog.recording, _ENVIRONMENT_TEXT, "\n".join(lines)])
+        ),
         deps=[
             dg.AssetDep(catalog.key(name), partition_mapping=dg.AllPartitionMapping())
             for name in shown

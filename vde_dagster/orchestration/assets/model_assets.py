@@ -158,7 +158,7 @@ def fill_model(
     """Fill the partitions that a run selects; each gets an event with its own facts.
 
     The fill uses the version's stored definition, even when the files have changed since. Its
-    events carry that version's code version: Dagster would write that of the working copy.
+    events have that version's code version: Dagster would write the working copy's.
     """
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]

@@ -102,7 +102,7 @@ class AuditEvents:
                     yield event
 
     def standing(self, name: ModelName) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the status of a model's checks: that of the published model.
+        """Yield the results of a model's checks for the published model.
 
         A run of the model's asset evaluates only what it computes. Dagster would show the other
         checks as skipped, although the published model did not change.

@@ -30,14 +30,18 @@ from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Origins, Reporter, run_origin, working_runs
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.recording import filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
 MOST_RECORDS = 5_000
 """Maximum number of records per read."""
-BUDGET_SECONDS = 20.0
+BUDGET_SECONDS = 9.0
 """Time after which a tick leaves the rest to the next tick: Dagster aborts ticks after 60 s."""
+TICK_SECONDS = 10
+"""Maximum interval of ticks: Dagster starts the next tick soon after one that used its time."""
+NOTHING_NEW = dg.SkipReason("the state has no new records")
 
 
 @contextmanager
@@ -127,8 +131,25 @@ class OutboxForwarder:
             number = left.number - 1 if left is not None else records[-1].number
         # A run whose first record lies after `number` is found again by the next tick.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
+        if left is not None or self.store.outbox.last_left():
+            waiting = self._unrecorded(number) if left is not None else 0
+            self.store.outbox.set_left(run_origin(self.instance, ""), waiting)
         forget_past(self.workspace, self.instance)
         return OutboxCursor(cursor.store, number, runs)
+
+    def _unrecorded(self, number: int) -> int:
+        """Count the partitions without an event of the models that later records fill."""
+        later = self.store.outbox.since(number, MOST_RECORDS)
+        tables = {record.subject["table"] for record in later if record.kind == "fill"}
+        catalog = self.projector.context.read_again().catalog
+        counts, found = filled_counts(catalog), 0
+        for name, model in catalog.live.models.items():
+            if any(version.table and version.table.id in tables for version in model.versions):
+                shown = {version.key for version in model.versions if version.environments}
+                known = self.instance.get_materialized_partitions(catalog.key(name))
+                own = sum(key.partition("|")[0] in shown for key in known)
+                found += max(counts[name] - own, 0)
+        return found
 
     def _forward(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
         """Forward records in order; return the first record left over when the time is up."""
@@ -213,7 +234,7 @@ def forward_outbox(
                     restore_checks(context, abandoned)
             if cursor is not None and cursor.is_continued_by(known):
                 if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
-                    return dg.SkipReason("the state has no new records")
+                    return NOTHING_NEW
             else:
                 cursor = None
             with forwarding_lease(workspace.store, instance):
@@ -228,7 +249,7 @@ def forward_outbox(
                     workspace, instance, translator, wipe=False, seconds=budget_seconds, log=log
                 )
                 if not report.complete:
-                    return dg.SkipReason("time is up: the next tick writes the remaining events")
+                    return dg.SkipReason(f"{report.progress}: the next tick continues")
                 return str(OutboxCursor(known.store, known.newest, runs))
     except ConflictError as error:
         return dg.SkipReason(f"another process writes the events: {error.message}")

@@ -176,7 +176,7 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
-        """Yield the events of fills; those of a plan that waits come at its end."""
+        """Yield the events of fills, at the plan's end if the plan waits."""
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=filled)
         elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:

@@ -40,8 +40,10 @@ from vde_dagster.orchestration.events.records import (
     Projected,
     Reporter,
     busy_plans,
+    run_origin,
 )
 from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.recording import Recording, filled_counts, recording_text
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster.planning.environments.environment import Environment
@@ -143,7 +145,11 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Numbers of events that a sync wrote, and of partitions that it wiped."""
+    """Numbers of events that a sync wrote, and of partitions that it wiped.
+
+    Args:
+        progress: Number of recorded partitions, as a text.
+    """
 
     materializations: int = 0
     environments: int = 0
@@ -151,6 +157,7 @@ class SyncReport:
     checks: int = 0
     plans: int = 0
     complete: bool = True
+    progress: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -178,21 +185,30 @@ def sync(
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
     catalog = load_catalog(workspace, looks)
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
-    reporter = Reporter(workspace, instance)
+    reporter, consumer = Reporter(workspace, instance), run_origin(instance, "")
+    recording = Recording(workspace.store, consumer, filled_counts(catalog))
     complete = True
-    for projected in _everything(context, wipe):
-        if reporter.report(projected) and time.monotonic() > until:
+    for projected in _everything(context, wipe, recording):
+        written = reporter.report(projected)
+        if written and isinstance(projected, FilledPartitions):
+            recording.add(len(projected.events))
+        if written and time.monotonic() > until:
             complete = False
             break
     if complete:
+        recording.complete()
         forget_past(workspace, instance)
-    return SyncReport(**reporter.written, complete=complete)
+    progress = recording_text(recording.left, recording.total)
+    return SyncReport(**reporter.written, complete=complete, progress=progress)
 
 
-def _everything(context: ProjectionContext, wipe: bool) -> Iterator[Projected]:
+def _everything(
+    context: ProjectionContext, wipe: bool, recording: Recording
+) -> Iterator[Projected]:
     store, names, live = context.store, context.names, context.catalog.live
     for model in live.models:
         yield from Comparison(context).model(model, wipe=wipe)
+        recording.finish(model)
     for name in live.environments:
         yield NewPartition(names.environments, name)
     for name in live.environments:

@@ -23,7 +23,11 @@ from vde_dagster.base.names import current_user
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.consumer import forward_outbox
+from vde_dagster.orchestration.events.consumer import (
+    NOTHING_NEW,
+    TICK_SECONDS,
+    forward_outbox,
+)
 from vde_dagster.orchestration.events.plans import forget_past, plan_tags
 from vde_dagster.orchestration.events.records import SENSOR, Reporter, run_origin
 from vde_dagster.orchestration.location_refresh import refresh
@@ -280,11 +284,13 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
         description="Writes events for plans, fills, audits, publications and rollbacks of the "
         "command "
         "line and other processes.",
-        minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
+        minimum_interval_seconds=min(TICK_SECONDS, settings.dagster.sensor_interval_seconds),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def vde_state_news(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         found = forward_outbox(root, context.instance, context.cursor, translator, context.log)
+        if context.code_location_origin and found != NOTHING_NEW:
+            _refresh(context, root)  # pages show the progress of recording
         if isinstance(found, str):
             return dg.SensorResult(
                 cursor=found, skip_reason=dg.SkipReason("wrote events of other processes")

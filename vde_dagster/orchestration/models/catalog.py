@@ -31,12 +31,14 @@ class AssetCatalog:
         specs: The translator's spec of each model.
         partitions: Partitions by model; None for models that are never filled.
         translator: Names the tables that are not models.
+        recording: Progress of recording in Dagster as Markdown; empty if it is complete.
     """
 
     live: LiveProject
     specs: Mapping[ModelName, dg.AssetSpec]
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None]
     translator: VdeTranslator
+    recording: str = ""
     _more: dict[str, dg.PartitionsDefinition | None] = field(default_factory=dict)
 
     @property
@@ -190,6 +192,17 @@ def partition_keys(
     elif partitions is not None:
         last = list(intervals)[-1:]
         yield from ((version, interval) for interval in last)
+
+
+def count_partitions(
+    partitions: dg.PartitionsDefinition | None, intervals: Iterable[Interval]
+) -> int:
+    """Count the partitions that lie completely within ranges, see `partition_keys`."""
+    unit = time_unit(partitions)
+    if unit is None:
+        return int(partitions is not None and any(True for _ in intervals))
+    ends = ((unit.ceil(found.start), unit.floor(found.end)) for found in intervals)
+    return sum(unit.count(Interval(start, end)) for start, end in ends if start < end)
 
 
 def time_unit(partitions: dg.PartitionsDefinition | None) -> IntervalUnit | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -46,6 +46,7 @@ RecordKind = Literal[
 
 _ROW = schema.outbox.c
 _CURSOR = "cursor"
+_LEFT = "#left"
 _IS_RECORD = _ROW.kind.not_in(("store", _CURSOR))
 """Other rows are the store's name and, as origins, the cursors of consumers."""
 _UNNUMBERED = select(_ROW.seq).where(_ROW.number.is_(None), _ROW.kind != _CURSOR).order_by(_ROW.seq)
@@ -146,11 +147,33 @@ class Outbox:
     def move_cursor(self, consumer: str, number: int) -> None:
         """Store the number of the last record that a consumer has read; never moves back."""
 
+        self._set_cursor(consumer, lambda known: max(known, number))
+
+    def last_left(self) -> int | None:
+        """Return the number that a consumer stored last by `set_left`; None if there is none."""
+        query = select(_ROW.subject).where(
+            _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
+        )
+        found = self.database.value(query.order_by(_ROW.at.desc(), _ROW.seq.desc()).limit(1))
+        return None if found is None else int(found)
+
+    def set_left(self, consumer: str, number: int) -> None:
+        """Store the number of items that a consumer has still to process, if it changed."""
+        if self.last_left() != number:
+            self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
+
+    def has_work_outside_dagster(self) -> bool:
+        """Check whether a process other than a run or sensor of Dagster published a version."""
+        outside = _ROW.origin.not_like("%/%")
+        query = select(_ROW.seq).where(_ROW.kind == "published", outside).limit(1)
+        return self.database.row(query) is not None
+
+    def _set_cursor(self, consumer: str, moved: Callable[[int], int]) -> None:
         def work(conn: Connection) -> None:
             own = (_ROW.kind == _CURSOR, _ROW.origin == consumer)
             known = int(conn.execute(select(_ROW.subject).where(*own)).scalar() or 0)
             conn.execute(delete(schema.outbox).where(*own))
-            row = {"kind": _CURSOR, "subject": str(max(known, number)), "origin": consumer}
+            row = {"kind": _CURSOR, "subject": str(moved(known)), "origin": consumer}
             conn.execute(_INSERT, {**row, "at": self.database.clock.now()})
 
         self.database.run_transaction(work, name="outbox.move_cursor")

@@ -1,0 +1,93 @@
+"""Progress of recording in Dagster, which pages show until every filled partition has an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import dagster as dg
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.models.catalog import AssetCatalog, count_partitions
+from vde_dagster.orchestration.models.live import LiveVersion
+from vde_dagster.state import StateStore
+
+
+def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:
+    """Count the partitions that the published versions of each model hold."""
+
+    def count(version: LiveVersion) -> int:
+        if version.table is None:
+            return int(version.snapshot.is_virtual)
+        return count_partitions(catalog.partitions_of(version.snapshot), version.table.intervals)
+
+    return {
+        name: sum(count(version) for version in model.versions if version.environments)
+        for name, model in catalog.live.models.items()
+    }
+
+
+def recording_text(left: int, total: int) -> str:
+    """Describe the progress: `recording 479 of 1,461 partitions`."""
+    return f"recording {max(total - left, 0):,} of {total:,} partitions"
+
+
+def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalog:
+    """Return a catalog whose published models state the progress, if recording is incomplete."""
+    left = store.outbox.last_left()
+    if left is None and not store.outbox.has_work_outside_dagster():
+        return catalog
+    counts = filled_counts(catalog) if left != 0 else {}
+    total = sum(counts.values())
+    left = total if left is None else min(left, total)
+    if not left:
+        return catalog
+    note = (
+        f"**Dagster is still {recording_text(left, total)}.** "
+        "Until then, it shows filled partitions as missing."
+    )
+
+    def noted(spec: dg.AssetSpec) -> dg.AssetSpec:
+        return spec.replace_attributes(description=f"{note}\n\n{spec.description or ''}")
+
+    specs = {name: noted(spec) if counts[name] else spec for name, spec in catalog.specs.items()}
+    return replace(catalog, specs=specs, recording=note)
+
+
+@dataclass
+class Recording:
+    """Counter of the partitions that a sync has still to record.
+
+    Args:
+        consumer: Name of the Dagster instance in the state.
+        counts: Partitions by model.
+    """
+
+    store: StateStore
+    consumer: str
+    counts: Mapping[ModelName, int]
+    left: int = field(init=False)
+    _done: set[ModelName] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.left = self.total
+
+    @property
+    def total(self) -> int:
+        """Number of all partitions."""
+        return sum(self.counts.values())
+
+    def add(self, events: int) -> None:
+        """Count recorded partitions, and store the progress."""
+        self.left = max(self.left - events, 1)
+        self.store.outbox.set_left(self.consumer, self.left)
+
+    def finish(self, name: ModelName) -> None:
+        """Count all partitions of a model as recorded."""
+        self._done.add(name)
+        self.left = sum(number for name, number in self.counts.items() if name not in self._done)
+
+    def complete(self) -> None:
+        """Store that every partition is recorded."""
+        self.left = 0
+        self.store.outbox.set_left(self.consumer, 0)
