@@ -22,6 +22,7 @@ import dagster as dg
 
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import watching
 from vde_dagster.orchestration.events.consumer import forward_outbox
@@ -48,11 +49,10 @@ def make_project(root: Path, partitions: int, batch: int) -> ProjectFolder:
 def fake_engine() -> Iterator[None]:
     """Let runs of this process fill tables without Spark."""
 
-    class Engine:
-        def __new__(cls, _: object, __: object, lakehouse: object, **___: object) -> FakeSpark:
-            engine = FakeSpark()
-            engine.attach(lakehouse)  # type: ignore[arg-type]
-            return engine
+    class Engine(FakeSpark):
+        def __init__(self, _: object, __: object, lakehouse: Lakehouse, **___: object) -> None:
+            super().__init__()
+            self.attach(lakehouse)
 
     with patch("vde_dagster.spark.SparkEngine", Engine):
         yield

@@ -37,10 +37,10 @@ from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 
 MOST_RECORDS = 5_000
 """Maximum number of records per read."""
-BUDGET_SECONDS = 9.0
-"""Time after which a tick leaves the rest to the next tick: Dagster aborts ticks after 60 s."""
+BUDGET_SECONDS = 20.0
+"""Time after which the rest is left to the next call: Dagster aborts ticks after 60 s."""
 TICK_SECONDS = 10
-"""Maximum interval of ticks: Dagster starts the next tick soon after one that used its time."""
+"""Maximum interval and duration of ticks: a tick that used its time is followed by the next one."""
 NOTHING_NEW = dg.SkipReason("the state has no new records")
 
 

@@ -288,7 +288,10 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def vde_state_news(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        found = forward_outbox(root, context.instance, context.cursor, translator, context.log)
+        instance, cursor, budget = context.instance, context.cursor, TICK_SECONDS - 1.0
+        found = forward_outbox(
+            root, instance, cursor, translator, context.log, budget_seconds=budget
+        )
         if context.code_location_origin and found != NOTHING_NEW:
             _refresh(context, root)  # pages show the progress of recording
         if isinstance(found, str):
