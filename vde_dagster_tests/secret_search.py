@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from vde_dagster.base import secrets
-from vde_dagster.base.secrets import mask, mask_logs, masked, remember_secret, remember_url
+from vde_dagster.base.secrets import mask, mask_logs, remember_secret, remember_url
 from vde_dagster.errors import ExecutionError
 
 ALPHABETS = {
@@ -100,7 +100,7 @@ def _shows(text: str, value: str) -> bool:
 
 
 def _other_ways(name: str, value: str) -> Iterator[str]:
-    data: Any = masked({"a": [value, {"b": f"x {value}"}]})
+    data: Any = mask({"a": [value, {"b": f"x {value}"}]})
     if _shows(str(data), value):
         yield f"{name}, data: {data} of {value!r}"
     url = f"postgresql://anna:{quote(value, safe='')}@h/d?password={quote(value, safe='')}"

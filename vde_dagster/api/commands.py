@@ -1,8 +1,8 @@
 """Commands of `vde`: their options, and what they print."""
 
 from vde_dagster.cli.commands.project import Workflow
-from vde_dagster.cli.options import Debug, EnvironmentName, Json, on_project
+from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.terminal.tables import simple_table
 
-__all__ = ["Debug", "EnvironmentName", "Json", "Output", "Workflow", "on_project", "simple_table"]
+__all__ = ["Output", "Workflow", "on_project", "simple_table"]

@@ -1,10 +1,9 @@
 """Plans, environments, snapshots and tables, as values."""
 
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
-from vde_dagster.planning.intervals.interval import Interval, iso
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Change, Level, Objection, Plan, PlanKind
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.planning.tables.table import PhysicalTable
 
 __all__ = [
     "PRODUCTION",
@@ -13,10 +12,8 @@ __all__ = [
     "Interval",
     "Level",
     "Objection",
-    "PhysicalTable",
     "Plan",
     "PlanKind",
     "Snapshot",
     "environment_name",
-    "iso",
 ]

@@ -1,23 +1,16 @@
 """Reports of plans, Markdown, and a project as one document."""
 
 from vde_dagster.reports.documentation.gather import gather_document
-from vde_dagster.reports.documentation.values import (
-    Document,
-    DocumentedModel,
-    DocumentedTable,
-    ShownModel,
-)
-from vde_dagster.reports.markdown import plain_table, plan_comment
-from vde_dagster.reports.plan import plan_report, summary
+from vde_dagster.reports.documentation.values import Document
+from vde_dagster.reports.markdown import literal, plain_table, plan_comment, without_mentions
+from vde_dagster.reports.plan import summary
 
 __all__ = [
     "Document",
-    "DocumentedModel",
-    "DocumentedTable",
-    "ShownModel",
     "gather_document",
+    "literal",
     "plain_table",
     "plan_comment",
-    "plan_report",
     "summary",
+    "without_mentions",
 ]

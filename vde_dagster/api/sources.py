@@ -3,6 +3,7 @@
 from vde_dagster.base.failures import Problem
 from vde_dagster.project.files import replacing
 from vde_dagster.project.model import LoadedFile, LoadedModel
+from vde_dagster.project.python.watching import TooSlow
 from vde_dagster.project.reading.file_context import FileContext
 from vde_dagster.project.sources.source import Folder, Source
 from vde_dagster.project.table_names import TableNames
@@ -16,6 +17,7 @@ __all__ = [
     "Problem",
     "Source",
     "TableNames",
+    "TooSlow",
     "YamlDocument",
     "load_yaml",
     "replacing",

@@ -5,23 +5,27 @@ from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.json_values import json_value
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.secrets import mask
-from vde_dagster.base.texts import count, listed, suggest
-from vde_dagster.base.times import parse_instant
-from vde_dagster.project.settings import PluginSettings, Settings, expand_secrets, with_secrets
+from vde_dagster.base.texts import count, listed, size, suggest
+from vde_dagster.base.times import instant_text, parse_instant, parse_time
+from vde_dagster.base.work import Work
+from vde_dagster.project.settings import PluginSettings, Settings, expand_secrets
 
 __all__ = [
     "ModelName",
     "PluginSettings",
     "Settings",
+    "Work",
     "count",
     "digest",
     "expand_secrets",
     "how_to_install",
+    "instant_text",
     "json_value",
     "listed",
     "mask",
     "parse_instant",
+    "parse_time",
     "quote",
+    "size",
     "suggest",
-    "with_secrets",
 ]

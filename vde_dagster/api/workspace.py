@@ -1,27 +1,25 @@
 """The opened project, its plans' estimates and attachments, and records of its state."""
 
+from vde_dagster.execution.events import AuditFinished, UnitTestFinished
 from vde_dagster.execution.handles import Handles
-from vde_dagster.execution.plans.estimate import Spread, estimate_plan
 from vde_dagster.execution.plans.keepers import Keeper
 from vde_dagster.execution.plans.plan_file import Attachment
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state.db.outbox import OutboxRecord
-from vde_dagster.state.db.rows import upsert
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.plans.audits import AuditRecord
 
 __all__ = [
     "Attachment",
+    "AuditFinished",
     "AuditRecord",
     "FillRecord",
     "Handles",
     "Keeper",
     "OutboxRecord",
-    "Spread",
+    "UnitTestFinished",
     "Workspace",
-    "estimate_plan",
     "named_environment",
     "stored_snapshots",
-    "upsert",
 ]

@@ -1,4 +1,4 @@
-"""Values of rows as JSON, in one form for every output.
+"""Values of rows as JSON, in one form for every output; and the canonical form of JSON.
 
 JSON has no NaN, infinity, decimal, date or bytes: these become texts. docs/cli.md has the table.
 """
@@ -53,6 +53,12 @@ def text_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
     return str(json_value(value))
+
+
+def canonical_json(value: Any) -> bytes:
+    """Write JSON so that equal values have equal bytes: sorted keys, no whitespace, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _not_finite(value: float) -> str:

@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
+T = TypeVar("T")
 MASK = "***"
 _SHORTEST = 4
 """Shorter values occur in too many words."""
@@ -108,28 +109,28 @@ def remember_url(url: str) -> None:
             remember_secret(parameter[3])
 
 
-def mask(text: str) -> str:
-    """Return a text without known secrets, and without secrets in URLs.
+def mask(value: T) -> T:
+    """Return a text, or JSON data, without known secrets, and without secrets in URLs.
 
     >>> mask("postgresql://anna:pw@host/db?sslmode=require&sslpassword=x")
     'postgresql://anna:***@host/db?sslmode=require&sslpassword=***'
     """
+    found: Any = value
+    if isinstance(value, str):
+        found = _masked(value)
+    elif isinstance(value, Mapping):
+        found = {key: mask(one) for key, one in value.items()}
+    elif isinstance(value, list | tuple):
+        found = [mask(one) for one in value]
+    return cast("T", found)
+
+
+def _masked(text: str) -> str:
     for pattern in _patterns:
         text = pattern.sub(MASK, text)
     if "://" in text:
         text = _URL.sub(lambda found: f"{found[1]}{_masked_rest(*found.groups())}", text)
     return _DSN.sub(rf"\1={MASK}", text) if "=" in text else text
-
-
-def masked(value: Any) -> Any:
-    """Return JSON data with secrets removed from its texts."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {key: masked(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(one) for one in value]
-    return value
 
 
 def _login_pattern(scheme: str) -> re.Pattern[str]:

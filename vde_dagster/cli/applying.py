@@ -156,20 +156,9 @@ def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str,
     ]
 
 
-def show_failed_statements(console: Console, failed: Sequence[VirtualUpdateRan]) -> None:
-    """Print the statements on published views that failed."""
-    for one in failed:
-        console.print(f"[red]{one.model}: {one.error}[/]", highlight=False)
-    if failed:
-        console.print(
-            f"the views of {failed[0].environment} are published; the next apply retries the "
-            "statements",
-            highlight=False,
-        )
-
-
 def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
-    show_failed_statements(console, result.failed_statements)
+    sentences = [one.sentence for one in result.failed_statements]
+    Output.show_failed_statements(console, result.plan.environment, sentences)
     if not result.published and not result.plan.is_empty:
         console.print(f"plan {result.plan.id} was already applied: nothing to do")
         return

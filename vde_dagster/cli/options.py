@@ -94,6 +94,8 @@ def on_project(
 ) -> Callable[..., None]:
     """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`.
 
+    A command without a `workspace` has no `--project`.
+
     Args:
         plan_options: Options of a plan, which the command gets as `options`.
     """
@@ -104,9 +106,12 @@ def on_project(
             parameters += map(_parameter, plan_options)
         elif name not in ("workspace", "output"):
             parameters.append(parameter.replace(annotation=hints[name]))
-    parameters += _COMMON
+    parameters += _COMMON if "workspace" in signature(command).parameters else _COMMON[1:]
 
-    def run(project: Path, as_json: bool, debug: bool, **given: Any) -> None:
+    def run(as_json: bool, debug: bool, project: Path | None = None, **given: Any) -> None:
+        if project is None:
+            command(output=Output(as_json), **given)
+            return
         from vde_dagster.execution.workspace import Workspace
 
         if plan_options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,6 +49,21 @@ class Output:
             shown(self.out)
         else:
             self.out.print(shown, markup=False, soft_wrap=isinstance(shown, str))
+
+    @staticmethod
+    def show_failed_statements(console: Console, environment: str, failed: Sequence[str]) -> None:
+        """Print the statements on an environment's published views that failed.
+
+        Args:
+            failed: A sentence for each.
+        """
+        for sentence in failed:
+            console.print(f"[red]{sentence}[/]", highlight=False)
+        if failed:
+            console.print(
+                f"the views of {environment} are published; the next apply retries the statements",
+                highlight=False,
+            )
 
     def note(self, text: str) -> None:
         """Print a message on stderr; `[bold]…[/]` markup is rendered."""

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.run_test import TestResult
+from vde_dagster.planning.checks.diagnostics import audit_place
 from vde_dagster.planning.engine_tasks import AuditResult, FillResult
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -63,6 +65,11 @@ class AuditFinished:
     audit: Audit
     interval: Interval
     result: AuditResult
+
+    @property
+    def place(self) -> SourceLocation:
+        """Place of the audit's call in the model's file."""
+        return audit_place(self.snapshot.model, self.audit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,11 @@ class VirtualUpdateRan:
     model: ModelName
     statement: str
     error: str | None
+
+    @property
+    def sentence(self) -> str:
+        """The model and its error."""
+        return f"{self.model}: {self.error}"
 
 
 Event = (

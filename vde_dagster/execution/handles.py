@@ -15,7 +15,7 @@ from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.memo import SnapshotMemo
-from vde_dagster.project.settings import with_secrets
+from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +49,7 @@ class Handles:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _origin: str = ""
     _stops: dict[str, threading.Event] = field(default_factory=dict)
+    _base: Handles | None = None
 
     @classmethod
     def open(
@@ -76,6 +77,21 @@ class Handles:
                 hint="pass the project's folder with --project, or create a project: vde init",
             )
         return cls(root.resolve(), engine, engine is not None, join, clock, effects)
+
+    def over_folder(self, root: Path) -> Self:
+        """Return this project with the settings and files of another folder, such as of a commit.
+
+        State and catalog are this project's, which closes them.
+
+        Raises:
+            VdeError: The folder's settings cannot be read.
+        """
+        from vde_dagster.project.loading.loader import read_settings
+
+        other = type(self)(root, self._engine, True, self._join, self._clock, self._effects)
+        other._base = self
+        other.settings = read_settings(root, use_cache=False)
+        return other
 
     def work_for(self, origin: str) -> None:
         """Set the origin of later changes of the state; see `Database.origin`."""
@@ -123,6 +139,16 @@ class Handles:
 
         return ParsedQueries()
 
+    def path(self, path: str | Path) -> Path:
+        """Return the path of a file in the project's folder, which need not exist.
+
+        Raises:
+            UsageError: The path, or a symbolic link in it, leads out of the folder.
+        """
+        from vde_dagster.project.files import file_of_project
+
+        return file_of_project(self.root, path)
+
     def changed_files(self, branch: str) -> frozenset[str]:
         """Return the project's files that differ from a git branch."""
         from vde_dagster.project.files import git_changes
@@ -151,6 +177,8 @@ class Handles:
         """
         from vde_dagster.state import StateStore
 
+        if self._base is not None:
+            return self._base.store
         file = self._state_file
         if file is not None:
             if not file.exists():
@@ -179,12 +207,14 @@ class Handles:
         from vde_dagster.lakehouse import Lakehouse
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
 
+        if self._base is not None:
+            return self._base.lakehouse
         settings = self.settings
         return Lakehouse(
             self.store,
             settings.catalog,
             settings.resolved_warehouse,
-            with_secrets(settings.io),
+            expand_secrets(settings.io),
             catalog=outside_catalog(settings, self.store.database.effects),
         )
 

@@ -21,6 +21,28 @@ if TYPE_CHECKING:
     from vde_dagster.state.db.outbox import OutboxRecord
 
 
+MOST_RECORDS = 1_000
+"""Maximum number of records that an exporter receives at a time."""
+
+Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
+"""Receives records in order, and returns after they are stored; failed records are sent again.
+
+To leave records for a later call, it returns the number of the last record that it stored. Before
+it fails after some records, it moves its position: `store.outbox.move_cursor(name, number)`.
+"""
+
+_PLUGINS: Seam[Exporter] = Seam("exporters")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Result of an exporter's call; `forgotten` records had expired before it."""
+
+    records: int
+    last: int
+    forgotten: int
+
+
 @dataclass(frozen=True, slots=True)
 class Maintenance:
     """Facet for cleaning, checking and moving a warehouse."""
@@ -66,85 +88,44 @@ class Maintenance:
             )
         return export_state(self.handles.store.database, path)
 
+    def export(self, name: str) -> Exported:
+        """Send an exporter the records since its last call, in order, at least once each.
 
-MOST_RECORDS = 1_000
-"""Maximum number of records that an exporter receives at a time."""
+        Raises:
+            UsageError: The exporter is not installed, or is broken.
+            ExecutionError: It failed; records that it stored before count.
+        """
+        return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
-Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
-"""Receives records in order, and returns after they are stored; failed records are sent again.
+    def deliver(self, consumer: str, exporter: Exporter, again: str) -> Exported:
+        """Send a consumer of the outbox the records after its position, as `export` does.
 
-To leave records for a later call, it returns the number of the last record that it stored.
-"""
+        Args:
+            consumer: Name of its position.
+            again: Command that continues after a failure.
 
-_PLUGINS: Seam[Exporter] = Seam("exporters")
-
-
-class PartlyTakenError(Exception):
-    """An exporter failed after it had stored some records.
-
-    Args:
-        taken: Number of the last stored record.
-        error: Error for the user.
-    """
-
-    def __init__(self, taken: int, error: ExecutionError) -> None:
-        super().__init__(error.message)
-        self.taken = taken
-        self.error = error
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """Result of an exporter's call; `forgotten` records had expired before it."""
-
-    records: int
-    last: int
-    forgotten: int
-
-
-def export(handles: Handles, name: str) -> Exported:
-    """Send an exporter the records since its last call, in order, at least once each.
-
-    Raises:
-        UsageError: The exporter is not installed, or is broken.
-        ExecutionError: It failed; records that it stored before count.
-    """
-    return deliver(handles, name, _PLUGINS.require(name), f"`vde export {name}`")
-
-
-def deliver(handles: Handles, consumer: str, exporter: Exporter, again: str) -> Exported:
-    """Send a consumer of the outbox the records after its position, as `export` does.
-
-    Args:
-        consumer: Name of its position.
-        again: Command that continues after a failure.
-
-    Raises:
-        ExecutionError: It failed; records that it stored before count.
-    """
-    outbox = handles.store.outbox
-    first = last = outbox.cursor(consumer)
-    oldest = outbox.number().oldest
-    forgotten = max(oldest - 1 - first, 0) if first else 0
-    count = 0
-    while records := outbox.since(last, MOST_RECORDS):
-        try:
-            taken = exporter(handles, records)
-        except PartlyTakenError as part:
-            if part.taken > last:
-                outbox.move_cursor(consumer, part.taken)
-            raise part.error from part
-        except VdeError:
-            raise
-        except Exception as error:
-            raise ExecutionError(
-                f"exporter '{consumer}' failed at records {records[0].number} to "
-                f"{records[-1].number}: {type(error).__name__}: {error}",
-                hint=f"to continue there, run {again}",
-            ) from error
-        last = records[-1].number if taken is None else taken
-        count += sum(one.number <= last for one in records)
-        outbox.move_cursor(consumer, last)
-        if taken is not None:
-            break
-    return Exported(count, last, forgotten)
+        Raises:
+            ExecutionError: It failed; its position has moved past the records that it stored.
+        """
+        outbox = self.handles.store.outbox
+        first = last = outbox.cursor(consumer)
+        oldest = outbox.number().oldest
+        forgotten = max(oldest - 1 - first, 0) if first else 0
+        count = 0
+        while records := outbox.since(last, MOST_RECORDS):
+            try:
+                taken = exporter(self.handles, records)
+            except VdeError:
+                raise
+            except Exception as error:
+                raise ExecutionError(
+                    f"exporter '{consumer}' failed at records {records[0].number} to "
+                    f"{records[-1].number}: {type(error).__name__}: {error}",
+                    hint=f"to continue there, run {again}",
+                ) from error
+            last = records[-1].number if taken is None else taken
+            count += sum(one.number <= last for one in records)
+            outbox.move_cursor(consumer, last)
+            if taken is not None:
+                break
+        return Exported(count, last, forgotten)

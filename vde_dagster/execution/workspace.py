@@ -80,9 +80,8 @@ class Workspace(Handles):
             from vde_dagster.execution.apply.apply import Applier
             from vde_dagster.execution.apply.plan_tests import PlanTests
             from vde_dagster.execution.plans.finish_plan import require_engine_for, require_pointers
-            from vde_dagster.execution.plans.gates import require_open
 
-            proved = require_open(self, plan, who if approved else None)
+            proved = self.plans.gates.require_open(plan, who if approved else None)
             require_pointers(self, plan)
             tests = None if skip_tests else PlanTests.load(self, plan)
             require_engine_for(plan, self, tests)

@@ -5,12 +5,6 @@ Metadata is 800 pixels wide on a screen of 1,400: columns are as wide as their l
 
 from __future__ import annotations
 
-import os
-from urllib.parse import quote, urlsplit
-
-import dagster as dg
-
-from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.names import Names
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
 from vde_dagster.reports.markdown import (
@@ -71,7 +65,7 @@ def _title(report: Report, names: Names, is_open: bool) -> str:
     if not is_open:
         return title
     approve, reject = (
-        partition_link(key, report.id, f"its partition of {key.to_user_string()}")
+        names.link(key, report.id, f"its partition of {key.to_user_string()}")
         for key in (names.apply_key, names.reject_key)
     )
     return f"{title} To approve it, materialize {approve}; to reject it, {reject}."
@@ -85,14 +79,7 @@ def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
 
 def _linked(cell: Cell, names: Names) -> str:
     if cell.mark is Mark.PLAN and cell.text:
-        return partition_link(names.plan_key, cell.text, "plan")
+        return names.link(names.plan_key, cell.text, "plan")
     if cell.mark is Mark.NAME:
         return ", ".join(map(short_name, cell.text.split(", ")))
     return cell.text
-
-
-def partition_link(key: dg.AssetKey, partition: str, text: str) -> str:
-    """Return a Markdown link to a partition of an asset, relative to Dagster's address."""
-    prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")
-    path = "/".join(quote(part, safe="") for part in key.path)
-    return f"[{text}]({prefix}/assets/{path}?view=partitions&partition={quote(partition)})"

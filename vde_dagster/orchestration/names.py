@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.utils import getaddresses
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import dagster as dg
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
@@ -117,6 +120,13 @@ class Names:
     def named(self, name: str) -> str:
         """Return a name of a job, op, sensor, group or resource with the project's prefix."""
         return f"{self.prefix}_{name}" if self.prefix else name
+
+    @staticmethod
+    def link(key: dg.AssetKey, partition: str, text: str) -> str:
+        """Return a Markdown link to a partition of an asset, relative to Dagster's address."""
+        prefix = urlsplit(os.environ.get(URL_VARIABLE, "")).path.rstrip("/")
+        path = "/".join(quote(part, safe="") for part in key.path)
+        return f"[{text}]({prefix}/assets/{path}?view=partitions&partition={quote(partition)})"
 
     @property
     def plan_key(self) -> dg.AssetKey:

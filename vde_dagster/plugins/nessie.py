@@ -26,7 +26,7 @@ from vde_dagster.api.catalogs import (
     TableRef,
 )
 from vde_dagster.api.errors import StoreError
-from vde_dagster.api.values import PluginSettings, Settings, with_secrets
+from vde_dagster.api.values import PluginSettings, Settings, expand_secrets
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -70,13 +70,12 @@ def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
         ProjectError: A setting names an environment variable that is not set.
     """
     own = NessieSettings(**settings.plugins.get("nessie", {}))
-    token = with_secrets({"token": own.token or ""})["token"]
     return NessieCatalog(
-        NessieServer(own.uri, own.ref, token or None),
+        NessieServer(own.uri, own.ref, expand_secrets(own.token, "token")),
         settings.catalog,
         settings.resolved_warehouse,
         effects,
-        with_secrets(settings.io),
+        expand_secrets(settings.io),
     )
 
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from vde_dagster.base.secrets import names_secret, remember_secret, remember_url
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.sql.spark_settings import decides_answers
 
+T = TypeVar("T")
 ENV_PREFIX = "VDE_"
 """Prefix of the environment variables that override a project's files."""
 
@@ -227,9 +228,9 @@ class RestSettings:
         """Return the settings with secrets filled in."""
         return replace(
             self,
-            token=optional_secret(self.token),
-            credential=optional_secret(self.credential),
-            properties=with_secrets(self.properties),
+            token=expand_secrets(self.token, "token"),
+            credential=expand_secrets(self.credential, "credential"),
+            properties=expand_secrets(self.properties),
         )
 
 
@@ -445,20 +446,40 @@ def set_in_environment() -> bool:
     return any(name.upper().startswith(ENV_PREFIX) for name in os.environ)
 
 
-def expand_secrets(text: str) -> str:
-    """Replace `${NAME}` with environment variables."""
+def expand_secrets(value: T, name: str = "") -> T:
+    """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
 
-    def value(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in os.environ:
-            raise ProjectError(
-                f"the settings use the environment variable {name}, which is not set",
-                hint=f"set {name} in the environment",
-            )
-        remember_secret(os.environ[name])
-        return os.environ[name]
+    Messages contain no value whose key suggests a secret, and no part of a credential `id:secret`.
 
-    return re.sub(r"\$\{(\w+)\}", value, text)
+    Args:
+        name: The value's key.
+
+    Raises:
+        ProjectError: A variable is not set.
+    """
+    found: Any = value
+    if isinstance(value, str):
+        found = re.sub(r"\$\{(\w+)\}", _variable, value)
+        if names_secret(name):
+            parts = found.split(":") if "credential" in name else ()
+            for part in (found, *parts):
+                remember_secret(part)
+    elif isinstance(value, Mapping):
+        found = {key: expand_secrets(one, str(key)) for key, one in value.items()}
+    elif isinstance(value, list | tuple):
+        found = type(value)(expand_secrets(one, name) for one in value)
+    return cast("T", found)
+
+
+def _variable(match: re.Match[str]) -> str:
+    name = match.group(1)
+    if name not in os.environ:
+        raise ProjectError(
+            f"the settings use the environment variable {name}, which is not set",
+            hint=f"set {name} in the environment",
+        )
+    remember_secret(os.environ[name])
+    return os.environ[name]
 
 
 def remember_secrets(value: Any, name: str = "") -> None:
@@ -484,25 +505,6 @@ def remember_secrets(value: Any, name: str = "") -> None:
     elif is_dataclass(value) and not isinstance(value, type):
         for one in fields(value):
             remember_secrets(getattr(value, one.name), one.name)
-
-
-def optional_secret(text: str | None) -> str | None:
-    """Return a setting with `${NAME}` replaced from the environment, if it is given."""
-    if text is None:
-        return None
-    found = expand_secrets(text)
-    for part in (found, *found.split(":")):
-        remember_secret(part)
-    return found
-
-
-def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
-    """Return settings by name with `${NAME}` replaced from the environment."""
-    found = {key: expand_secrets(value) for key, value in values.items()}
-    for key, value in found.items():
-        if names_secret(key):
-            remember_secret(value)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

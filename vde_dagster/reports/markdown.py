@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from vde_dagster.base.texts import and_more, count
-from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.reports.document import Cell, Mark, Row, Section
+from vde_dagster.reports.plan import plan_report
 
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200
@@ -21,12 +25,24 @@ MOST_SHOWN = 20
 _MENTION = re.compile(r"(?<![\w`])@(?=\w)")
 
 
-def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
+def plan_comment(
+    plan: Plan,
+    previous: Mapping[str, Snapshot] = MappingProxyType({}),
+    most: int = MAX_COMMENT,
+    *,
+    with_id: bool = True,
+) -> str:
     """Format a plan's report as a comment on a pull request; long parts are folded.
 
     The first line is an HTML comment that is the same for each plan of an environment: a job finds
     its earlier comment by it. An `@` in a text mentions no user.
+
+    Args:
+        previous: Snapshots that it replaces, by id; without them, no text differences are shown.
+        most: Maximum number of characters.
+        with_id: Whether it names the plan by its id, and the command that applies it.
     """
+    report = plan_report(plan, previous)
     shown = [
         f"<!-- vde plan {report.subject} -->",
         f"## {report.title} `{report.subject}`: {report.summary}",
@@ -47,7 +63,7 @@ def plan_comment(report: Report, most: int = MAX_COMMENT) -> str:
     ]
     folds += map(_folded_section, report.rest)
     last = f"{report.facts[:1].upper()}{report.facts[1:]}."
-    if report.id:
+    if report.id and with_id:
         last = (
             f"Plan `{report.id}`, {report.facts}. "
             f"Apply it with `vde apply {report.subject} --plan {report.id}`."

@@ -112,7 +112,7 @@ def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list
 
 def breaking(plan: Plan) -> list[PlannedModel]:
     """Return the models whose existing rows or values change."""
-    return [model for model in plan.models if model.category is Category.BREAKING]
+    return [model for model in plan.models if model.is_breaking]
 
 
 def risks(plan: Plan) -> list[str]:

@@ -120,8 +120,8 @@ def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
     make: Callable[[Workspace, ProjectFolder], Plan], tmp_path: Path
 ) -> None:
     plan, previous = made(make, tmp_path)
-    report = plan_report(replace(plan, warnings=("ask @anna of <b>sales</b>",)), previous)
-    comment = plan_comment(report)
+    plan = replace(plan, warnings=("ask @anna of <b>sales</b>",))
+    report, comment = plan_report(plan, previous), plan_comment(plan, previous)
     assert comment.startswith(f"<!-- vde plan {plan.environment} -->\n")
     said = words(comment.replace("\u2060", ""))
     assert [text for text in texts(report) if words(text).strip() not in said] == []
@@ -145,8 +145,8 @@ def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path
             [m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id]
         )
     report = plan_report(plan, previous)
-    assert len(plan_comment(plan_report(plan))) < len(report_markdown(report, SHORT))
-    comment = plan_comment(report)
+    assert len(plan_comment(plan)) < len(report_markdown(report, SHORT))
+    comment = plan_comment(plan, previous)
     assert len(comment) < MAX_COMMENT
     assert "db.m0.gone is removed" in comment
     assert len(comment) > MAX_COMMENT // 2, "what changed is told of as many as there is room for"

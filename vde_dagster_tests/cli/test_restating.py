@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
@@ -99,7 +98,7 @@ def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
     workspace.store.fills.record(
         FillRecord(table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0)
     )
-    found = estimate_plan(workspace, plan).models[ModelName("db", "daily")]
+    found = workspace.plans.estimate(plan).models[ModelName("db", "daily")]
     assert found.rows is not None
     assert found.seconds is not None
     # Half of the range.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.base import secrets
-from vde_dagster.base.secrets import MASK, mask, mask_logs, masked, names_secret, remember_secret
+from vde_dagster.base.secrets import MASK, mask, mask_logs, names_secret, remember_secret
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state.db.database import without_password
@@ -197,7 +197,7 @@ def test_a_known_value_is_shown_in_none_of_its_spellings(value: str) -> None:
     for text in texts:
         assert value not in mask(f"x {text} y")
         assert MASK in mask(f"x {text} y")
-    data = masked({"a": [value, {"b": f"see {value}"}], "n": 1})
+    data = mask({"a": [value, {"b": f"see {value}"}], "n": 1})
     assert value not in json.dumps(data, ensure_ascii=False)
     assert data["n"] == 1
 

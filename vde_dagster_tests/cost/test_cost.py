@@ -11,8 +11,6 @@ import pytest
 
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.plans.estimate import estimate_plan
-from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.cost.accuracy import accuracy
 from vde_dagster.plugins.cost.spending import added_up, spending
@@ -74,7 +72,7 @@ def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
     shop: ProjectFolder, vde: Vde
 ) -> None:
     with open_fake(shop.root) as workspace:
-        assert estimate_plan(workspace, workspace.plan("prod")).models == {}
+        assert workspace.plans.estimate(workspace.plan("prod")).models == {}
         workspace.apply(workspace.plan("prod"))
         _set_costs(workspace, 10.0, 1_000_000)
     shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
@@ -149,7 +147,7 @@ def test_a_plan_is_estimated_once_and_its_gates_are_asked_once(
     with open_fake(shop.root) as workspace:
         stored = workspace.store.plans.load(said["id"])
         assert [one.to_json() for one in stored.objections or ()] == [objection]
-        assert estimate_plan(workspace, stored) is estimate_plan(workspace, stored)
+        assert workspace.plans.estimate(stored) is workspace.plans.estimate(stored)
         # What an apply is held against is asked anew.
         with pytest.raises(UsageError, match="was not applied because of rules: budget of a plan"):
             workspace.apply(stored)
@@ -161,10 +159,10 @@ def test_the_page_of_an_applied_plan_tells_what_the_plan_told(shop: ProjectFolde
     shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        told = estimate_plan(workspace, plan).models
+        told = workspace.plans.estimate(plan).models
         assert list(map(str, told)) == ["marts.daily"]
         workspace.apply(plan)
-        assert estimate_plan(workspace, plan).models == told
+        assert workspace.plans.estimate(plan).models == told
 
 
 def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
@@ -177,7 +175,7 @@ def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
         assert by_quantity["task_seconds"].looked == ()
         found = by_quantity["seconds"]
         assert {one.model for one in found.looked} >= {"marts.customers"}
-        assert all(one.expected.expected == 10.0 for one in found.looked)
+        assert all(one.expected == 10.0 for one in found.looked)
         assert all(one.factor >= 1 for one in found.looked)
         assert found.to_json()["fills"] == len(found.looked)
 
@@ -221,7 +219,7 @@ def test_a_budget_stops_what_would_exceed_it(
     shop.edit(DAILY, "sum(amount) AS", "sum(amount * 2) AS")
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        found = objections(workspace, plan)
+        found = workspace.plans.gates.objections(plan)
         assert [message in one.message for one in found] == ([True] if message else [])
         if message and "warn" not in budgets:
             before = workspace.store.environments.get("prod")

@@ -13,7 +13,6 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import SEAMS, Seam
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError, VdeError
-from vde_dagster.execution.maintenance import export
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde, vde
@@ -74,22 +73,22 @@ def test_its_parts_plan_apply_and_export_what_the_state_records(
         written = {one["dialect"]: one["sql"] for one in version["representations"]}
         assert written["toydb"].startswith("read lake/vde__")
 
-        first = export(workspace, "lines")
+        first = workspace.maintenance.export("lines")
         lines = [json.loads(line) for line in exported.read_text().splitlines()]
         assert (first.records, first.last, first.forgotten) == (len(lines), lines[-1][0], 0)
         assert {kind for _, kind, _ in lines} >= {"plan", "fill", "published"}
 
         # It goes on where it was, also in another process; what fails comes again.
-        assert export(workspace, "lines").records == 0
+        assert workspace.maintenance.export("lines").records == 0
         folder.write("more.toy", "marts.small = SELECT id FROM raw.orders WHERE amount < 6\n")
         workspace.reload()
         workspace.apply(workspace.plan("prod"))
         monkeypatch.setenv("TOY_FAILS", "1")
         with pytest.raises(ExecutionError, match=r"exporter .lines. failed at records .* is full"):
-            export(workspace, "lines")
+            workspace.maintenance.export("lines")
         monkeypatch.delenv("TOY_FAILS")
     with open_fake(folder.root) as workspace:
-        again = export(workspace, "lines")
+        again = workspace.maintenance.export("lines")
         numbers = [json.loads(line)[0] for line in exported.read_text().splitlines()]
         assert numbers == sorted(set(numbers))
         assert len(numbers) == first.records + again.records > first.records

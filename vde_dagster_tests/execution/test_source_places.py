@@ -10,7 +10,8 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.apply.failure_report import audit_place, find_place, query_start
+from vde_dagster.execution.apply.failure_report import find_place, query_start
+from vde_dagster.planning.checks.diagnostics import audit_place
 from vde_dagster.project.kinds import Full
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Audit, Model

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from vde_dagster.plugins.exports.json_document import document_schema
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.reports.documentation.values import Document
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.dbt.conftest import SETTINGS
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
@@ -37,7 +37,7 @@ def shop(tmp_path: Path) -> ProjectFolder:
 
 def test_the_published_schema_is_that_of_the_code(vde: Vde) -> None:
     published = json.loads(PUBLISHED.read_text())
-    assert published == document_schema() == vde("describe", "json", "--schema").json, (
+    assert published == Document.json_schema() == vde("describe", "json", "--schema").json, (
         "vde describe json --schema > docs/document.schema.json"
     )
 

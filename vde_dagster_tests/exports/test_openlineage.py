@@ -17,7 +17,6 @@ from referencing import Registry, Resource
 
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.execution.environments.audit_environment import audit_environment
-from vde_dagster.execution.maintenance import export
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -84,7 +83,7 @@ def states(events: list[dict[str, Any]], job: str) -> list[str]:
 def test_a_receiver_hears_of_fills_audits_and_publications(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
         events = heard(shop)
     assert states(events, "marts.customers") == ["START", "RUNNING", "COMPLETE"]
     assert states(events, "marts.customers.audits") == ["START", "COMPLETE"]
@@ -130,10 +129,10 @@ def test_a_receiver_hears_of_fills_audits_and_publications(shop: ProjectFolder) 
 def test_audits_alone_and_tables_that_are_gone_are_heard(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
         before = heard(shop)
         audit_environment(workspace, "dev", (), None)
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
         audited = heard(shop)[len(before) :]
     assert states(audited, "marts.customers.audits") == ["START", "COMPLETE"]
     looked = next(one for one in audited if one["job"]["name"] == "marts.customers.audits")
@@ -148,7 +147,7 @@ def test_audits_alone_and_tables_that_are_gone_are_heard(shop: ProjectFolder) ->
         for _ in range(3):  # Versions are forgotten, tables given up, and then dropped.
             clock.advance(days=90)
             workspace.maintenance.janitor()
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     gone = [one["dataset"]["name"] for one in heard(shop) if "dataset" in one]
     assert dataset["name"] in gone
 
@@ -157,12 +156,12 @@ def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
     with open_fake(shop.root, FakeSpark(["marts.customers"])) as workspace:
         with pytest.raises(VdeError):
             workspace.apply(workspace.plan("dev"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev"))
         workspace.environments.drop("dev")
         workspace.maintenance.janitor()
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     events = heard(shop)
     assert states(events, "marts.customers")[:3] == ["START", "RUNNING", "FAIL"]
     assert states(events, "marts.customers")[-1] == "COMPLETE"
@@ -231,20 +230,20 @@ def test_a_receiver_that_is_down_gets_the_rest_later_and_the_same_ids(
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         with pytest.raises(ExecutionError, match="exporter 'openlineage' failed at record"):
-            export(workspace, "openlineage")
+            workspace.maintenance.export("openlineage")
         taken = list(receiver.taken)
         assert len(taken) == 5
         moved = workspace.store.outbox.cursor("openlineage")
         assert moved > 0, "what was acknowledged counts"
         with pytest.raises(ExecutionError, match="exporter 'openlineage' failed at record"):
-            export(workspace, "openlineage")
+            workspace.maintenance.export("openlineage")
         assert workspace.store.outbox.cursor("openlineage") == moved
         receiver.answers = lambda event: 200
         receiver.taken.clear()
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
         again = [one for one in receiver.taken if one in taken]
         assert len(again) < 3, "only events of the record at which it stopped come again"
-        assert export(workspace, "openlineage").records == 0
+        assert workspace.maintenance.export("openlineage").records == 0
     runs = [one["eventType"] for one in (*taken, *receiver.taken) if "run" in one]
     assert runs.count("COMPLETE") >= 6
 
@@ -261,9 +260,11 @@ def test_an_event_that_the_receiver_refuses_is_reported_and_does_not_block(
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         with pytest.raises(ExecutionError, match=r"refused 1 event: START of marts\.daily") as told:
-            export(workspace, "openlineage")
+            workspace.maintenance.export("openlineage")
         assert "openlineage_refused.jsonl" in (told.value.hint or "")
-        assert export(workspace, "openlineage").records == 0, "it continues behind the event"
+        assert workspace.maintenance.export("openlineage").records == 0, (
+            "it continues behind the event"
+        )
         kept = (shop.root / ".vde" / "openlineage_refused.jsonl").read_text().splitlines()
     (one,) = map(json.loads, kept)
     assert one["event"]["job"]["name"] == "marts.daily"
@@ -282,7 +283,7 @@ def test_a_receiver_that_takes_nothing_stops_the_delivery(
         workspace.apply(workspace.plan("prod"))
         for count in (1, 2, 3):
             with pytest.raises(ExecutionError, match="failed at record"):
-                export(workspace, "openlineage")
+                workspace.maintenance.export("openlineage")
             assert len(receiver.got) == count
         assert not (shop.root / ".vde" / "openlineage_refused.jsonl").exists()
 
@@ -293,7 +294,7 @@ def test_a_plan_starts_before_the_runs_that_it_is_the_parent_of(shop: ProjectFol
         workspace.apply(workspace.plan("prod"))
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     runs = [one for one in heard(shop) if "run" in one]
     assert states(runs, "apply.prod") == ["START", "FAIL", "START", "COMPLETE"]
     started: dict[str, str] = {}
@@ -326,14 +327,14 @@ def test_an_audit_that_is_added_to_existing_rows_is_a_run(
     shop.edit(model, "audits (unique_values(columns := (customer)))", "tags (people)")
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     before = len(heard(shop))
     shop.edit(model, "tags (people)", f"tags (people), audits ({audit})")
     spark = FakeSpark(["marts.customers"] if "range" in audit else ())
     with open_fake(shop.root, spark) as workspace:
         with suppress(VdeError):
             workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     added = heard(shop)[before:]
     assert states(added, "marts.customers.audits") == expected
     assert states(added, "marts.customers") == [], "nothing was filled"
@@ -354,12 +355,12 @@ def test_views_over_reused_tables_are_created_and_a_drop_names_just_these(
     )
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     first = len(heard(shop))
     assert lifecycles(heard(shop), "CREATE") >= {"marts.customers", "staging.orders"}
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     second = len(heard(shop))
     created = lifecycles(heard(shop)[first:], "CREATE")
     assert created == {
@@ -369,7 +370,7 @@ def test_views_over_reused_tables_are_created_and_a_drop_names_just_these(
     with open_fake(shop.root) as workspace:
         workspace.environments.drop("dev")
         workspace.maintenance.janitor()
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     assert lifecycles(heard(shop)[second:], "DROP") == created
 
 
@@ -388,7 +389,7 @@ def test_without_a_receiver_it_is_one_message(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         with pytest.raises(UsageError, match="no transport for OpenLineage"):
-            export(workspace, "openlineage")
+            workspace.maintenance.export("openlineage")
 
 
 class Interrupted(FakeSpark):
@@ -404,7 +405,7 @@ def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
     with open_fake(shop.root, Interrupted()) as workspace:
         with pytest.raises(KeyboardInterrupt):
             workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     events = heard(shop)
     assert states(events, "marts.customers") == ["START", "ABORT"]
     assert states(events, "apply.prod") == ["START", "FAIL"]
@@ -414,16 +415,16 @@ def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
 def test_a_rollback_is_heard_as_the_datasets_of_before(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     first = shown(heard(shop))
     shop.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
     (shop.root / "models/marts/top.sql").unlink()
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
         before = heard(shop)
         workspace.environments.rollback("prod")
-        export(workspace, "openlineage")
+        workspace.maintenance.export("openlineage")
     again = shown(heard(shop)[len(before) :])
     changed = {name.partition("__marts/")[2].partition("__")[0]: one for name, one in again.items()}
     assert {name: change for name, (change, _) in changed.items() if name} == {

@@ -16,7 +16,7 @@ from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.io.locations import for_clients, for_spark
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.project.settings import with_secrets
+from vde_dagster.project.settings import expand_secrets
 from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.session.settings import catalog_config, command_line_config
 from vde_dagster.state import StateStore
@@ -126,7 +126,7 @@ def test_a_projects_settings_reach_both_and_are_written_nowhere(
     with Workspace.open(tmp_path) as workspace:
         assert workspace.project.models
         settings = workspace.settings
-        assert with_secrets(settings.io)["s3.secret-access-key"] == "hunter2"
+        assert expand_secrets(settings.io)["s3.secret-access-key"] == "hunter2"
         io = workspace.lakehouse.files.file_io("s3://bucket/w")
         assert io.properties["s3.secret-access-key"] == "hunter2"
         reached = workspace.lakehouse.catalog.for_spark()

@@ -117,13 +117,13 @@ def test_targets_in_python(tmp_path: Path) -> None:
 
 
 def test_apprise_takes_their_addresses(tmp_path: Path) -> None:
-    from vde_dagster.plugins.notifications.deliver import _filled
+    from vde_dagster.api.values import expand_secrets
 
     folder = ProjectFolder(tmp_path, {"config.yaml": YAML})
     with Workspace.open(folder.root) as workspace:
         urls = {one.name: one.url for one in receivers(workspace.settings)}
     hook, api, mail = (
-        apprise.Apprise.instantiate(_filled(urls[name]))
+        apprise.Apprise.instantiate(expand_secrets(urls[name]))
         for name in ("slack_webhook", "slack_api", "smtp")
     )
     assert (hook.mode, hook.token_a) == ("hook", "T1JJ3T3L2")

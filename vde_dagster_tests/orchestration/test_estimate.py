@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.state.fills.fills import FillRecord
@@ -24,7 +23,7 @@ def test_the_page_of_a_plan_says_what_its_models_took_before(built: ProjectFolde
         for number, seconds in enumerate((7.5, 7.5)):
             record = FillRecord(table.id, half, f"plan-{number}", 1, 10, None, seconds)
             workspace.store.fills.record(record)
-        estimate = estimate_plan(workspace, plan)
+        estimate = workspace.plans.estimate(plan)
         page = plan_metadata(workspace.store, plan, estimate)
     assert set(estimate.models) == {daily.name}
     assert "| 15 s |" in page["plan"].value

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import UsageError, VdeError
-from vde_dagster.execution.plans.gates import objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.jobs.sensors import applies_itself
 from vde_dagster.plugins.policies import rules
@@ -81,7 +80,7 @@ def test_what_a_rule_asks_the_owner_approves_who_read_that_plan(shop: ProjectFol
     shop.edit("models/marts/daily.sql", "sum(amount) AS", "sum(amount * 2) AS")
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
-        (found,) = objections(workspace, plan)
+        (found,) = workspace.plans.gates.objections(plan)
         assert (found.level, found.approvers) == ("ask", ("anna", "carla"))
         assert found.models == ("marts.daily",)
         for how in ({"who": "anna"}, {"who": "bert", "approved": True}):
@@ -120,7 +119,7 @@ def test_expressions_see_the_plan_its_models_and_the_time(
 ) -> None:
     _rules(shop, f"- {{name: r, require: '{rule}', message: against}}")
     with open_fake(shop.root) as workspace:
-        (read,) = read_rules(shop.root, ("policies.yaml",))
+        (read,) = read_rules(workspace, ("policies.yaml",))
         monday = datetime(2024, 1, 1, tzinfo=timezone.utc)
         found = read.objection(
             make_variables(plan_facts(workspace, workspace.plan("prod")), monday)
@@ -137,7 +136,7 @@ def test_earlier_fills_say_what_a_computation_costs(shop: ProjectFolder) -> None
     for most, count in ((1_000_000, 0), (0, 1)):
         _rules(shop, limit % most)
         with open_fake(shop.root) as workspace:
-            assert len(objections(workspace, workspace.plan("prod"))) == count
+            assert len(workspace.plans.gates.objections(workspace.plan("prod"))) == count
 
 
 def test_rules_are_for_environments_and_kinds_of_plans_and_may_only_warn(

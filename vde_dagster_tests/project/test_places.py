@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.io.files import MetadataFiles
 from vde_dagster.lakehouse.io.locations import table_location
 from vde_dagster.planning.tables.table import TableRef
@@ -248,7 +249,7 @@ def test_rules_are_read_in_the_project_alone(tmp_path: Path, file: str) -> None:
     (tmp_path / "rules.yaml").write_text("secret: text\n")
     _link(root, "linked.yaml", "../rules.yaml")
     with pytest.raises(UsageError, match="is outside the project's folder") as caught:
-        read_rules(root, (file.format(outside=tmp_path / "rules.yaml"),))
+        read_rules(Workspace.open(root), (file.format(outside=tmp_path / "rules.yaml"),))
     assert "secret" not in str(caught.value)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import read_settings
-from vde_dagster.project.settings import SPARK_PACKAGES, with_secrets
+from vde_dagster.project.settings import SPARK_PACKAGES, expand_secrets
 from vde_dagster_tests.project.conftest import WriteProject
 
 
@@ -55,7 +55,7 @@ def test_the_file_is_read(write_project: WriteProject, time: str) -> None:
     )
     assert settings.variables == {"limit": 3}
     assert settings.spark.master == "local[2]"
-    assert with_secrets(settings.spark.config) == {"spark.x": "y"}
+    assert expand_secrets(settings.spark.config) == {"spark.x": "y"}
     assert settings.dagster.auto_apply == {"dev": "non_breaking"}
 
 
@@ -86,7 +86,7 @@ def test_secrets_come_from_the_environment_and_are_never_shown(
     settings = read_settings(root)
 
     assert settings.resolved_state_url == "postgresql://me:hunter2@host/db"
-    assert with_secrets(settings.spark.config) == {"spark.secret": "hunter2"}
+    assert expand_secrets(settings.spark.config) == {"spark.secret": "hunter2"}
     assert "hunter2" not in repr(settings)
     assert "DB_PASSWORD" not in repr(settings)
 

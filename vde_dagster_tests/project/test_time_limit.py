@@ -14,7 +14,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros import expansion
-from vde_dagster.project.python.watching import TooSlow, time_limit
+from vde_dagster.project.python.watching import TooSlow
 from vde_dagster.sql.trees import ParsedQueries
 
 SETTINGS = "[tool.vde]\nload_seconds = 1\n"
@@ -81,12 +81,12 @@ def test_other_files_load_beside_one_without_an_end(tmp_path: Path) -> None:
 
 
 def test_another_users_timer_is_left_alone() -> None:
-    with time_limit(0.01), time_limit(10):
+    with TooSlow.after(0.01), TooSlow.after(10):
         before = signal.getitimer(signal.ITIMER_REAL)
     assert before != (0.0, 0.0)
-    with pytest.raises(TooSlow), time_limit(0.01):
+    with pytest.raises(TooSlow), TooSlow.after(0.01):
         time.sleep(10)
-    with pytest.raises(TooSlow), time_limit(60), time_limit(0.01):
+    with pytest.raises(TooSlow), TooSlow.after(60), TooSlow.after(0.01):
         _wait_shortly_and_often()
 
 
@@ -175,11 +175,11 @@ def test_code_in_another_thread_is_stopped_too() -> None:
 
     def work() -> None:
         try:
-            with time_limit(0.02):
+            with TooSlow.after(0.02):
                 _wait_shortly_and_often()
         except TooSlow:
             ended.append("loop")
-        with time_limit(0.02):
+        with TooSlow.after(0.02):
             ended.append("in time")
         time.sleep(0.05)
         ended.append("left alone")

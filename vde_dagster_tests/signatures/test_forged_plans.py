@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from vde_dagster.errors import ConflictError, UsageError, VdeError
-from vde_dagster.execution.plans.plan_file import open_plan, plan_document
+from vde_dagster.execution.plans.plan_file import plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
@@ -143,7 +143,7 @@ def ways(team: Team, forged: Plan) -> list[Callable[[Workspace], Plan]]:
         workspace.store.plans.save(again)
         return workspace.store.plans.load(again.id)
 
-    return [lambda workspace: open_plan(workspace, path), stored]
+    return [lambda workspace: workspace.plans.files.open(path), stored]
 
 
 @pytest.mark.parametrize("gates", [True, False], ids=["with gates", "without gates"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import open_plan, read_plan
+from vde_dagster.execution.plans.plan_file import PlanFiles
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import read_signatures
@@ -94,7 +94,7 @@ def test_a_signed_file_in_another_spelling_is_refused(signed: Team) -> None:
         assert changed != data, how
         signed.file.write_bytes(changed)
         with signed.open() as workspace, pytest.raises(UsageError) as raised:
-            workspace.apply(open_plan(workspace, signed.file))
+            workspace.apply(workspace.plans.files.open(signed.file))
         assert raised.value.hint, how
     assert signed.shown() == before
 
@@ -125,7 +125,7 @@ def test_a_file_with_any_byte_changed_added_or_removed_is_refused(signed: Team) 
             continue
         changed.write_bytes(made)
         with pytest.raises(UsageError):
-            read_plan(changed)
+            PlanFiles.read(changed)
 
 
 def test_a_signature_in_another_spelling_of_base64_is_refused(signed: Team, vde: Vde) -> None:
@@ -178,6 +178,6 @@ def test_signing_a_respelled_file_is_refused(signed: Team, vde: Vde) -> None:
 
 
 def test_a_written_file_is_read_as_it_was_written(signed: Team, tmp_path: Path) -> None:
-    found = read_plan(signed.file)
+    found = PlanFiles.read(signed.file)
     assert [one["key"] for one in found.attached["signatures"]]
     assert signed.file.read_bytes() == file_bytes({**found.document, "attached": found.attached})

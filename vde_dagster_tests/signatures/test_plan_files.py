@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vde_dagster.base.json_values import canonical_json
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import open_plan, read_plan, save_plan
-from vde_dagster.execution.plans.plan_spelling import canonical, file_bytes
+from vde_dagster.execution.plans.plan_file import PlanFiles
+from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -42,19 +43,21 @@ def refused(team: Team, vde: Vde) -> str:
 def test_a_clone_without_the_commit_applies_what_was_reviewed(saved: Team) -> None:
     assert "sum(n)" in (saved.production.root / "models/total.sql").read_text()
     with saved.open() as workspace:
-        result = workspace.apply(open_plan(workspace, saved.file))
+        result = workspace.apply(workspace.plans.files.open(saved.file))
         assert result.published
     version, text = saved.shown()
     assert version == 2
     assert "max(n)" in text
     with saved.open() as workspace:
-        assert not workspace.apply(open_plan(workspace, saved.file)).published, "applied before"
+        assert not workspace.apply(workspace.plans.files.open(saved.file)).published, (
+            "applied before"
+        )
 
 
 def test_the_file_of_a_stored_plan_has_the_same_bytes_each_time(saved: Team) -> None:
     first = saved.file.read_bytes()
     with saved.open() as workspace:
-        save_plan(workspace, json.loads(first)["plan"]["id"], saved.file)
+        workspace.plans.files.save(json.loads(first)["plan"]["id"], saved.file)
     assert saved.file.read_bytes() == first
     content = json.loads(first)
     (total,) = (one for one in content["definitions"].values() if one["model"] == "db.total")
@@ -69,7 +72,7 @@ def test_a_plan_that_the_state_lost_is_applied_from_its_file(saved: Team) -> Non
     with saved.open() as workspace:
         database = workspace.store.database
         database.run_transaction(lambda conn: conn.execute(delete(schema.plans)), name="test")
-        assert workspace.apply(open_plan(workspace, saved.file)).published
+        assert workspace.apply(workspace.plans.files.open(saved.file)).published
     assert saved.shown()[0] == 2
 
 
@@ -118,7 +121,7 @@ def test_a_run_meanwhile_is_no_other_state(saved: Team) -> None:
         assert workspace.apply(workspace.plans.due("prod", full=True)).published
     assert saved.shown()[0] == 2
     with saved.open() as workspace:
-        assert workspace.apply(open_plan(workspace, saved.file)).published
+        assert workspace.apply(workspace.plans.files.open(saved.file)).published
     assert "max(n)" in saved.shown()[1]
 
 
@@ -149,7 +152,7 @@ def test_rows_that_are_gone_are_another_state(saved: Team, vde: Vde) -> None:
 
 def test_a_plan_of_another_project_is_refused(saved: Team, vde: Vde) -> None:
     content = json.loads(saved.file.read_text())
-    plan = read_plan(saved.file).plan
+    plan = PlanFiles.read(saved.file).plan
     from vde_dagster.execution.plans.plan_file import plan_document
 
     saved.file.write_bytes(file_bytes({**plan_document(plan, {"id": "f" * 16}), "attached": {}}))
@@ -165,11 +168,11 @@ def test_a_plan_that_was_made_anew_under_the_id_of_a_stored_one_is_refused(
 
     from vde_dagster.execution.plans.plan_file import plan_document
 
-    found = read_plan(saved.file)
+    found = PlanFiles.read(saved.file)
     models = tuple(replace(model, builds=False) for model in found.plan.models)
     forged = plan_document(replace(found.plan, models=models), found.document["project"])
     saved.file.write_bytes(file_bytes({**forged, "attached": {}}))
-    assert read_plan(saved.file).plan.models == models, "it is whole in itself"
+    assert PlanFiles.read(saved.file).plan.models == models, "it is whole in itself"
     assert "the stored plan differs in plan.models" in refused(saved, vde)
 
 
@@ -180,7 +183,7 @@ def test_a_definition_of_the_state_cannot_be_replaced_by_that_of_a_file(
 
     from vde_dagster.execution.plans.plan_file import plan_document
 
-    found = read_plan(saved.file)
+    found = PlanFiles.read(saved.file)
     snapshots = {
         key: replace(one, model=replace(one.model, query="SELECT 'forged' AS n"))
         for key, one in found.plan.snapshots.items()
@@ -248,9 +251,9 @@ def test_plans_of_all_kinds_are_whole_and_of_their_own_state(
             workspace.reload()
         plan = workspace.plan(environment, **options)
         assert not plan.is_empty
-        save_plan(workspace, plan.id, path)
+        workspace.plans.files.save(plan.id, path)
     with open_fake(folder.root) as workspace:
-        opened = open_plan(workspace, path)
+        opened = workspace.plans.files.open(path)
         assert opened == workspace.store.plans.load(plan.id)
         assert workspace.apply(opened).published
 
@@ -260,13 +263,13 @@ def test_a_seed_of_which_the_clone_has_other_rows_is_refused(tmp_path: Path) -> 
     path = tmp_path / "plan.json"
     with open_fake(folder.root) as workspace:
         plan = workspace.plan("prod")
-        save_plan(workspace, plan.id, path)
+        workspace.plans.files.save(plan.id, path)
         planned = (folder.root / "seeds/orders.csv").read_text()
         folder.edit("seeds/orders.csv", "1,10,5.0", "1,10,6.0")
         with pytest.raises(UsageError, match="differs here"):
-            open_plan(workspace, path)
+            workspace.plans.files.open(path)
         (folder.root / "seeds/orders.csv").write_text(planned)
-        assert workspace.apply(open_plan(workspace, path)).published
+        assert workspace.apply(workspace.plans.files.open(path)).published
 
 
 def test_a_plan_that_changes_nothing_writes_no_file(team: Team, vde: Vde) -> None:
@@ -313,9 +316,9 @@ def test_a_document_with_any_value_changed_is_refused(saved: Team, data: st.Data
     elif how == "add" and isinstance(before, dict):
         before[data.draw(st.text(max_size=5).filter(lambda key: key not in before))] = None
     else:
-        value = data.draw(_VALUES.filter(lambda one: canonical(one) != canonical(before)))
+        value = data.draw(_VALUES.filter(lambda one: canonical_json(one) != canonical_json(before)))
         parent[last] = value
     changed = saved.root / "changed.json"
     changed.write_bytes(file_bytes(content))
     with pytest.raises(UsageError):
-        read_plan(changed)
+        PlanFiles.read(changed)

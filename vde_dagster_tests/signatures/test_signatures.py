@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_file import open_plan, plan_document, read_plan
+from vde_dagster.execution.plans.plan_file import PlanFiles, plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan import Plan
@@ -39,7 +39,7 @@ def sign(team: Team, vde: Vde, name: str, what: object = None) -> None:
 def applied(team: Team) -> bool:
     """Apply the file in the clone of production, on an engine without Spark."""
     with team.open() as workspace:
-        return workspace.apply(open_plan(workspace, team.file)).published
+        return workspace.apply(workspace.plans.files.open(team.file)).published
 
 
 def test_a_signed_plan_is_applied_and_the_history_says_who_signed(team: Team, vde: Vde) -> None:
@@ -96,7 +96,7 @@ def test_a_plan_that_was_changed_behind_its_signature_is_refused(team: Team, vde
     team.trusting("anna", prod=1)
     plan(team, vde)
     sign(team, vde, "anna")
-    found = read_plan(team.file)
+    found = PlanFiles.read(team.file)
     forged = replace(found.plan, warnings=("harmless",))
     content = {**plan_document(forged, found.document["project"]), "attached": found.attached}
     team.file.write_bytes(file_bytes(content))

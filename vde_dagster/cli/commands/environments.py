@@ -161,7 +161,7 @@ def _print_publication(
     Raises:
         SystemExit: Statements on its views failed.
     """
-    from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
+    from vde_dagster.cli.applying import failed_statements_json
     from vde_dagster.cli.shapes import environment_json
 
     failed = result.failed_statements
@@ -176,7 +176,8 @@ def _print_publication(
     for note in notes:
         output.note(note)
     if failed:
-        show_failed_statements(output.err, failed)
+        sentences = [one.sentence for one in failed]
+        output.show_failed_statements(output.err, failed[0].environment, sentences)
         raise SystemExit(1)
 
 

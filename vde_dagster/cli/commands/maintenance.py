@@ -108,9 +108,7 @@ def export(workspace: Workspace, output: Output, exporter: ExporterName) -> None
 
     Each call continues at the exporter's last record. Example: vde export openlineage
     """
-    from vde_dagster.execution.maintenance import export as export_news
-
-    done = export_news(workspace, exporter)
+    done = workspace.maintenance.export(exporter)
     if done.forgotten:
         output.note(f"{done.forgotten} records had expired before '{exporter}' read them")
     output.result(

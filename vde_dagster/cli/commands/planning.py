@@ -115,14 +115,12 @@ def plan(
     from vde_dagster.cli.applying import check as check_plan
     from vde_dagster.cli.applying import nothing_to_do
     from vde_dagster.execution.plans.due_work import pending_work
-    from vde_dagster.execution.plans.estimate import estimate_plan
-    from vde_dagster.execution.plans.gates import stored_objections
     from vde_dagster.planning.plan.stages import apply_stages, stage_json
     from vde_dagster.reports.plan import plan_report, text_changes
     from vde_dagster.reports.stages import stages_section
     from vde_dagster.terminal.reports import show_report, show_summary, show_warnings
 
-    work = estimate_plan(workspace, made)
+    work = workspace.plans.estimate(made)
     analysis = check_plan(workspace, made, output) if check else None
     without = no_diff or workspace.settings.no_diff
     previous = {} if without or made.is_empty else previous_snapshots(workspace, made)
@@ -130,12 +128,12 @@ def plan(
         from vde_dagster.reports.markdown import plan_comment
 
         cost = f"\n{work.sentence()}\n" if work.models else ""
-        sys.stdout.write(f"{plan_comment(plan_report(made, previous))}\n{cost}")
+        sys.stdout.write(f"{plan_comment(made, previous)}\n{cost}")
     elif output.as_json:
         missing: dict[str, Any] = {"models": {}, "commands": []}
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
-        against = [one.to_json() for one in stored_objections(workspace, made)]
+        against = [one.to_json() for one in workspace.plans.gates.stored_objections(made)]
         shown = {**made.to_json(), "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
@@ -165,12 +163,10 @@ def plan(
 
 
 def _save(workspace: Workspace, output: Output, made: Plan, path: Path) -> None:
-    from vde_dagster.execution.plans.plan_file import save_plan
-
     if made.is_empty:
         output.note(f"nothing to apply: {path} was not written")
         return
-    save_plan(workspace, made.id, path)
+    workspace.plans.files.save(made.id, path)
     output.note(
         f"or from another checkout with the same state: vde apply {made.environment} --plan {path}"
     )
@@ -354,11 +350,11 @@ def apply(
     from vde_dagster.execution.published_version import previous_snapshots
 
     if plan_id is not None:
-        from vde_dagster.execution.plans.plan_file import is_file_name, open_plan
         from vde_dagster.planning.environments.environment import environment_name
 
-        if is_file_name(plan_id):
-            plan = open_plan(workspace, Path(plan_id))
+        file = workspace.plans.files.path(plan_id)
+        if file is not None:
+            plan = workspace.plans.files.open(file)
         else:
             plan = workspace.store.plans.load(plan_id)
         if plan.environment != environment_name(environment):

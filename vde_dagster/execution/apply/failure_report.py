@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from vde_dagster.errors import (
     StoreError,
     VdeError,
 )
-from vde_dagster.planning.checks.diagnostics import place_in_header
+from vde_dagster.planning.checks.diagnostics import audit_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
@@ -176,19 +175,6 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
 def query_start(model: Model) -> SourceLocation:
     """Return the first line of a model's query, or the model's place without a query."""
     return SourceLocation(model.location.path, model.place(0).line)
-
-
-def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the place of an audit's call in a model's header or YAML entry."""
-    if audit is None:
-        return model.location
-    if model.location.path.suffix not in (".yaml", ".yml"):
-        return place_in_header(model, audit.name)
-    first = model.location.line or 1
-    called = re.compile(rf"\b{re.escape(audit.name)}\b")
-    lines = enumerate(model.source.splitlines()[first - 1 :], first)
-    line = next((number for number, text in lines if called.search(text)), first)
-    return SourceLocation(model.location.path, line)
 
 
 def _column_offset(place: QueryPlace) -> int | None:

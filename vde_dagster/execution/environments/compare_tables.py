@@ -11,6 +11,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import published_entry
 from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.project.kinds import IncrementalByUniqueKey
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -78,6 +79,34 @@ def views_to_compare(
         shown.append((known.views.quoted(name, handles.settings.catalog), found))
     grains = shown[0][1].grains
     return shown[0][0], shown[1][0], grains[0] if grains else ()
+
+
+def compare_model(
+    handles: Handles, model: ModelName, environments: str, limit: int = 10
+) -> Comparison | None:
+    """Compare the rows of a model in two environments; None if it has no key.
+
+    The key is the model's grain in the first environment, or the key by which its rows are merged;
+    a key shared by versions of a row does not count.
+
+    Args:
+        environments: Both names, as `dev:prod`.
+        limit: Maximum number of sample rows of each kind.
+
+    Raises:
+        UsageError: An environment or the model does not exist, or the model has no view.
+        ExecutionError: Spark failed.
+    """
+    source, target, grain = views_to_compare(handles, environments, str(model))
+    if not grain:
+        first = environment_name(environments.partition(":")[0])
+        _, entry = published_entry(handles, first, model)
+        kind = handles.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model.kind
+        if isinstance(kind, IncrementalByUniqueKey):
+            grain = () if kind.key_expressions or kind.strategy else kind.unique_key
+    if not grain:
+        return None
+    return compare_tables(handles.engine(), source, target, grain, limit=limit)
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:

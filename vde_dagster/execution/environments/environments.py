@@ -14,14 +14,19 @@ from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.changes.followers import follow
 from vde_dagster.execution.environments.compare import VersionChange, changes_until
 from vde_dagster.execution.plans.gather_state import complete_state
-from vde_dagster.execution.plans.plan_file import attached_to
+from vde_dagster.execution.plans.plan_file import PlanFiles
 from vde_dagster.execution.published_version import (
     named_environment,
     no_environment,
     require_environment,
 )
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environments.environment import PRODUCTION, Environment, environment_name
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Environment,
+    ViewNames,
+    environment_name,
+)
 from vde_dagster.planning.rendering.views import virtual_update
 from vde_dagster.state.db.leases import environment_lease, table_lease
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from vde_dagster.execution.environments.audit_environment import AuditReport
+    from vde_dagster.execution.environments.compare_tables import Comparison
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import VirtualUpdateRan
     from vde_dagster.execution.handles import Handles
@@ -63,8 +69,22 @@ class Environments:
         changes = changes_until(store, self.handles.lakehouse, name, None, limit)
         if not changes:
             raise no_environment(store, name)
-        told = attached_to(self.handles, [one.version.plan_id or "" for one in changes])
+        told = PlanFiles(self.handles).attached_to([one.version.plan_id or "" for one in changes])
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
+
+    def views(self, environment: str) -> ViewNames:
+        """Return the names of an environment's views; for a new one, by the settings."""
+        current, settings = self.handles.store.environments.get(environment), self.handles.settings
+        suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
+        return current.views if current else ViewNames(environment, suffix, mode)
+
+    def compare_rows(
+        self, model: ModelName, environments: str, limit: int = 10
+    ) -> Comparison | None:
+        """Compare the rows of a model in two environments, as `dev:prod`; see `compare_model`."""
+        from vde_dagster.execution.environments.compare_tables import compare_model
+
+        return compare_model(self.handles, model, environments, limit)
 
     def rollback(
         self,

@@ -7,6 +7,7 @@ which stores the result for display, and again before anything is applied, which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -24,83 +25,89 @@ Gate = Callable[["Handles", "Plan", datetime], Iterable[Objection]]
 GATES: Seam[Gate] = Seam("gates")
 
 
-def objections(handles: Handles, plan: Plan) -> list[Objection]:
-    """Evaluate the project's gates for a plan that is not empty.
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Gates of a project, evaluated for plans."""
 
-    Raises:
-        VdeError: A gate cannot decide.
-    """
-    if plan.is_empty:
+    handles: Handles
+
+    def objections(self, plan: Plan) -> list[Objection]:
+        """Evaluate the project's gates for a plan that is not empty.
+
+        Raises:
+            VdeError: A gate cannot decide.
+        """
+        if plan.is_empty:
+            return []
+        now = self.handles.store.database.clock.now()
+        found: list[Objection] = []
+        for name in self.handles.settings.plugins:
+            gate = GATES.find(name)
+            if gate is not None:
+                found += gate(self.handles, plan, now)
+        return found
+
+    def current_objections(self, plan: Plan, *, approved: bool = False) -> list[Objection]:
+        """Evaluate the project's gates for a plan that another user may have written.
+
+        Args:
+            approved: Whether a person has read the plan, so that its texts must also be correct.
+
+        Raises:
+            VdeError: The plan contradicts its content, the environment has changed since, or a gate
+                cannot decide.
+        """
+        if approved or any(GATES.find(name) is not None for name in self.handles.settings.plugins):
+            return self.objections(proven(self.handles, plan))
+        require_proven(self.handles, plan)
         return []
-    now = handles.store.database.clock.now()
-    found: list[Objection] = []
-    for name in handles.settings.plugins:
-        gate = GATES.find(name)
-        if gate is not None:
-            found += gate(handles, plan, now)
-    return found
 
+    def stored_objections(self, plan: Plan) -> Sequence[Objection]:
+        """Return the gates' objections stored with a plan, or evaluate the gates.
 
-def current_objections(handles: Handles, plan: Plan, *, approved: bool = False) -> list[Objection]:
-    """Evaluate the project's gates for a plan that another user may have written.
+        Raises:
+            VdeError: A gate cannot decide.
+        """
+        return self.objections(plan) if plan.objections is None else plan.objections
 
-    Args:
-        approved: Whether a person has read the plan, so that its texts must also be correct.
+    def require_open(self, plan: Plan, approved_by: str | None) -> bool:
+        """Check that a plan may be applied; refusals are recorded in the outbox.
 
-    Raises:
-        VdeError: The plan contradicts its content, the environment has changed since, or a gate
-            cannot decide.
-    """
-    if approved or any(GATES.find(name) is not None for name in handles.settings.plugins):
-        return objections(handles, proven(handles, plan))
-    require_proven(handles, plan)
-    return []
+        Gates evaluate values that are derived from the plan's content, never its stored fields.
 
+        Args:
+            approved_by: Person who has approved exactly this plan; None without an approval.
 
-def stored_objections(handles: Handles, plan: Plan) -> Sequence[Objection]:
-    """Return the gates' objections stored with a plan, or evaluate the gates.
+        Returns:
+            Whether the plan was proved; a plan that was applied before is not.
 
-    Raises:
-        VdeError: A gate cannot decide.
-    """
-    return objections(handles, plan) if plan.objections is None else plan.objections
-
-
-def require_open(handles: Handles, plan: Plan, approved_by: str | None) -> bool:
-    """Check that a plan may be applied; refusals are recorded in the outbox.
-
-    Gates evaluate values that are derived from the plan's content, never its stored fields.
-
-    Args:
-        approved_by: Person who has approved exactly this plan; None without an approval.
-
-    Returns:
-        Whether the plan was proved; a plan that was applied before is not.
-
-    Raises:
-        UsageError: A gate refuses the plan, it lacks a required approval, or it contradicts its
-            content.
-        ConflictError: The environment has changed since the plan was created.
-    """
-    if is_applied(handles, plan):
-        return False
-    found = current_objections(handles, plan, approved=approved_by is not None)
-    refused = [one for one in found if one.level == "refuse"]
-    asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
-    if (refused or asked) and handles.store.plans.record(plan.id) is not None:
-        said = [one.to_json() for one in refused or asked]
-        handles.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
-    if refused:
-        raise _closed(plan, refused, "change the project to meet the rules, and plan again")
-    if asked:
-        to = ", ".join(dict.fromkeys(name for one in asked for name in one.approvers)) or "whoever"
-        raise _closed(
-            plan,
-            asked,
-            f"{to} can approve it: review it, then run vde apply {plan.environment} --plan "
-            f"{plan.id}, or approve it in Dagster",
-        )
-    return True
+        Raises:
+            UsageError: A gate refuses the plan, it lacks a required approval, or it contradicts its
+                content.
+            ConflictError: The environment has changed since the plan was created.
+        """
+        if is_applied(self.handles, plan):
+            return False
+        found = self.current_objections(plan, approved=approved_by is not None)
+        refused = [one for one in found if one.level == "refuse"]
+        asked = [one for one in found if one.level == "ask" and not _approves(approved_by, one)]
+        if (refused or asked) and self.handles.store.plans.record(plan.id) is not None:
+            said = [one.to_json() for one in refused or asked]
+            self.handles.store.outbox.add("held", [{"plan": plan.id, "objections": said}])
+        if refused:
+            raise _closed(plan, refused, "change the project to meet the rules, and plan again")
+        if asked:
+            to = (
+                ", ".join(dict.fromkeys(name for one in asked for name in one.approvers))
+                or "whoever"
+            )
+            raise _closed(
+                plan,
+                asked,
+                f"{to} can approve it: review it, then run vde apply {plan.environment} --plan "
+                f"{plan.id}, or approve it in Dagster",
+            )
+        return True
 
 
 def _approves(who: str | None, objection: Objection) -> bool:

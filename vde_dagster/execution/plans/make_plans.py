@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import current_user, unverified
@@ -17,7 +18,7 @@ from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.plans.build_plans import PlanBuilder
 from vde_dagster.execution.plans.due_work import find_changeable_environment, with_outdated
 from vde_dagster.execution.plans.finish_plan import require_engine_for
-from vde_dagster.execution.plans.gates import objections
+from vde_dagster.execution.plans.gates import Gates
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     branch_name,
@@ -31,9 +32,16 @@ from vde_dagster.planning.plan.restatement import restate as restated
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
+    from vde_dagster.execution.plans.estimate import Estimate, ModelEstimate
+    from vde_dagster.execution.plans.plan_file import PlanFiles
     from vde_dagster.planning.environments.contracts import ContractBreak
     from vde_dagster.planning.intervals.interval import IntervalSet
+    from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.state.fills.fills import FillRecord
     from vde_dagster.state.plans.plans import PlanRecord
+
+_MOST_FILLS = 1000
+"""Maximum number of a table's past fills that are compared with their estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +90,17 @@ class Plans:
         if branch:
             plan = replace(plan, branch=branch)
         if author is not None:
-            proposal = Proposal(self.handles.project.files_hash, author)
-            plan = replace(plan, proposal=proposal)
+            plan = self.proposed(plan, author)
         return self._store(plan, save=save, at_once=at_once)
+
+    def proposed(self, plan: Plan, author: str | None = None) -> Plan:
+        """Return a plan of the project's files as a proposal, which needs an approval.
+
+        Args:
+            author: The system user by default.
+        """
+        proposal = Proposal(self.handles.project.files_hash, author or current_user())
+        return replace(plan, proposal=proposal)
 
     def _branch(self, named: str, environment: str) -> str:
         """Return an environment's branch; UsageError if it belongs to another branch."""
@@ -204,6 +220,49 @@ class Plans:
         asks = name == PRODUCTION or self.handles.settings.is_protected(name)
         return plan.breaks if asks and plan.base_version else ()
 
+    @property
+    def gates(self) -> Gates:
+        """Gates of the project, evaluated for plans."""
+        return Gates(self.handles)
+
+    @property
+    def files(self) -> PlanFiles:
+        """Plans as files."""
+        from vde_dagster.execution.plans.plan_file import PlanFiles
+
+        return PlanFiles(self.handles)
+
+    def proven(self, plan: Plan) -> Plan:
+        """Return a plan with all fields derived again from its content; see `ProvenPlan`."""
+        from vde_dagster.execution.plans.proven_plan import proven
+
+        return proven(self.handles, plan)
+
+    def estimate(self, plan: Plan) -> Estimate:
+        """Estimate the work of a plan; see `estimate_plan`."""
+        from vde_dagster.execution.plans.estimate import estimate_plan
+
+        return estimate_plan(self.handles, plan)
+
+    def past_estimates(
+        self, since: datetime, until: datetime
+    ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
+        """Yield the fills recorded in a half-open range (UTC) with the estimates of that time.
+
+        Each estimate is computed again, from the fills of the same table recorded before.
+        """
+        from vde_dagster.execution.plans.estimate import MOST, past_estimates
+
+        store = self.handles.store
+        tables = store.tables.load({one.table_id for one in store.fills.between(since, until)})
+        snapshots = store.snapshots.load({one.snapshot_id for one in tables.values()})
+        for table_id, fills in store.fills.recent(tables, _MOST_FILLS + MOST, until).items():
+            snapshot = snapshots.get(tables[table_id].snapshot_id)
+            if snapshot is not None:
+                for fill, estimate in past_estimates(fills, by_range=snapshot.is_incremental):
+                    if fill.recorded_at >= since:
+                        yield snapshot, fill, estimate
+
     def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
         """Check whether a plan can be stored; without the right to plan it can still be viewed.
 
@@ -218,7 +277,7 @@ class Plans:
     def _store(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
         """Store a non-empty plan, if requested and if it can be applied."""
         if save or at_once:
-            plan = replace(plan, objections=tuple(objections(self.handles, plan)))
+            plan = replace(plan, objections=tuple(self.gates.objections(plan)))
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.handles, None)
         if save and not plan.is_empty:

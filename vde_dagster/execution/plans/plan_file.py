@@ -18,22 +18,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vde_dagster.base.json_values import canonical_json
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import and_more
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.plan_spelling import (
-    canonical,
-    file_bytes,
-    parse_json,
-    require_spelling,
-)
+from vde_dagster.execution.plans.plan_spelling import file_bytes, parse_json, require_spelling
 from vde_dagster.execution.plans.proven_plan import is_applied, proven
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.snapshots.identity import content_bytes, from_content
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.files import file_of_project
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.serialise import from_bytes, to_bytes
 from vde_dagster.state.db.codec import StoredPlan
@@ -71,7 +66,7 @@ class PlanFile:
     """Plan that was read from a file.
 
     Args:
-        document: The file without attachments; equal to `plan_document` of the plan.
+        document: The file without attachments; equal to `PlanFiles.document` of the plan.
         attached: Attachments of plug-ins, by their names.
     """
 
@@ -80,13 +75,130 @@ class PlanFile:
     attached: dict[str, Any] = field(default_factory=dict)
 
 
-def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plan as JSON values, without attachments.
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """Files of a project's plans: written, read, and opened to be applied."""
 
-    Args:
-        plan: The plan as read from the state: before that, definitions may have been rehashed.
-        project: The project's `id` and `name`.
-    """
+    handles: Handles
+
+    @staticmethod
+    def path(text: str) -> Path | None:
+        """Return the path of a plan's file; None for a plan's id, which has no dots and slashes."""
+        return Path(text) if "." in text or "/" in text or os.sep in text else None
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        """Return a plan as JSON values, without attachments.
+
+        Args:
+            plan: The plan as read from the state: before that, definitions may have been rehashed.
+        """
+        return plan_document(plan, _identity(self.handles))
+
+    def save(self, plan_id: str, path: Path) -> None:
+        """Write a stored plan to a file.
+
+        Raises:
+            UsageError: The plan does not exist, it is a run, or the file cannot be written.
+        """
+        plan = self.handles.store.plans.load(plan_id)
+        if plan.kind is PlanKind.RUN:
+            raise UsageError(
+                f"plan {plan_id} is a run, which cannot be saved to a file",
+                hint=f"to compute due intervals, run: vde run {plan.environment}",
+            )
+        self.write(path, self.document(plan), {})
+
+    @staticmethod
+    def write(path: Path, document: Mapping[str, Any], attached: Mapping[str, Any]) -> None:
+        """Write a plan's file atomically, with the same bytes for the same plan.
+
+        Args:
+            attached: Values of plug-ins, by their names.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        content = {**document, ATTACHED: attached}
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_bytes(file_bytes(content))
+            beside.replace(path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+    @staticmethod
+    def read(path: Path) -> PlanFile:
+        """Read a plan's file, and check that it is complete and in canonical form.
+
+        Raises:
+            UsageError: The file cannot be read, is not a plan, is not in the form of `write`, or
+                has a text that contradicts its values.
+        """
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise UsageError(f"{path} is not a plan: it has more than {MAX_BYTES:,} bytes")
+            data = path.read_bytes()
+        except OSError as error:
+            hint = "to write a plan file, run: vde plan ENV --save FILE"
+            raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+        try:
+            content = parse_json(data)
+        except (ValueError, RecursionError) as error:
+            raise _not_a_plan(path, f"it is not valid JSON ({error})") from error
+        if not isinstance(content, dict) or content.get("form") != FORM:
+            raise _not_a_plan(path, f"its format is not {FORM}")
+        require_spelling(path, data, content)
+        attached = content.pop(ATTACHED, None)
+        if not isinstance(attached, dict):
+            raise _not_a_plan(path, f"it has no '{ATTACHED}'")
+        if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
+            raise _not_a_plan(path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'")
+        try:
+            plan = _decode_plan(content)
+            made = plan_document(plan, content["project"])
+        except Exception as error:  # A changed byte can cause any error while decoding.
+            raise _changed(
+                path, content, [f"its stored values cannot be read ({error})"]
+            ) from error
+        if plan.kind is PlanKind.RUN:
+            raise _not_a_plan(path, "it is a run, which cannot be in a file")
+        # Compare bytes, because 1, 1.0 and true are equal in Python.
+        if canonical_json(made) != canonical_json(content):
+            raise _changed(path, content, list(_differences(content, made)))
+        return PlanFile(plan, made, attached)
+
+    def open(self, path: Path) -> Plan:
+        """Read a plan's file to apply it here, and store its attachments.
+
+        Raises:
+            UsageError: As `read`; or the file is for another project or state; or the state has
+                another plan with its id, or other definitions; or the plan contradicts its
+                content; or an attachment is invalid.
+        """
+        found = self.read(path)
+        _require_state(self.handles, found)
+        if not is_applied(self.handles, found.plan):
+            proven(self.handles, found.plan)
+        for name, value in found.attached.items():
+            part = ATTACHMENTS.find(name) if name in self.handles.settings.plugins else None
+            if part is not None:
+                part.take(self.handles, found.document, value)
+        return found.plan
+
+    def attached_to(self, plan_ids: Sequence[str]) -> dict[str, str]:
+        """Return descriptions of plans' attachments, by plan id."""
+        descriptions: dict[str, str] = {}
+        for name in self.handles.settings.plugins:
+            part = ATTACHMENTS.find(name)
+            found = part.descriptions(self.handles, plan_ids) if part else {}
+            for plan_id, text in found.items():
+                descriptions[plan_id] = ", ".join(filter(None, (descriptions.get(plan_id), text)))
+        return descriptions
+
+
+def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
+    """Return a plan as JSON values; `project` is the project's `id` or `name`."""
     stored = to_bytes(StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)))
     definitions = {
         key: _definition(snapshot, content_bytes(snapshot))
@@ -111,116 +223,17 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
         "state": {"version": plan.base_version, "shows": shown, "tables": tables},
         "stored": b64encode(stored).decode(),
     }
-    plain: dict[str, Any] = json.loads(canonical(document))
-    return {**plain, "hash": hashlib.sha256(canonical(plain)).hexdigest()}
+    plain: dict[str, Any] = json.loads(canonical_json(document))
+    return {**plain, "hash": hashlib.sha256(canonical_json(plain)).hexdigest()}
 
 
-def project_identity(handles: Handles) -> dict[str, str]:
-    """Return the project's identity for a file: the id, or the name without an id."""
+def _identity(handles: Handles) -> dict[str, str]:
+    """Return the project's id, or its name without one."""
     own = handles.settings.identity
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 
 
-def is_file_name(text: str) -> bool:
-    """Check whether a text is a file name rather than a plan id: ids have no dots and slashes."""
-    return "." in text or "/" in text or os.sep in text
-
-
-def save_plan(handles: Handles, plan_id: str, path: Path) -> None:
-    """Write a stored plan to a file.
-
-    Raises:
-        UsageError: The plan does not exist, it is a run, or the file cannot be written.
-    """
-    plan = handles.store.plans.load(plan_id)
-    if plan.kind is PlanKind.RUN:
-        raise UsageError(
-            f"plan {plan_id} is a run, which cannot be saved to a file",
-            hint=f"to compute due intervals, run: vde run {plan.environment}",
-        )
-    write_plan(path, {**plan_document(plan, project_identity(handles)), ATTACHED: {}})
-
-
-def write_plan(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a plan's file atomically, with the same bytes for the same plan."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(file_bytes(content))
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def read_plan(path: Path) -> PlanFile:
-    """Read a plan's file, and check that it is complete and in canonical form.
-
-    Raises:
-        UsageError: The file cannot be read, is not a plan, is not in the form of `write_plan`, or
-            has a text that contradicts its values.
-    """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path} is not a plan: it has more than {MAX_BYTES:,} bytes")
-        data = path.read_bytes()
-    except OSError as error:
-        hint = "to write a plan file, run: vde plan ENV --save FILE"
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
-    try:
-        content = parse_json(data)
-    except (ValueError, RecursionError) as error:
-        raise _not_a_plan(path, f"it is not valid JSON ({error})") from error
-    if not isinstance(content, dict) or content.get("form") != FORM:
-        raise _not_a_plan(path, f"its format is not {FORM}")
-    require_spelling(path, data, content)
-    attached = content.pop(ATTACHED, None)
-    if not isinstance(attached, dict):
-        raise _not_a_plan(path, f"it has no '{ATTACHED}'")
-    if unknown := sorted(name for name in attached if ATTACHMENTS.find(name) is None):
-        raise _not_a_plan(path, f"no plug-in here reads its part '{ATTACHED}.{unknown[0]}'")
-    try:
-        plan = _decode_plan(content)
-        made = plan_document(plan, content["project"])
-    except Exception as error:  # A changed byte can cause any error while decoding.
-        raise _changed(path, content, [f"its stored values cannot be read ({error})"]) from error
-    if plan.kind is PlanKind.RUN:
-        raise _not_a_plan(path, "it is a run, which cannot be in a file")
-    # Compare bytes, because 1, 1.0 and true are equal in Python.
-    if canonical(made) != canonical(content):
-        raise _changed(path, content, list(_differences(content, made)))
-    return PlanFile(plan, made, attached)
-
-
-def open_plan(handles: Handles, path: Path) -> Plan:
-    """Read a plan's file to apply it here, and store its attachments.
-
-    Raises:
-        UsageError: As `read_plan`; or the file is for another project or state; or the state has
-            another plan with its id, or other definitions; or the plan contradicts its content; or
-            an attachment is invalid.
-    """
-    found = read_plan(path)
-    require_state(handles, found)
-    if not is_applied(handles, found.plan):
-        proven(handles, found.plan)
-    for name, value in found.attached.items():
-        part = ATTACHMENTS.find(name) if name in handles.settings.plugins else None
-        if part is not None:
-            part.take(handles, found.document, value)
-    return found.plan
-
-
-def attached_to(handles: Handles, plan_ids: Sequence[str]) -> dict[str, str]:
-    """Return descriptions of plans' attachments, by plan id."""
-    descriptions: dict[str, str] = {}
-    for name in handles.settings.plugins:
-        part = ATTACHMENTS.find(name)
-        for plan_id, text in (part.descriptions(handles, plan_ids) if part else {}).items():
-            descriptions[plan_id] = ", ".join(filter(None, (descriptions.get(plan_id), text)))
-    return descriptions
-
-
-def require_state(handles: Handles, found: PlanFile) -> None:
+def _require_state(handles: Handles, found: PlanFile) -> None:
     """Check that a file's plan was created for this state.
 
     Raises:
@@ -230,9 +243,9 @@ def require_state(handles: Handles, found: PlanFile) -> None:
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
         raise UsageError(f"plan {plan.id} was {record.message}", hint="plan again")
-    differences = [] if found.document["project"] == project_identity(handles) else [_OTHER_PROJECT]
+    differences = [] if found.document["project"] == _identity(handles) else [_OTHER_PROJECT]
     if record is not None:
-        stored = plan_document(handles.store.plans.load(plan.id), project_identity(handles))
+        stored = plan_document(handles.store.plans.load(plan.id), _identity(handles))
         differences += [f"the stored plan {one}" for one in _differences(found.document, stored)]
     else:
         handles.store.snapshots.load(plan.snapshots)  # The ids prove the state's content.
@@ -285,7 +298,7 @@ def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):
-            path = file_of_project(handles.root, kind.path)
+            path = handles.path(kind.path)
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != kind.content_hash:
                 yield f"{kind.path} of {model.name} differs here (check out its commit)"
@@ -342,7 +355,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
             if path == "definitions":
                 named = one.get(key) or other.get(key)
                 model = named.get("model") if isinstance(named, dict) else None
-                if canonical(one.get(key)) != canonical(other.get(key)):
+                if canonical_json(one.get(key)) != canonical_json(other.get(key)):
                     yield f"differs in the definition of {model or key}"
             elif key not in one or key not in other:
                 yield f"differs in {where}"
@@ -351,7 +364,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, (a, b) in enumerate(zip(one, other, strict=True)):
             yield from _differences(a, b, f"{path}[{number}]")
-    elif canonical(one) != canonical(other):
+    elif canonical_json(one) != canonical_json(other):
         yield f"differs in {path}"
 
 

@@ -20,12 +20,6 @@ _MOST_DIGITS = 19
 """Number of digits of the largest number in a plan, a signed 64-bit integer."""
 
 
-def canonical(value: Any) -> bytes:
-    """Write JSON so that equal values have equal bytes: sorted keys, no whitespace, UTF-8."""
-    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return said.encode("utf-8", "surrogatepass")
-
-
 def file_bytes(content: Mapping[str, Any]) -> bytes:
     """Write a plan file's content in canonical form, see docs/signed_plans.md."""
     text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"

@@ -59,6 +59,11 @@ class ProvenPlan(Plan):
 
     written: Plan | None = None
 
+    @property
+    def as_written(self) -> Plan:
+        """The original plan."""
+        return self.written or self
+
 
 def require_proven(handles: Handles, plan: Plan) -> None:
     """Check that a plan's kind, tables and work follow from its content.

@@ -19,6 +19,7 @@ from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
+    from vde_dagster.execution.write_descriptions import Written
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Model
 
@@ -44,6 +45,12 @@ class Models:
     """Models of the files, as Spark runs them over the tables that a plan would use."""
 
     handles: Handles
+
+    def write_descriptions(self) -> Written:
+        """Add empty places for undescribed columns and models; see `write_descriptions`."""
+        from vde_dagster.execution.write_descriptions import write_descriptions
+
+        return write_descriptions(self.handles)
 
     def render(
         self,

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.times import utc
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import cte_names, result_rows, run_test
-from vde_dagster.project.files import file_of_project, replacing
+from vde_dagster.project.files import replacing
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import UnitTest
@@ -75,7 +75,7 @@ def create_test(handles: Handles, wanted: Wanted) -> Created:
         raise UsageError(f"{model} has neither a query nor code to test", hint="name another model")
     name = wanted.name or f"test_{model.name}"
     path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
-    if file_of_project(handles.root, path).exists() and not wanted.overwrite:
+    if handles.path(path).exists() and not wanted.overwrite:
         raise UsageError(f"the file {path} exists", hint="add --overwrite, or another --path")
     tables = _rows_of_parents(handles, model, wanted)
     body: dict[str, Any] = {"model": str(model)}

@@ -10,7 +10,7 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.catalogs.catalog import Catalog, SparkCatalog
 from vde_dagster.lakehouse.io.locations import for_spark, warehouse_uri
-from vde_dagster.project.settings import Settings, with_secrets
+from vde_dagster.project.settings import Settings, expand_secrets
 from vde_dagster.state.db.database import IDLE_SECONDS
 from vde_dagster.state.db.effects import Effects
 
@@ -31,7 +31,7 @@ def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
         settings.catalog,
         settings.resolved_warehouse,
         effects,
-        with_secrets(settings.io),
+        expand_secrets(settings.io),
         settings.rest.mirror,
     )
 

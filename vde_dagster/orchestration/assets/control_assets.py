@@ -20,7 +20,6 @@ from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
@@ -205,7 +204,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
             what = f"frozen {environment.frozen}"
         elif environment.pinned_states:
             what += f", {count(len(environment.pinned_states), 'table')} kept at an earlier commit"
-        lines.append(f"- {partition_link(key, name, name)}: {what}")
+        lines.append(f"- {names.link(key, name, name)}: {what}")
     shown = dict.fromkeys(name for one in live.environments.values() for name in one.entries)
     return dg.AssetSpec(
         key=key,

@@ -10,7 +10,6 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import listed
 from vde_dagster.errors import ConflictError, VdeError
-from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import PARTITION_NAME_TAG
 from vde_dagster.orchestration.events.provenance import ProjectionContext
@@ -20,7 +19,6 @@ from vde_dagster.orchestration.events.records import (
     Projected,
     Reporter,
 )
-from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     EVALUATION,
@@ -61,7 +59,7 @@ def page_events(
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
     """Return the check of breaking changes, then the page of a plan."""
     names = context.names
-    estimate = estimate_plan(context.workspace, plan)
+    estimate = context.workspace.plans.estimate(plan)
     page = dg.AssetMaterialization(
         asset_key=names.plan_key,
         partition=plan.id,
@@ -76,7 +74,7 @@ def published_page(
 ) -> dg.AssetMaterialization:
     """Return the page of a published plan, which begins with its publisher and time."""
     names, version = context.names, f"`{published.name}` version {published.version}"
-    link = partition_link(names.environment_key, published.name, version)
+    link = names.link(names.environment_key, published.name, version)
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
     summary = f"**Published** by {published.published_by} on {when}, as {link}."
     shown = plan_metadata(context.store, plan, names=names)

@@ -21,7 +21,6 @@ import dagster as dg
 
 from vde_dagster.base.names import current_user
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import (
     NOTHING_NEW,
@@ -211,7 +210,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
         plan = workspace.plan(name, author=author)
         same = None if plan.is_empty else store.plans.find_rejected(plan)
         if same is None:
-            found = stored_objections(workspace, plan)
+            found = workspace.plans.gates.stored_objections(plan)
             unasked = not again and all(one.level == "warn" for one in found)
             made.append((plan, settings.auto_apply.get(name, "never") if unasked else "never"))
         else:

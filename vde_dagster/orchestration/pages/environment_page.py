@@ -12,7 +12,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import and_more
 from vde_dagster.execution.environments.compare import VersionChange
-from vde_dagster.orchestration.markdown import partition_link, section_table
+from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import Names, without_nones
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
@@ -61,7 +61,7 @@ def environment_metadata(
         for name in sorted(models)[:MAX_VIEWS]
     ]
     plan_id, ends = environment.plan_id, environment.expires_at
-    link = partition_link(names.plan_key, plan_id, plan_id) if plan_id else ""
+    link = names.link(names.plan_key, plan_id, plan_id) if plan_id else ""
     later = "; current status: `vde environments`" if mirror and mirror.since else ""
     tables = {views[name]: str(table.ref) for name, (_, table) in models.items() if table}
     return without_nones(

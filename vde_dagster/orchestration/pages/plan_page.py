@@ -19,7 +19,6 @@ from vde_dagster.orchestration.dagster_private import CheckError
 from vde_dagster.orchestration.markdown import (
     MAX_INLINE,
     change_texts,
-    partition_link,
     report_markdown,
     short_markdown,
 )
@@ -270,8 +269,8 @@ def waiting_plans(catalog: AssetCatalog) -> str:
         return "**No plan awaits approval.**"
     lines = []
     for plan in reversed(plans):
-        read = partition_link(names.plan_key, plan.id, "read")
-        approve = partition_link(names.apply_key, plan.id, "approve")
+        read = names.link(names.plan_key, plan.id, "read")
+        approve = names.link(names.apply_key, plan.id, "approve")
         author = plan.proposal.author if plan.proposal and plan.proposal.author else "somebody"
         parts = [
             f"- **{plan.environment}: {_title(plan)}** ({read}, {approve})",

@@ -17,7 +17,7 @@ from vde_dagster.errors import Fix, Hint, ProjectError, Replacement, SourceLocat
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import KINDS, Kind
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Audit, Model
 from vde_dagster.semantics.errors import Finding, mistake_offset
 from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
 
@@ -99,6 +99,19 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
                 model.place(token.start),
                 certain=names,
             )
+
+
+def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
+    """Return the place of an audit's call in a model's header or YAML entry."""
+    if audit is None:
+        return model.location
+    if model.location.path.suffix not in (".yaml", ".yml"):
+        return place_in_header(model, audit.name)
+    first = model.location.line or 1
+    called = re.compile(rf"\b{re.escape(audit.name)}\b")
+    lines = enumerate(model.source.splitlines()[first - 1 :], first)
+    line = next((number for number, text in lines if called.search(text)), first)
+    return SourceLocation(model.location.path, line)
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:

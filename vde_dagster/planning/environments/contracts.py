@@ -88,6 +88,16 @@ class ContractBreak:
             return "renamed" if self.renamed else "removed"
         return "widened" if self.widens else "retyped"
 
+    def covers(self, other: ContractBreak) -> bool:
+        """Check whether another break is the same, with no more readers than this one."""
+        return (
+            (self.model, self.column, self.was, self.becomes)
+            == (other.model, other.column, other.was, other.becomes)
+            and {one.model for one in self.readers} >= {one.model for one in other.readers}
+            and {*self.exposures, *self.syncs, *self.metrics}
+            >= {*other.exposures, *other.syncs, *other.metrics}
+        )
+
     def describe(self, more_readers: Iterable[str] = ()) -> str:
         """Describe the change in a sentence.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.changes.backlog import Backlog
@@ -159,6 +159,16 @@ class PlannedModel:
     def again(self) -> bool:
         """Whether filled intervals are filled again."""
         return self.restate or self.catches_up
+
+    @property
+    def is_breaking(self) -> bool:
+        """Whether existing rows or values change."""
+        return self.category is Category.BREAKING
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether a change leaves the rows as they are: of metadata, or with a reused table."""
+        return self.category in (Category.METADATA, Category.REUSE)
 
     @property
     def deploys(self) -> bool:
@@ -324,6 +334,10 @@ class Plan:
         other_kept: Plug-in names whose stored data the plan changes.
     """
 
+    # Types of its parts, for annotations: `Plan.Model`.
+    Model = Annotated[PlannedModel, "part of a plan"]
+    Table = Annotated[PhysicalTable, "part of a plan"]
+
     id: str
     environment: str
     kind: PlanKind
@@ -346,6 +360,11 @@ class Plan:
     objections: tuple[Objection, ...] | None = None
     kept: dict[str, str] = field(default_factory=dict)
     other_kept: tuple[str, ...] = ()
+
+    @property
+    def as_written(self) -> Plan:
+        """The plan as it was written, which signatures refer to; see `ProvenPlan`."""
+        return self
 
     @property
     def notices(self) -> tuple[str, ...]:

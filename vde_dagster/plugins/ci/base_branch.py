@@ -7,7 +7,6 @@ read them twice: as checked out, and as on the branch into which the pull reques
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,18 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import UsageError, VdeError
-from vde_dagster.execution.plans.gates import objections
-from vde_dagster.execution.plans.proven_plan import proven
 from vde_dagster.plugins.ci.forges.plain_git import PlainGit, place_in_repository
 from vde_dagster.plugins.ci.seen import deployed_by
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.project.loading.loader import read_settings
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Objection, Plan
     from vde_dagster.api.workspace import Workspace
-
-_OPENED = ("store", "lakehouse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ class BaseBranch:
         if self.workspace is None or plan.is_empty:
             return [*known]
         told = {(one.rule, one.message, one.level) for one in known}
-        found = objections(self.workspace, proven(workspace, plan))
+        found = self.workspace.plans.gates.objections(workspace.plans.proven(plan))
         more = (one for one in found if (one.rule, one.message, one.level) not in told)
         mark = f"{{}} (as of {self.commit[:12]}, before this change)"
         return [*known, *(replace(one, rule=mark.format(one.rule)) for one in more)]
@@ -78,24 +72,18 @@ def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
         root = Path(folder).resolve()
         _write_files(workspace.root, commit, root)
         try:
-            settings = read_settings(root, use_cache=False)
+            view = workspace.over_folder(root)
         except VdeError as error:
             raise UsageError(
                 f"the settings of the base branch ({commit[:12]}) cannot be read: {error.message}",
                 hint="correct them on the base branch first",
             ) from error
-        own = workspace.settings
-        workspace.__dict__["settings"] = replace(
+        own, settings = workspace.settings, view.settings
+        workspace.settings = replace(
             own,
             max_removed=min(own.max_removed, settings.max_removed),
             protected=tuple(dict.fromkeys((*own.protected, *settings.protected))),
         )
-        opened = {name: getattr(workspace, name) for name in _OPENED}
-        view = copy.copy(workspace)
-        view.root = root
-        view.__dict__.update(settings=settings, **opened)
-        for name in ("plans", "environments", "changes", "queries", "models", "maintenance"):
-            view.__dict__.pop(name, None)
         yield BaseBranch(view, commit)
 
 

@@ -10,8 +10,6 @@ from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION
 from vde_dagster.api.reports import summary
 from vde_dagster.api.values import count
-from vde_dagster.api.workspace import estimate_plan
-from vde_dagster.execution.plans.gates import stored_objections
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
     check_comment,
@@ -79,8 +77,9 @@ def check_pull_request(
     try:
         with base_branch(workspace, base_of_check(workspace, os.environ, base)) as rules:
             wanted = workspace.plan(PRODUCTION, save=False)
-            estimate = estimate_plan(workspace, wanted)
-            against = rules.objections(workspace, wanted, stored_objections(workspace, wanted))
+            estimate = workspace.plans.estimate(wanted)
+            known = workspace.plans.gates.stored_objections(wanted)
+            against = rules.objections(workspace, wanted, known)
         cost = estimate.sentence() if estimate.models else ""
         parts = plan_parts(workspace, wanted, cost, against, 0)
         # Something that can still be added, such as a signature, does not fail a pull request.
@@ -114,9 +113,7 @@ def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
     """Plan and apply the environment; return a short summary."""
     plan = workspace.plan(environment, at_once=True)
     result = workspace.apply(plan, on_event=findings.record)
-    findings.errors += (
-        f"{one.model}: {one.error}" for one in result.failed_statements if one.error
-    )
+    findings.errors += (one.sentence for one in result.failed_statements if one.error)
     if not result.published:
         return "up to date"
     computed = len(result.plan.builds) - len(result.skipped)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vde_dagster.api.commands import Output, on_project
+from vde_dagster.api.plans import PRODUCTION
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -113,9 +114,7 @@ def _show_deploy(output: Output, done: Deployed, **more: Any) -> None:
             output.note(f"approve it in Dagster, or: vde apply prod --plan {done.plan_id}")
         raise typer.Exit(WAITS)
     if done.failed:
-        from vde_dagster.cli.applying import show_failed_statements
-
-        show_failed_statements(output.err, done.failed)
+        output.show_failed_statements(output.err, PRODUCTION, done.failed)
         raise typer.Exit(1)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vde_dagster.api.reports import plan_comment, plan_report
+from vde_dagster.api.reports import literal, plan_comment, without_mentions
 from vde_dagster.api.values import count
 from vde_dagster.plugins.ci.forges.forge import Annotation
 from vde_dagster.plugins.ci.settings import ci_settings
-from vde_dagster.reports.markdown import MAX_COMMENT, literal, without_mentions
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Objection, Plan
     from vde_dagster.api.workspace import Workspace
 
+MAX_COMMENT = 60_000
+"""Maximum length of a comment; GitHub accepts 65,536 characters and GitLab a million."""
 _MOST_LISTED = 30
 _MOST_OF_MESSAGE = 1_000
 _OF_PLAN = 20_000
@@ -84,9 +84,9 @@ def plan_parts(
         if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
     ]
     # It is planned again once all is computed, so this plan must not be applied by its id.
-    report = replace(plan_report(plan, store.snapshots.load(old) if old else {}), id="")
+    previous = store.snapshots.load(old) if old else {}
     most = max(MAX_COMMENT - room - sum(map(len, parts)) - 2_000, _OF_PLAN)
-    text = plan_comment(report, most)
+    text = plan_comment(plan, previous, most, with_id=False)
     parts.append(text.partition("\n")[2])  # Its own marker would make it another comment.
     if cost:
         parts.append(f"It takes {cost}.")

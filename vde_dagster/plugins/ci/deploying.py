@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.api.errors import ConflictError, StoreError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION, Change, Plan
+from vde_dagster.api.reports import literal
 from vde_dagster.api.values import count
-from vde_dagster.base.names import current_user
-from vde_dagster.execution.plans.gates import current_objections
-from vde_dagster.planning.plan.plan import Proposal
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
 from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, with_status
 from vde_dagster.plugins.ci.findings import Findings
@@ -24,11 +22,9 @@ from vde_dagster.plugins.ci.forges.plain_git import PlainGit
 from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, reviewed_plan
 from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.plugins.ci.unseen import unseen
-from vde_dagster.reports.markdown import literal
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
-    from vde_dagster.execution.events import VirtualUpdateRan
 
 Outcome = Literal["published", "unchanged", "waiting", "rejected"]
 _MOST_VERSIONS = 500
@@ -54,7 +50,7 @@ class Deployed:
     version: int | None = None
     computed: int = 0
     reasons: tuple[str, ...] = ()
-    failed: tuple[VirtualUpdateRan, ...] = ()
+    failed: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -233,14 +229,13 @@ def _deploy(workspace: Workspace, commit: str, numbers: tuple[int, ...]) -> Depl
         failed = workspace.apply(fresh).failed_statements
         if keep_deploy(workspace, commit, "", before):
             return _result_of_other(workspace, commit, numbers)
-        return Deployed(commit, "unchanged", numbers, failed=failed)
+        return Deployed(commit, "unchanged", numbers, failed=tuple(one.sentence for one in failed))
     seen = _reviewed(workspace, numbers)
     plan = _same(workspace, fresh, seen) or fresh
     reasons = _reasons(workspace, commit, plan, seen)
     if reasons:
-        proposal = Proposal(workspace.project.files_hash, _author(numbers))
         # With a new id: a stored plan never changes.
-        plan = replace(plan, id=fresh.id, proposal=proposal)
+        plan = workspace.plans.proposed(replace(plan, id=fresh.id), _author(numbers))
     store = workspace.store
     store.plans.save(plan)
     if keep_deploy(workspace, commit, plan.id, before) != plan.id:
@@ -262,8 +257,9 @@ def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]
     return done
 
 
-def _author(numbers: Sequence[int]) -> str:
-    return ", ".join(f"pull request {one}" for one in numbers) or current_user()
+def _author(numbers: Sequence[int]) -> str | None:
+    """Return the author for plans: pull requests, or None for the system user."""
+    return ", ".join(f"pull request {one}" for one in numbers) or None
 
 
 def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Plan) -> Deployed:
@@ -275,7 +271,7 @@ def _apply(workspace: Workspace, commit: str, numbers: tuple[int, ...], plan: Pl
             return _published(workspace, commit, numbers, plan_id)
         raise
     told = _published(workspace, commit, numbers, plan.id)
-    return replace(told, failed=done.failed_statements)
+    return replace(told, failed=tuple(one.sentence for one in done.failed_statements))
 
 
 def _published(
@@ -318,7 +314,7 @@ def _reasons(
         }
         reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
     with base_branch(workspace, base_of_deployment(workspace, commit)) as rules:
-        against = rules.objections(workspace, plan, current_objections(workspace, plan))
+        against = rules.objections(workspace, plan, workspace.plans.gates.current_objections(plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]
 
 

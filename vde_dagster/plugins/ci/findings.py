@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from vde_dagster.api.errors import ExecutionError, ProjectError, SourceLocation, VdeError
 from vde_dagster.api.values import count
-from vde_dagster.execution.apply.failure_report import audit_place
-from vde_dagster.execution.events import AuditFinished, UnitTestFinished
+from vde_dagster.api.workspace import AuditFinished, UnitTestFinished
 from vde_dagster.plugins.ci.forges.forge import Annotation
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.events import Event
 
 Level = Literal["failure", "warning"]
 
@@ -40,7 +36,7 @@ class Findings:
         """Whether a problem fails the pull request."""
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: object) -> None:
         """Record a failure while a plan is applied."""
         if isinstance(event, UnitTestFinished) and not event.result.passed:
             test = event.result.test
@@ -51,7 +47,7 @@ class Findings:
             self._audit(
                 str(model.name),
                 audit.label,
-                audit_place(model, audit),
+                event.place,
                 event.result.failed_rows,
                 "failure" if audit.blocking else "warning",
             )

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, delete, select
-
-from vde_dagster.api.workspace import upsert
-from vde_dagster.state.db.rows import Instant
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    delete,
+    select,
+)
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -27,7 +34,7 @@ checks = Table(
     Column("number", Integer, primary_key=True),
     Column("plan_id", String(64), nullable=False),
     Column("commit_id", String(64), nullable=False),
-    Column("at", Instant, nullable=False),
+    Column("at", BigInteger, nullable=False),
 )
 
 deploys = Table(
@@ -36,7 +43,7 @@ deploys = Table(
     Column("project", String(255), primary_key=True),
     Column("commit_id", String(64), primary_key=True),
     Column("plan_id", String(64), nullable=False),
-    Column("at", Instant, nullable=False),
+    Column("at", BigInteger, nullable=False),
 )
 
 
@@ -47,22 +54,21 @@ class Seen:
     Args:
         plan_id: The stored plan for production; empty if it would change nothing.
         commit: The checked commit.
-        at: The time of the check (UTC).
     """
 
     plan_id: str
     commit: str
-    at: datetime
 
 
 def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
     """Store the plan that the pull request shows from now on."""
-    database, now = workspace.store.database, workspace.store.database.clock.now()
+    database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "number": number}
     row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
     database.ensure_tables(metadata)
     database.run_transaction(
-        lambda conn: upsert(conn, checks, [row], "plan_id", "commit_id", "at"), name="ci.keep_seen"
+        lambda conn: database.upsert(conn, checks, [row], "plan_id", "commit_id", "at"),
+        name="ci.keep_seen",
     )
 
 
@@ -78,7 +84,7 @@ def forget_seen(workspace: Workspace, number: int) -> None:
 def reviewed_plan(workspace: Workspace, number: int) -> Seen | None:
     """Return the plan that a pull request shows, or None."""
     row = _row(workspace, checks, number=number)
-    return None if row is None else Seen(row.plan_id, row.commit_id, row.at)
+    return None if row is None else Seen(row.plan_id, row.commit_id)
 
 
 def checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
@@ -96,14 +102,14 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
     Returns:
         The stored plan: another one if a concurrent process was first.
     """
-    database, now = workspace.store.database, workspace.store.database.clock.now()
+    database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "commit_id": commit}
 
     def work(conn: Connection) -> str:
         row = conn.execute(select(deploys).where(*_is(deploys, key))).first()
         if row is not None and row.plan_id != before:
             return str(row.plan_id)
-        upsert(conn, deploys, [{**key, "plan_id": plan_id, "at": now}], "plan_id", "at")
+        database.upsert(conn, deploys, [{**key, "plan_id": plan_id, "at": now}], "plan_id", "at")
         return plan_id
 
     database.ensure_tables(metadata)
@@ -122,6 +128,12 @@ def _row(workspace: Workspace, table: Table, **key: Any) -> Any:
         return None
     of = {"project": _project(workspace), **key}
     return database.row(select(table).where(*_is(table, of)).order_by(table.c.at.desc()))
+
+
+def _now(workspace: Workspace) -> int:
+    """Return the present instant as microseconds since 1970 (UTC)."""
+    passed = workspace.store.database.clock.now() - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return passed // timedelta(microseconds=1)
 
 
 def _project(workspace: Workspace) -> str:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from vde_dagster.api.plans import Change
+from vde_dagster.api.plans import Change, Plan, Snapshot
 from vde_dagster.api.values import ModelName
-
-if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan, Snapshot
-    from vde_dagster.planning.environments.contracts import ContractBreak
-    from vde_dagster.planning.plan.plan import PlannedModel
 
 
 def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -> list[str]:
@@ -30,7 +24,7 @@ def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -
 def _differences(
     plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
 ) -> Iterator[str]:
-    known: dict[ModelName, list[tuple[Plan, PlannedModel]]] = {}
+    known: dict[ModelName, list[tuple[Plan, Plan.Model]]] = {}
     for other in seen:
         for model in other.models:
             if model.change is not Change.UNCHANGED:
@@ -47,7 +41,7 @@ def _differences(
             yield from _difference(plan, model, told, replaced)
     breaks = [broken for other in seen for broken in other.breaks]
     for broken in plan.breaks:
-        if not any(_covers(one, broken) for one in breaks):
+        if not any(one.covers(broken) for one in breaks):
             yield broken.describe()
     statements = {text for other in seen for text in _statements(other)}
     if plan.other_statements:
@@ -61,8 +55,8 @@ def _differences(
 
 def _difference(
     plan: Plan,
-    model: PlannedModel,
-    told: Sequence[tuple[Plan, PlannedModel]],
+    model: Plan.Model,
+    told: Sequence[tuple[Plan, Plan.Model]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
     """Yield the new effects on a model that is added or changed."""
@@ -87,7 +81,7 @@ def _difference(
         yield f"{name} replaces another definition than in the review"
 
 
-def _visible_state(plan: Plan, model: PlannedModel) -> tuple[str | None, ...]:
+def _visible_state(plan: Plan, model: Plan.Model) -> tuple[str | None, ...]:
     """Return what determines the rows that readers get: a definition, its columns, and table."""
     snapshot = plan.snapshot_of(model)
     table_id = model.table.id if model.table else None
@@ -97,17 +91,6 @@ def _visible_state(plan: Plan, model: PlannedModel) -> tuple[str | None, ...]:
 def _version(snapshots: Mapping[str, Snapshot], key: str | None) -> str | None:
     found = snapshots.get(key or "")
     return found.table_version if found is not None else key
-
-
-def _covers(seen: ContractBreak, broken: ContractBreak) -> bool:
-    """Return whether a break was reviewed, with all readers that it affects."""
-    return (
-        (seen.model, seen.column, seen.was, seen.becomes)
-        == (broken.model, broken.column, broken.was, broken.becomes)
-        and {one.model for one in seen.readers} >= {one.model for one in broken.readers}
-        and {*seen.exposures, *seen.syncs, *seen.metrics}
-        >= {*broken.exposures, *broken.syncs, *broken.metrics}
-    )
 
 
 def _statements(plan: Plan) -> tuple[str, ...]:

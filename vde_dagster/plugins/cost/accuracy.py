@@ -8,11 +8,12 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.api.workspace import Spread
-from vde_dagster.execution.plans.estimate import MOST, QUANTITIES, past_estimates
-
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
+
+
+QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
+"""Compared quantities, which estimates and fills have as attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +22,21 @@ class ComparedFill:
 
     model: str
     at: datetime
-    expected: Spread
+    low: float
+    expected: float
+    high: float
     happened: float
 
     @property
     def factor(self) -> float:
         """The ratio of actual and expected, at least 1; 1 is exact."""
-        one, other = max(self.expected.expected, 1e-3), max(self.happened, 1e-3)
+        one, other = max(self.expected, 1e-3), max(self.happened, 1e-3)
         return max(one / other, other / one)
 
     @property
     def is_within(self) -> bool:
         """Whether it was in its estimate's range."""
-        return self.expected.low <= self.happened <= self.expected.high
+        return self.low <= self.happened <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Accuracy:
     @property
     def total(self) -> tuple[float, float]:
         """The totals of expected and actual values."""
-        expected = sum(one.expected.expected for one in self.looked)
+        expected = sum(one.expected for one in self.looked)
         return expected, sum(one.happened for one in self.looked)
 
     def to_json(self) -> dict[str, Any]:
@@ -78,24 +81,14 @@ class Accuracy:
 
 
 def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
-    """Compare, by quantity, the fills recorded in a half-open range (UTC) with their estimates.
-
-    Estimates are computed again, from the fills of the same table recorded before each.
-    """
-    store = workspace.store
-    tables = store.tables.load({one.table_id for one in store.fills.between(since, until)})
-    snapshots = store.snapshots.load({one.snapshot_id for one in tables.values()})
+    """Compare, by quantity, the fills recorded in a half-open range (UTC) with their estimates."""
     looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
-    for table_id, fills in store.fills.recent(tables, 1000 + MOST, until).items():
-        snapshot = snapshots.get(tables[table_id].snapshot_id)
-        if snapshot is None:
-            continue
-        for fill, estimate in past_estimates(fills, by_range=snapshot.is_incremental):
-            for quantity, found in looked.items():
-                told, happened = getattr(estimate, quantity), getattr(fill, quantity)
-                if fill.recorded_at >= since and told is not None and happened is not None:
-                    one = ComparedFill(str(snapshot.name), fill.recorded_at, told, float(happened))
-                    found.append(one)
+    for snapshot, fill, estimate in workspace.plans.past_estimates(since, until):
+        for quantity, found in looked.items():
+            spread, happened = getattr(estimate, quantity), getattr(fill, quantity)
+            if spread is not None and happened is not None:
+                ends = (spread.low, spread.expected, spread.high, float(happened))
+                found.append(ComparedFill(str(snapshot.name), fill.recorded_at, *ends))
     return {
         quantity: Accuracy(tuple(sorted(found, key=lambda one: (one.at, one.model))))
         for quantity, found in looked.items()

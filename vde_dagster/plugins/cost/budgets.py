@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vde_dagster.api.plans import Level, Objection
-from vde_dagster.api.values import PluginSettings
-from vde_dagster.api.workspace import Spread, estimate_plan
-from vde_dagster.base.texts import size
-from vde_dagster.base.work import NO_WORK, Work
-from vde_dagster.execution.plans.estimate import Estimate
+from vde_dagster.api.values import PluginSettings, Work, size
 from vde_dagster.plugins.cost.spending import spending
 
 if TYPE_CHECKING:
@@ -91,12 +87,11 @@ def budgets_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Ob
     ]
     if not any(limits for _, limits in wanted):
         return
-    estimate = estimate_plan(workspace, plan)
     for of, limits in wanted:
         if limits:
             spent = _spent(workspace, of, plan.environment, now)
             for limit in limits:
-                told = _exceeded(workspace, limit, estimate, spent)
+                told = _exceeded(workspace, limit, plan, spent)
                 if told:
                     name = f"budget of {'an environment' if of == 'environment' else f'a {of}'}"
                     yield Objection(name, told, limit.level, limit.approvers)
@@ -118,7 +113,7 @@ def _is_for(limit: Limit, environment: str) -> bool:
 
 def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> Work:
     if of == "plan":
-        return NO_WORK
+        return Work()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     since = {
         "day": midnight,
@@ -127,20 +122,27 @@ def _spent(workspace: Workspace, of: Span, environment: str, now: datetime) -> W
     }[of]
     only = environment if of == "environment" else None
     items = spending(workspace, since, now + timedelta(seconds=1), only)
-    return sum((one.work for one in items if one.how == "computed"), NO_WORK)
+    return sum((one.work for one in items if one.how == "computed"), Work())
 
 
-def _exceeded(workspace: Workspace, limit: Limit, estimate: Estimate, spent: Work) -> str | None:
+def _exceeded(workspace: Workspace, limit: Limit, plan: Plan, spent: Work) -> str | None:
     """Describe the limit that would be exceeded, or return None."""
-    cost = workspace.settings.cost
-    expected: list[tuple[float | None, float, Spread | None, Any]] = [
-        (limit.seconds, spent.seconds, estimate.seconds, lambda one: f"{one:,.0f} s"),
-        (limit.bytes, spent.bytes, estimate.bytes, lambda one: size(round(one))),
-        (limit.money, cost.price(spent), estimate.money, cost.text),
-    ]
-    for most, so_far, more, text in expected:
+    cost, estimate = workspace.settings.cost, workspace.plans.estimate(plan)
+    texts: tuple[Callable[[float], str], ...] = (_seconds_text, _size_text, cost.text)
+    limits = (limit.seconds, limit.bytes, limit.money)
+    before = (spent.seconds, spent.bytes, cost.price(spent))
+    expected = (estimate.seconds, estimate.bytes, estimate.money)
+    for most, so_far, more, text in zip(limits, before, expected, texts, strict=True):
         if most is None or more is None or so_far + more.expected <= most:
             continue
-        before = f" after {text(so_far)} already spent" if so_far else ""
-        return f"its expected cost is {more.text(text)}{before}, but the limit is {text(most)}"
+        after = f" after {text(so_far)} already spent" if so_far else ""
+        return f"its expected cost is {more.text(text)}{after}, but the limit is {text(most)}"
     return None
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{seconds:,.0f} s"
+
+
+def _size_text(number: float) -> str:
+    return size(round(number))

@@ -9,6 +9,7 @@ import typer
 
 from vde_dagster.api.commands import Output, on_project, simple_table
 from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,15 +66,13 @@ def cost(
         "since": since.astimezone(timezone.utc).isoformat(timespec="seconds"),
         "by": by,
         "currency": prices.currency if prices.known else None,
-        "total": whole.to_json(prices),
-        "parts": {name: one.to_json(prices) for name, one in totals.items()},
+        "total": whole.to_json(workspace.settings),
+        "parts": {name: one.to_json(workspace.settings) for name, one in totals.items()},
     }
     output.result(said, lambda console: _show(console, workspace, by, {**totals, "all": whole}))
 
 
 def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Total]) -> None:
-    from vde_dagster.base.texts import size
-
     prices = workspace.settings.cost
     titles = [by, "fills", "seconds", "of tasks", "written", "read"]
     titles += ["saved", "seconds", "written"]
@@ -89,8 +88,6 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
 
 
 def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
-    from vde_dagster.base.texts import size
-
     if not any(one.looked for one in found.values()):
         console.print("no fill has an earlier one to compare with")
         return
@@ -104,7 +101,7 @@ def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:
     titles = ["", "fills", "expected", "happened", "half within a factor of", "in their range"]
     console.print(simple_table(titles, rows))
     furthest = [
-        [one.model, _at(one.at), f"{one.expected.expected:,.2f}", f"{one.happened:,.2f}"]
+        [one.model, _at(one.at), f"{one.expected:,.2f}", f"{one.happened:,.2f}"]
         for one in found["seconds"].worst()
     ]
     console.print(simple_table(["furthest off", "at", "expected, s", "took, s"], furthest))

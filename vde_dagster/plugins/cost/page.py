@@ -14,13 +14,9 @@ import dagster as dg
 from vde_dagster.api.dagster import AssetCatalog, Names, guarded_step
 from vde_dagster.api.errors import VdeError
 from vde_dagster.api.reports import plain_table
-from vde_dagster.api.values import Settings
+from vde_dagster.api.values import Settings, mask
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.orchestration.events.secrets import without_secrets
-from vde_dagster.orchestration.markdown import partition_link
 from vde_dagster.plugins.cost.spending import By, Item, Total, added_up, spending
-from vde_dagster.project.settings import CostSettings
-from vde_dagster.reports.markdown import more_rows
 
 MONTHS = 3
 """Number of months on the page, including the current one."""
@@ -75,7 +71,7 @@ def cost_sensor(settings: Settings) -> dg.SensorDefinition:
             raise dg.Failure(str(error)) from error
         key = names.asset_key("vde", "cost")
         event = dg.AssetMaterialization(asset_key=key, metadata=shown)
-        return dg.SensorResult(asset_events=[without_secrets(event)], cursor=upto)
+        return dg.SensorResult(asset_events=[event], cursor=upto)
 
     return vde_costs
 
@@ -94,16 +90,16 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
     ) -> dg.MarkdownMetadataValue:
         totals = added_up(of, by)
         shown = {name: totals[name] for name in list(totals)[-MONTHS:]} if by == "month" else totals
-        return dg.MetadataValue.md(_table(by, shown, prices, key))
+        return dg.MetadataValue.md(mask(_table(by, shown, workspace.settings, key)))
 
-    figures = whole.to_json(prices)
+    figures = whole.to_json(workspace.settings)
     return {
         "months": table(items, "month"),
         "environments": table(recent, "environment", names.environment_key),
         "plans": table(recent, "plan", names.plan_key),
         "models": table(recent, "model"),
         **{f"vde/{name}": value for name, value in figures.items() if value is not None},
-        **({"vde/currency": prices.currency} if prices.known else {}),
+        **({"vde/currency": mask(prices.currency)} if prices.known else {}),
     }
 
 
@@ -116,18 +112,20 @@ def _months_back(now: datetime, months: int) -> datetime:
 
 
 def _table(
-    by: str, totals: Mapping[str, Total], prices: CostSettings, key: dg.AssetKey | None
+    by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
     """Write totals as Markdown; names link to the partitions of an asset, if there is one."""
     if not totals:
         return "Nothing was computed or saved."
+    prices = settings.cost
     heads = [by, "fills", "seconds", "of tasks", "written", "read", "saved", "seconds"]
     heads += ["cost", "saved"] if prices.known else []
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
-        shown = partition_link(key, name, name) if key is not None and name else name
+        shown = Names.link(key, name, name) if key is not None and name else name
         row = [shown, *one.cells()]
         if prices.known:
             row += [prices.text(prices.price(one.work)), prices.text(prices.price(one.saved))]
         rows.append(row)
-    return "\n".join([plain_table(heads, rows), *more_rows(len(totals), MOST_ROWS)])
+    more = len(totals) - len(rows)
+    return plain_table(heads, rows) + (f"\n\n… and {more} more" if more > 0 else "")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.api.errors import StoreError
 from vde_dagster.api.plans import Change
-from vde_dagster.base.texts import size
-from vde_dagster.base.work import NO_WORK, Work
+from vde_dagster.api.values import Work, size
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Plan
+    from vde_dagster.api.values import Settings
     from vde_dagster.api.workspace import FillRecord, Workspace
-    from vde_dagster.project.settings import CostSettings
-    from vde_dagster.state.plans.plans import PlanRecord
 
 By = Literal["model", "plan", "environment", "day", "month"]
 
@@ -53,10 +51,10 @@ class Total:
     """The sum of spent and saved work."""
 
     fills: int = 0
-    work: Work = NO_WORK
+    work: Work = field(default_factory=Work)
     rows: float = 0.0
     saved_fills: int = 0
-    saved: Work = NO_WORK
+    saved: Work = field(default_factory=Work)
 
     def add(self, item: Item) -> None:
         """Add one item."""
@@ -80,9 +78,9 @@ class Total:
             f"{self.saved.seconds:,.1f}",
         ]
 
-    def to_json(self, prices: CostSettings) -> dict[str, Any]:
+    def to_json(self, settings: Settings) -> dict[str, Any]:
         """Return the documented JSON form; money is None if prices are not configured."""
-        price = prices.price if prices.known else None
+        price = settings.cost.price if settings.cost.known else None
         return {
             "fills": self.fills,
             "rows": round(self.rows),
@@ -118,11 +116,8 @@ def spending(
     fills = store.fills.between(since, until)
     plans = {one.id: one for one in store.plans.between(since, until)}
     names = _models(workspace, {one.table_id for one in fills})
-    items = [
-        item
-        for fill in fills
-        if (item := _from_fill(fill, names, plans.get(fill.plan_id))) is not None
-    ]
+    environments = {plan.id: plan.environment for plan in plans.values()}
+    items = [item for fill in fills if (item := _from_fill(fill, names, environments)) is not None]
     for record in plans.values():
         ended = record.finished_at
         if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
@@ -143,7 +138,9 @@ def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
     }
 
 
-def _from_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | None) -> Item | None:
+def _from_fill(
+    fill: FillRecord, names: Mapping[str, str], environments: Mapping[str, str]
+) -> Item | None:
     skipped = fill.facts.skipped
     told = fill if skipped is None else skipped
     if told.seconds is None and told.bytes is None:
@@ -152,7 +149,7 @@ def _from_fill(fill: FillRecord, names: Mapping[str, str], plan: PlanRecord | No
         fill.recorded_at,
         names.get(fill.table_id, "(a table that was dropped)"),
         fill.plan_id,
-        plan.environment if plan else "",
+        environments.get(fill.plan_id, ""),
         "computed" if skipped is None else "skipped",
         told.work,
         float(fill.rows or 0),
@@ -177,5 +174,5 @@ def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
             plan.id,
             plan.environment,
             "reused",
-            sum((one.work for one in computed), NO_WORK),
+            sum((one.work for one in computed), Work()),
         )

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.api.commands import Debug, Json, Output
+from vde_dagster.api.commands import Output, on_project
 from vde_dagster.api.errors import UsageError
-from vde_dagster.base.times import parse_time
-from vde_dagster.cli.options import ProjectDir
-from vde_dagster.cli.output import print_json
+from vde_dagster.api.values import parse_time
 
 if TYPE_CHECKING:
     from vde_dagster.api.reports import Document
+    from vde_dagster.api.workspace import Workspace
 
 FORMS = ("json", "dbt", "datahub")
 
@@ -44,15 +43,15 @@ Schema = Annotated[
 ]
 
 
+@on_project
 def describe(
+    workspace: Workspace,
+    output: Output,
     form: Form,
     environment: Of = None,
     to: To = None,
     at: At = None,
     schema: Schema = False,
-    project: ProjectDir = Path("."),
-    as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the project, or the content of an environment, as a document for other programs.
 
@@ -61,9 +60,9 @@ def describe(
     if form not in FORMS:
         raise UsageError(f"the form '{form}' does not exist", hint=f"forms: {', '.join(FORMS)}")
     if schema:
-        from vde_dagster.plugins.exports.json_document import document_schema
+        from vde_dagster.api.reports import Document
 
-        print_json(document_schema())
+        Output(True).result(Document.json_schema(), "")
         return
     if to is None and form == "dbt":
         raise UsageError("dbt's form is two files", hint="pass their folder: --to DIR")
@@ -74,7 +73,10 @@ def describe(
         from vde_dagster.api.plans import PRODUCTION
 
         environment = environment or PRODUCTION  # A catalog contains what readers can query.
-    document = _gather(project, environment, at)
+    from vde_dagster.api.reports import gather_document
+
+    as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
+    document = gather_document(workspace, environment, as_of=as_of)
     if to is None:
         sys.stdout.write(_ONE_FILE[form](document).decode())
         return
@@ -83,13 +85,13 @@ def describe(
     files = [str(path) for path in contents]
     told = {"files": files, "of": document.of, "models": len(document.models)}
     text = f"{len(document.models)} models of {document.of} are in {' and '.join(files)}"
-    Output(as_json).result(told, text)
+    output.result(told, text)
 
 
 def _json(document: Document) -> bytes:
-    from vde_dagster.plugins.exports.json_document import json_document
+    import msgspec
 
-    return json_document(document)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def _datahub(document: Document) -> bytes:
@@ -113,15 +115,6 @@ def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
         folder / "manifest.json": msgspec.json.encode(dbt_manifest(document)),
         folder / "catalog.json": msgspec.json.encode(dbt_catalog(document)),
     }
-
-
-def _gather(project: Path, environment: str | None, at: str | None) -> Document:
-    from vde_dagster.api.reports import gather_document
-    from vde_dagster.api.workspace import Workspace
-
-    as_of = parse_time(at, "--at", datetime.now(timezone.utc)) if at is not None else None
-    with Workspace.open(project) as workspace:
-        return gather_document(workspace, environment, as_of=as_of)
 
 
 def _write(contents: Mapping[Path, bytes]) -> None:

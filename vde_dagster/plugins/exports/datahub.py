@@ -9,22 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
 from vde_dagster.api.plans import PRODUCTION
-from vde_dagster.api.reports import Document, DocumentedModel, DocumentedTable, ShownModel
-from vde_dagster.reports.documentation.values import (
-    AuditOutcome,
-    ColumnFlow,
-    DocumentedAudit,
-    DocumentedColumn,
-    DocumentedEnvironment,
-)
-from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
+from vde_dagster.api.reports import Document
 
 _PLATFORM = "urn:li:dataPlatform:iceberg"
 _ACTOR = "urn:li:corpuser:vde"
@@ -71,7 +63,7 @@ def datahub_proposals(document: Document) -> list[Proposal]:
 @dataclass(frozen=True)
 class _Proposals:
     document: Document
-    environment: DocumentedEnvironment
+    environment: Document.Environment
 
     @cached_property
     def _fabric(self) -> str:
@@ -81,15 +73,15 @@ class _Proposals:
         return name if name in _FABRICS else "NON_PROD"
 
     @cached_property
-    def _models(self) -> Mapping[str, DocumentedModel]:
+    def _models(self) -> Mapping[str, Document.Model]:
         return {one.name: one for one in self.document.models}
 
     @cached_property
-    def _cells(self) -> Mapping[str, ShownModel]:
+    def _cells(self) -> Mapping[str, Document.Cell]:
         return {one.model: one for one in self.environment.models}
 
     @cached_property
-    def _tables(self) -> Mapping[str, DocumentedTable]:
+    def _tables(self) -> Mapping[str, Document.Table]:
         return {one.id: one for one in self.document.tables}
 
     @cached_property
@@ -112,7 +104,7 @@ class _Proposals:
 
     # -- names ---------------------------------------------------------------------------------
 
-    def _is_dataset(self, model: DocumentedModel) -> bool:
+    def _is_dataset(self, model: Document.Model) -> bool:
         """Return whether a model is in the catalog: a view, or an external table."""
         return model.kind == "EXTERNAL" or self._view(model.name) is not None
 
@@ -136,7 +128,7 @@ class _Proposals:
 
     # -- aspects of datasets -------------------------------------------------------------------
 
-    def _aspects(self, model: DocumentedModel) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _aspects(self, model: Document.Model) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "datasetProperties", self._properties(model)
         yield "schemaMetadata", self._schema(model)
         yield "status", {"removed": False}
@@ -168,7 +160,7 @@ class _Proposals:
             counts = {"rowCount": cell.rows, "columnCount": len(model.columns)}
             yield "datasetProfile", {"timestampMillis": self._stamp["time"], **counts}
 
-    def _properties(self, model: DocumentedModel) -> dict[str, Any]:
+    def _properties(self, model: Document.Model) -> dict[str, Any]:
         cell = self._cells.get(model.name)
         table = self._tables.get(cell.table or "") if cell is not None else None
         said = {
@@ -193,7 +185,7 @@ class _Proposals:
         }
         return found | ({"description": model.description} if model.description else {})
 
-    def _schema(self, model: DocumentedModel) -> dict[str, Any]:
+    def _schema(self, model: Document.Model) -> dict[str, Any]:
         keys = [one.lower() for one in model.grains[0]] if model.grains else []
         partitioned = {one.lower() for one in model.partitioned_by}
         return {
@@ -209,7 +201,7 @@ class _Proposals:
             **({"primaryKeys": list(model.grains[0])} if model.grains else {}),
         }
 
-    def _lineage(self, model: DocumentedModel) -> dict[str, Any]:
+    def _lineage(self, model: Document.Model) -> dict[str, Any]:
         """Return a dataset's lineage: by column for values, by dataset for rows."""
         kind = "TRANSFORMED" if model.has_table else "VIEW"
         parents: dict[str, None] = {}
@@ -218,7 +210,7 @@ class _Proposals:
         hows: dict[str, dict[str, set[str]]] = {}
         for flow in self._flows(model):
             parents[self._urn(flow.parent)] = None
-            if flow.column is not None and flow.source != EVERY_COLUMN:
+            if flow.column is not None and flow.source != "*":
                 field = self._field(flow.parent, flow.source)
                 hows.setdefault(flow.column, {}).setdefault(field, set()).add(flow.how)
         return {
@@ -233,7 +225,7 @@ class _Proposals:
         }
 
     def _flows_into(
-        self, model: DocumentedModel, column: str, fields: Mapping[str, set[str]]
+        self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
         """Yield the sources of a column: of its values, of its rows, and possible ones."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
@@ -255,7 +247,7 @@ class _Proposals:
                 "confidenceScore": 0.5 if group == "unknown" else 1.0,
             }
 
-    def _parents(self, model: DocumentedModel) -> Iterator[str]:
+    def _parents(self, model: Document.Model) -> Iterator[str]:
         """Yield the datasets that a model reads, through embedded models."""
         for name in model.parents:
             parent = self._models.get(name)
@@ -264,7 +256,7 @@ class _Proposals:
             else:
                 yield from self._parents(parent)
 
-    def _flows(self, model: DocumentedModel) -> Iterator[ColumnFlow]:
+    def _flows(self, model: Document.Model) -> Iterator[Document.Flow]:
         for flow in model.flows:
             parent = self._models.get(flow.parent)
             if parent is None or self._is_dataset(parent):
@@ -276,11 +268,11 @@ class _Proposals:
                 elif inner.column.lower() == flow.source.lower():
                     outer = flow.how
                     how = inner.how if outer == "identity" or inner.how not in _MADE_OF else outer
-                    yield ColumnFlow(flow.column, inner.parent, inner.source, how)
+                    yield replace(inner, column=flow.column, how=how)
 
     # -- assertions ----------------------------------------------------------------------------
 
-    def _assertion(self, model: DocumentedModel, audit: DocumentedAudit) -> Iterator[Proposal]:
+    def _assertion(self, model: Document.Model, audit: Document.Audit) -> Iterator[Proposal]:
         dataset = self._urn(model.name)
         number = hashlib.sha256(f"{dataset}\0{audit.name}".encode()).hexdigest()[:32]
         urn = f"urn:li:assertion:{number}"
@@ -337,7 +329,7 @@ def _proposal(entity: str, urn: str, aspect: str, value: dict[str, Any]) -> Prop
     }
 
 
-def _result(outcome: AuditOutcome, urn: str, dataset: str) -> dict[str, Any]:
+def _result(outcome: Document.Outcome, urn: str, dataset: str) -> dict[str, Any]:
     passed = not outcome.failed_rows
     return {
         "timestampMillis": _millis(outcome.at),
@@ -356,7 +348,7 @@ def _result(outcome: AuditOutcome, urn: str, dataset: str) -> dict[str, Any]:
     }
 
 
-def _schema_field(column: DocumentedColumn, is_key: bool, is_partition: bool) -> dict[str, Any]:
+def _schema_field(column: Document.Column, is_key: bool, is_partition: bool) -> dict[str, Any]:
     name = re.match(r"\w*", (column.type or "").lower())
     head = name[0] if name is not None else ""
     type_ = _TYPES.get(head, "NullType")

@@ -14,14 +14,8 @@ from functools import cached_property
 from itertools import chain, count
 from typing import Any
 
-from vde_dagster.api.reports import Document, DocumentedModel, ShownModel
+from vde_dagster.api.reports import Document
 from vde_dagster.api.sql import Edit, apply_edits, read_query, tables_read
-from vde_dagster.reports.documentation.values import (
-    DocumentedAudit,
-    DocumentedColumn,
-    DocumentedEnvironment,
-    DocumentedExposure,
-)
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
@@ -63,12 +57,12 @@ class _Artifacts:
         return re.sub(r"\W", "_", self.document.project) or "project"
 
     @cached_property
-    def _environment(self) -> DocumentedEnvironment | None:
+    def _environment(self) -> Document.Environment | None:
         """The environment for names and row counts: production, or the requested one."""
         return next(iter(self.document.environments), None)
 
     @cached_property
-    def _shown(self) -> dict[str, ShownModel]:
+    def _shown(self) -> dict[str, Document.Cell]:
         found = self._environment
         return {one.model: one for one in found.models} if found is not None else {}
 
@@ -93,7 +87,7 @@ class _Artifacts:
                 found[model.name] = f"{_resource(model)}.{self._package}.{self._names[model.name]}"
         return found
 
-    def _relation(self, model: DocumentedModel) -> tuple[str, str, str]:
+    def _relation(self, model: Document.Model) -> tuple[str, str, str]:
         """Return catalog, schema and name of a model for the environment's readers."""
         cell = self._shown.get(model.name)
         schema, name = _parts(cell.view if cell is not None and cell.view else model.name)
@@ -157,7 +151,7 @@ class _Artifacts:
             "env": {"made_by": "vde-dagster", "of": self.document.of},
         }
 
-    def _named(self, model: DocumentedModel) -> Node:
+    def _named(self, model: Document.Model) -> Node:
         """Return the fields that models, seeds, tests and sources share."""
         catalog, schema, name = self._relation(model)
         path = model.seed or model.path
@@ -170,7 +164,7 @@ class _Artifacts:
             "relation_name": f"`{catalog}`.`{schema}`.`{name}`",
         }
 
-    def _described(self, model: DocumentedModel) -> Node:
+    def _described(self, model: Document.Model) -> Node:
         said = {
             "kind": model.kind,
             "version": model.version,
@@ -185,7 +179,7 @@ class _Artifacts:
             "meta": {"vde": {key: value for key, value in said.items() if value is not None}},
         }
 
-    def _node(self, model: DocumentedModel) -> Node:
+    def _node(self, model: Document.Model) -> Node:
         schema, name = _parts(model.name)
         resource = _resource(model)
         node = {
@@ -218,7 +212,7 @@ class _Artifacts:
             **self._reads(model.parents),
         }
 
-    def _compiled(self, model: DocumentedModel) -> str | None:
+    def _compiled(self, model: Document.Model) -> str | None:
         """Return a model's query over relations, which tools parse for its parents."""
         if model.query is None or model.opaque is not None:
             return model.query
@@ -253,7 +247,7 @@ class _Artifacts:
             "depends_on": {"macros": [], "nodes": [self._ids[name] for name in known]},
         }
 
-    def _source(self, model: DocumentedModel) -> Node:
+    def _source(self, model: Document.Model) -> Node:
         schema, name = _parts(model.name)
         return {
             **self._named(model),
@@ -279,7 +273,7 @@ class _Artifacts:
             seen.add(name)
             yield self._exposure(one, name)
 
-    def _exposure(self, one: DocumentedExposure, name: str) -> Node:
+    def _exposure(self, one: Document.Exposure, name: str) -> Node:
         read = list(dict.fromkeys(model for model, _ in one.reads))
         owner = {"email": one.owner} if one.owner and "@" in one.owner else {"name": one.owner}
         return {
@@ -300,7 +294,7 @@ class _Artifacts:
 
     # -- tests ---------------------------------------------------------------------------------
 
-    def _tests(self, model: DocumentedModel) -> Iterator[Node]:
+    def _tests(self, model: Document.Model) -> Iterator[Node]:
         """Yield a model's audits as tests: dbt's own ones by column, others as a query."""
         seen = Counter[str]()
         for audit in model.audits:
@@ -326,7 +320,7 @@ class _Artifacts:
                     "compiled_code": query.format(relation, column),
                 }
 
-    def _test(self, model: DocumentedModel, audit: DocumentedAudit, name: str) -> Node:
+    def _test(self, model: Document.Model, audit: Document.Audit, name: str) -> Node:
         number = hashlib.sha256(f"{model.name} {audit.name} {name}".encode()).hexdigest()[:10]
         severity = "ERROR" if audit.blocking else "WARN"
         relation = str(self._named(model)["relation_name"])
@@ -367,7 +361,7 @@ class _Artifacts:
             "errors": None,
         }
 
-    def _table(self, model: DocumentedModel) -> Node:
+    def _table(self, model: Document.Model) -> Node:
         catalog, schema, name = self._relation(model)
         rows = self._shown[model.name].rows
         return {
@@ -401,11 +395,11 @@ def _parts(name: str) -> tuple[str, str]:
     return schema, last
 
 
-def _resource(model: DocumentedModel) -> str:
+def _resource(model: Document.Model) -> str:
     return {"EXTERNAL": "source", "SEED": "seed"}.get(model.kind, "model")
 
 
-def _materialized(model: DocumentedModel) -> str:
+def _materialized(model: Document.Model) -> str:
     """Return the nearest of dbt's materializations; the kind itself is in `meta`."""
     if model.kind == "SEED":
         return "seed"
@@ -418,7 +412,7 @@ def _materialized(model: DocumentedModel) -> str:
     return "table" if model.kind == "FULL" else "incremental"
 
 
-def _column(column: DocumentedColumn) -> Node:
+def _column(column: Document.Column) -> Node:
     said = {"vde": {"inherited_from": column.inherited_from}} if column.inherited_from else {}
     return {
         "name": column.name,

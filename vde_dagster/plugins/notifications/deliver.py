@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vde_dagster.api.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.api.values import count, expand_secrets, how_to_install
-from vde_dagster.execution.maintenance import deliver
 from vde_dagster.plugins.notifications.late import note_late
 from vde_dagster.plugins.notifications.messages import Message, Messages, Tone
 from vde_dagster.plugins.notifications.settings import Address, Receiver, receivers
 
 if TYPE_CHECKING:
-    from vde_dagster.api.workspace import Handles, OutboxRecord, Workspace
+    from vde_dagster.api.workspace import OutboxRecord, Workspace
 
 FIRST = timedelta(days=1)
 """Maximum age of the events for a new receiver."""
@@ -95,13 +94,15 @@ class _Delivery:
 
     def run(self) -> Notified:
         try:
-            took = deliver(self.workspace, self.consumer, self._take, "`vde notify send`")
+            took = self.workspace.maintenance.deliver(
+                self.consumer, self._take, "`vde notify send`"
+            )
             self.done.forgotten = took.forgotten
         except (ExecutionError, ProjectError, UsageError) as error:
             self.done.problem = error.message
         return self.done
 
-    def _take(self, workspace: Handles, records: Sequence[OutboxRecord]) -> int | None:
+    def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
         """Send messages for records; return the last processed number, unless all were."""
         wanted = [one for record in records if (one := self._wanted(record)) is not None]
         if not wanted:
@@ -170,7 +171,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
         ExecutionError: The service did not accept it.
     """
     apprise = _apprise()
-    address = _filled(receiver.url)
+    address = expand_secrets(receiver.url)
     asset = apprise.AppriseAsset(storage_mode=apprise.PersistentStoreMode.MEMORY)
     service = apprise.Apprise.instantiate(address, asset=asset)
     if service is None:
@@ -196,15 +197,6 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
             said = said.replace(secret, "…")
         raise ExecutionError(f"'{receiver.name}' did not accept a message: {said}")
-
-
-def _filled(value: Any) -> Any:
-    """Return an address with `${NAME}` replaced by values of the environment."""
-    if isinstance(value, Mapping):
-        return {key: _filled(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [*map(_filled, value)]
-    return expand_secrets(value) if isinstance(value, str) else value
 
 
 def _secrets(address: Address) -> list[str]:

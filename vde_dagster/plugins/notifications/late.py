@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vde_dagster.api.values import ModelName, count
-from vde_dagster.base.times import instant_text
+from vde_dagster.api.values import ModelName, count, instant_text
 
 if TYPE_CHECKING:
     from vde_dagster.api.models import Model
     from vde_dagster.api.plans import Environment
     from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.notifications.settings import Receiver
-    from vde_dagster.state import StateStore
 
 
 _MOST_KNOWN = 100_000
@@ -56,27 +54,27 @@ def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
         environment = store.environments.get(name)
         if environment is None or environment.frozen is not None:
             continue
-        late = late_models(store, environment, store.database.clock.now())
-        recorded = _recorded_late(store, name) if late else {}
+        late = late_models(workspace, environment, store.database.clock.now())
+        recorded = _recorded_late(workspace, name) if late else {}
         new = [str(one.name) for one in late if recorded.get(str(one.name), one.since) <= one.since]
         if new:
             found.append({"environment": name, "models": new})
     store.outbox.add("late", found)
 
 
-def _recorded_late(store: StateStore, environment: str) -> dict[str, datetime]:
+def _recorded_late(workspace: Workspace, environment: str) -> dict[str, datetime]:
     """Return when each model was last recorded as late."""
     found: dict[str, datetime] = {}
-    for record in store.outbox.with_kind("late"):
+    for record in workspace.store.outbox.with_kind("late"):
         if record.subject["environment"] == environment:
             found |= dict.fromkeys(record.subject["models"], record.at)
     return found
 
 
-def late_models(store: StateStore, environment: Environment, at: datetime) -> list[LateModel]:
+def late_models(workspace: Workspace, environment: Environment, at: datetime) -> list[LateModel]:
     """Return the models of an environment that are late at an instant (UTC), by name."""
-    entries = environment.entries.values()
-    known = _promising(store, [entry.snapshot_id for entry in entries])
+    store, entries = workspace.store, environment.entries.values()
+    known = _promising(workspace, [entry.snapshot_id for entry in entries])
     promises = {
         entry.table_id: known[entry.snapshot_id]
         for entry in entries
@@ -101,10 +99,10 @@ _without: set[str] = set()
 """Ids of snapshots that never promise freshness: the sensor runs twice a minute."""
 
 
-def _promising(store: StateStore, ids: Sequence[str]) -> dict[str, Model]:
+def _promising(workspace: Workspace, ids: Sequence[str]) -> dict[str, Model]:
     """Return the models with a promise, by their snapshots' ids."""
     asked = [one for one in ids if one not in _without]
-    models = {key: one.model for key, one in store.snapshots.load(asked).items()}
+    models = {key: one.model for key, one in workspace.store.snapshots.load(asked).items()}
     found = {key: model for key, model in models.items() if model.freshness is not None}
     if len(_without) > _MOST_KNOWN:
         _without.clear()

@@ -10,9 +10,7 @@ from urllib.parse import quote
 
 from vde_dagster.api.errors import VdeError
 from vde_dagster.api.plans import Change, Objection, Plan, PlanKind
-from vde_dagster.api.values import ModelName, count, listed
-from vde_dagster.base.times import instant_text
-from vde_dagster.execution.plans.gates import stored_objections
+from vde_dagster.api.values import ModelName, count, instant_text, listed
 from vde_dagster.plugins.notifications.late import late_models, model_owners
 
 if TYPE_CHECKING:
@@ -308,7 +306,9 @@ class Messages:
     def _late(self, record: OutboxRecord) -> Message | None:
         name, store = record.subject["environment"], self.workspace.store
         environment = store.environments.get(name)
-        found = late_models(store, environment, record.at) if environment is not None else []
+        found = (
+            late_models(self.workspace, environment, record.at) if environment is not None else []
+        )
         still = [one for one in found if str(one.name) in record.subject["models"]]
         if not still:
             return None
@@ -328,7 +328,7 @@ class Messages:
     def _against(self, plan: Plan) -> Iterator[Line]:
         """Yield the objections of the project's rules to a plan, for possible approvers."""
         try:
-            found = stored_objections(self.workspace, plan)
+            found = self.workspace.plans.gates.stored_objections(plan)
         except VdeError as error:
             yield Line(f"its rules cannot be evaluated: {error.message}")
             return

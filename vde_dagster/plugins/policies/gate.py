@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.api.plans import Objection
-from vde_dagster.api.workspace import Spread, estimate_plan
-from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
-from vde_dagster.reports.plan import breaking
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Plan
     from vde_dagster.api.workspace import Workspace
+
+
+_QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 
 
 def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
@@ -26,7 +26,7 @@ def policies_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[O
         ProjectError: The file has a mistake.
     """
     settings = PoliciesSettings(**workspace.settings.plugins["policies"])
-    rules = read_rules(workspace.root, settings.files)
+    rules = read_rules(workspace, settings.files)
     if not rules:
         return
     known = make_variables(plan_facts(workspace, plan), now)
@@ -44,7 +44,7 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     something is computed), `breaks` (whether readers of production are affected), and the expected
     `seconds`, `task_seconds`, `rows`, `bytes`, `bytes_read` and `money`, 0 if unknown.
     """
-    estimate, broken = estimate_plan(workspace, plan), {model.name for model in breaking(plan)}
+    estimate = workspace.plans.estimate(plan)
     changed = [m for m in plan.models if m.previous_snapshot_id not in (None, m.snapshot_id)]
     published = workspace.store.snapshots.load(
         (m.previous_snapshot_id for m in changed if m.previous_snapshot_id), unreadable=set()
@@ -56,7 +56,6 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
         before = published.get(model.previous_snapshot_id or "") or snapshot
         before = before if model.previous_snapshot_id else None
         known = estimate.models.get(model.name)
-        spreads = {name: getattr(known, name, None) for name in QUANTITIES}
         money = known.price(estimate.prices).expected if known else 0.0
         said |= {
             "namespace": model.name.namespace,
@@ -65,14 +64,14 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
             "published_owner": (before.model.owner if before else None) or "",
             "tags": list(of.tags) if of else [],
             "computes": model.builds,
-            "breaks": model.name in broken,
-            **{name: _expected(name, spread) for name, spread in spreads.items()},
+            "breaks": model.is_breaking,
+            **{name: _expected(name, getattr(known, name, None)) for name in _QUANTITIES},
             "money": money,
         }
     return found
 
 
-def _expected(quantity: str, spread: Spread | None) -> float:
+def _expected(quantity: str, spread: Any) -> float:
     """Return the expected value: seconds with fractions, rows and bytes as whole numbers."""
     value = spread.expected if spread is not None else 0.0
     return value if "seconds" in quantity else round(value)

@@ -12,13 +12,13 @@ import msgspec
 
 from vde_dagster.api.errors import SourceLocation, UsageError, placed
 from vde_dagster.api.plans import Level, Objection, environment_name
-from vde_dagster.api.sources import YamlDocument, load_yaml
+from vde_dagster.api.sources import TooSlow, YamlDocument, load_yaml
 from vde_dagster.api.values import how_to_install, listed
-from vde_dagster.project.files import file_of_project
-from vde_dagster.project.python.watching import TooSlow, time_limit
 
 if TYPE_CHECKING:
     from celpy import Runner
+
+    from vde_dagster.api.workspace import Workspace
 
 _MOST_SECONDS = 10
 """Maximum seconds for evaluating one expression on one plan or model."""
@@ -107,7 +107,7 @@ class Rule:
         from celpy.evaluation import CELEvalError
 
         try:
-            with time_limit(_MOST_SECONDS):
+            with TooSlow.after(_MOST_SECONDS):
                 found = expression.evaluate(dict(known))
         except TooSlow:
             raise self._unanswered(f"it takes more than {_MOST_SECONDS} s", known) from None
@@ -139,7 +139,7 @@ def make_variables(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     return {"plan": json_to_cel(dict(facts)), "now": celtypes.TimestampType(now)}
 
 
-def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
+def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
     """Return the rules of a project's files.
 
     Raises:
@@ -149,7 +149,7 @@ def read_rules(root: Path, files: tuple[str, ...]) -> list[Rule]:
     found: list[Rule] = []
     for file in files:
         try:
-            text = file_of_project(root, file).read_text("utf-8")
+            text = workspace.path(file).read_text("utf-8")
         except OSError as error:
             raise UsageError(
                 f"the rules of plans cannot be read: {file}: {error.strerror}",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.api.commands import Debug, Json, Output, on_project
+from vde_dagster.api.commands import Output, on_project
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -25,7 +25,8 @@ Key = Annotated[
 ]
 
 
-def keys_make(name: KeyName, to: To = None, as_json: Json = False, debug: Debug = False) -> None:
+@on_project
+def keys_make(output: Output, name: KeyName, to: To = None) -> None:
     """Create a key for signing plans, and print the line with which a project trusts it.
 
     The private key is written to a file that only its owner can read, and is never printed.
@@ -35,7 +36,6 @@ def keys_make(name: KeyName, to: To = None, as_json: Json = False, debug: Debug 
 
     path = to or Path(f"{name}.pem")
     public = make_key(path)
-    output = Output(as_json)
     output.note(f"the private key is in {path}: keep it, and commit it nowhere")
     output.note("to trust it, add below \\[tool.vde.signatures.trusted] in pyproject.toml:")
     output.result({"name": name, "file": str(path), "public": public}, f'{name} = "{public}"')
@@ -49,29 +49,22 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     vde plan sign plan.json --key anna.pem; vde plan sign prod-1a2b3c4d5e
     """
     from vde_dagster.api.errors import UsageError
-    from vde_dagster.api.plans import iso
-    from vde_dagster.execution.plans.plan_file import (
-        ATTACHED,
-        is_file_name,
-        plan_document,
-        project_identity,
-        read_plan,
-        write_plan,
-    )
+    from vde_dagster.api.values import json_value
     from vde_dagster.plugins.signatures.keys import private_key
     from vde_dagster.plugins.signatures.ledger import keep, kept, read_settings
     from vde_dagster.plugins.signatures.signing import read_signatures, sign, wrong
 
     private = private_key(key)
     settings = read_settings(workspace)
-    path = Path(plan) if is_file_name(plan) else None
+    files = workspace.plans.files
+    path = files.path(plan)
     if path is not None:
-        found = read_plan(path)
+        found = files.read(path)
         document, before = found.document, read_signatures(found.attached.get("signatures", []))
     else:
         stored = workspace.store.plans.load(plan)
-        document, before = plan_document(stored, project_identity(workspace)), kept(workspace, plan)
-    made = sign(document, private, iso(workspace.store.database.clock.now()))
+        document, before = files.document(stored), kept(workspace, plan)
+    made = sign(document, private, json_value(workspace.store.database.clock.now()))
     if wrong(document, before):
         raise UsageError(
             f"{plan} has signatures of other content: it was not signed",
@@ -81,7 +74,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     after = [*(one for one in before if one.key != made.key), made]
     if path is not None:
         attached = {**found.attached, "signatures": [one.to_json() for one in after]}
-        write_plan(path, {**document, ATTACHED: attached})
+        files.write(path, document, attached)
     elif name is None:
         raise UsageError(
             f"the state only stores signatures by trusted keys, not by {made.key}",

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.api.plans import Objection, PlanKind
 from vde_dagster.api.values import count
-from vde_dagster.execution.plans.plan_file import plan_document, project_identity
-from vde_dagster.execution.plans.proven_plan import ProvenPlan
 from vde_dagster.plugins.signatures.ledger import kept, read_settings
 from vde_dagster.plugins.signatures.signing import signers, wrong
 
@@ -32,8 +30,7 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
     names: list[str] = []
     if found:
         # Signatures of the plan that is about to be applied, as it was written.
-        written = plan.written if isinstance(plan, ProvenPlan) else None
-        document = plan_document(written or plan, project_identity(workspace))
+        document = workspace.plans.files.document(plan.as_written)
         names = signers(settings, document, found)
         if bad := wrong(document, found):
             who = ", ".join(settings.who(one.key) or "" for one in bad)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Connection, MetaData, String, Table, select
 
 from vde_dagster.api.errors import UsageError
-from vde_dagster.api.workspace import upsert
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 from vde_dagster.plugins.signatures.signing import Signature, read_signatures, signers, wrong
-from vde_dagster.state.db.log import record
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -107,10 +105,11 @@ def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None
             {"plan_id": plan_id, "name": settings.who(one.key), **one.to_json()}
             for one in trusted.values()
         ]
-        upsert(conn, rows, signed, "name", "at", "signature")
+        database.upsert(conn, rows, signed, "name", "at", "signature")
         environment = stored.environment if stored is not None else None
         names = [settings.who(one.key) for one in new]
-        record(database, conn, "sign", environment, detail={"plan": plan_id, "signers": names})
+        detail = {"plan": plan_id, "signers": names}
+        workspace.store.log.record(conn, "sign", environment, detail)
 
     if trusted:
         workspace.store.rights.require("plan", "sign a plan")

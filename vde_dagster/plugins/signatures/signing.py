@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vde_dagster.api.errors import UsageError
-from vde_dagster.execution.plans.plan_spelling import canonical
 from vde_dagster.plugins.signatures.keys import is_signature, public_key
 from vde_dagster.plugins.signatures.settings import SignaturesSettings
 
@@ -60,7 +60,7 @@ def read_signatures(value: object) -> list[Signature]:
         found = msgspec.convert(value, list[Signature])
     except msgspec.ValidationError as error:
         raise _unreadable(str(error)) from error
-    if canonical([one.to_json() for one in found]) != canonical(value):
+    if _json_bytes([one.to_json() for one in found]) != _json_bytes(value):
         raise _unreadable("a signature has key, at and signature, and nothing else")
     keys = [one.key for one in found]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
@@ -94,4 +94,10 @@ def signers(
 
 
 def _signed(document: Mapping[str, Any], at: str) -> bytes:
-    return _PURPOSE + canonical([at, document])
+    return _PURPOSE + _json_bytes([at, document])
+
+
+def _json_bytes(value: object) -> bytes:
+    """Write JSON as it is signed: sorted keys, no whitespace, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")

@@ -66,19 +66,7 @@ def docs_write(workspace: Workspace, output: Output) -> None:
 
     Example: vde docs write
     """
-    from vde_dagster.api.errors import UsageError
-    from vde_dagster.plugins.site.descriptions import write_descriptions, written_descriptions
-    from vde_dagster.project.loading.load import project_sources
-    from vde_dagster.project.sources.own_files import own_files
-
-    project = workspace.project
-    if own_files not in project_sources(project.settings):
-        raise UsageError(
-            "this project belongs to another tool, which has its own descriptions",
-            hint="write descriptions where that tool reads them, in dbt's schema.yml",
-        )
-    made = written_descriptions(project.settings, project.names, workspace.snapshots())
-    write_descriptions(project.root, made)
+    made = workspace.models.write_descriptions()
     orphans = [
         {"name": one.name, "text": one.text, "place": str(one.location)} for one in made.orphans
     ]

@@ -22,9 +22,8 @@ from typing import Any
 
 import msgspec
 
-from vde_dagster.api.reports import Document, DocumentedModel, DocumentedTable, ShownModel
+from vde_dagster.api.reports import Document
 from vde_dagster.plugins.site.layout import place
-from vde_dagster.reports.documentation.values import DefinitionDifference, Publication, Range
 
 FORM = 1
 """Increased when older pages and scripts would be incompatible."""
@@ -184,10 +183,10 @@ class _Compactor:
                 at,
             ]
 
-    def _tables_by_model(self) -> dict[str, dict[int, DocumentedTable]]:
+    def _tables_by_model(self) -> dict[str, dict[int, Document.Table]]:
         """Return the tables that environments show for each model, by number."""
         numbers = {table.id: at for at, table in enumerate(self.document.tables)}
-        found: dict[str, dict[int, DocumentedTable]] = {}
+        found: dict[str, dict[int, Document.Table]] = {}
         for environment in self.document.environments:
             for cell in environment.models:
                 at = numbers.get(cell.table or "")
@@ -196,7 +195,7 @@ class _Compactor:
         return found
 
     def _details(
-        self, model: DocumentedModel, tables: Mapping[int, DocumentedTable]
+        self, model: Document.Model, tables: Mapping[int, Document.Table]
     ) -> dict[str, Any]:
         word = self.words.number
         return _full(
@@ -231,7 +230,7 @@ class _Compactor:
             tables={str(at): self._table(model.name, one) for at, one in sorted(tables.items())},
         )
 
-    def _flows(self, model: DocumentedModel) -> list[list[Any]]:
+    def _flows(self, model: Document.Model) -> list[list[Any]]:
         """Return [parent, how, [column, source, …]]: 0 means all rows, sources are positions.
 
         Columns count from one. Sources are positions in the parent's columns, otherwise texts.
@@ -249,7 +248,7 @@ class _Compactor:
             )
         return [[parent, how, pairs] for (parent, how), pairs in found.items()]
 
-    def _table(self, model: str, table: DocumentedTable) -> dict[str, Any]:
+    def _table(self, model: str, table: Document.Table) -> dict[str, Any]:
         fills, start, at = [], 0, 0
         for fill in table.fills:
             begun, recorded = _seconds(fill.range.start), _seconds(fill.at)
@@ -275,7 +274,7 @@ class _Compactor:
         words = Words()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 
-        def cell(one: ShownModel) -> list[Any]:
+        def cell(one: Document.Cell) -> list[Any]:
             same = one.view is not None and one.view.split(".")[-1] == one.model.split(".")[-1]
             view = words.number(one.view.rpartition(".")[0]) if same and one.view else one.view
             return _trimmed(
@@ -298,7 +297,7 @@ class _Compactor:
         cells = [[cell(one) for one in each.models] for each in self.document.environments]
         return {"cells": cells, "words": list(words.numbers)}
 
-    def _publication(self, one: Publication) -> dict[str, Any]:
+    def _publication(self, one: Document.Version) -> dict[str, Any]:
         return _full(
             plan=one.plan,
             note=one.note,
@@ -319,7 +318,7 @@ class _Compactor:
             ],
         )
 
-    def _difference(self, one: DefinitionDifference) -> dict[str, Any]:
+    def _difference(self, one: Document.Difference) -> dict[str, Any]:
         return _full(
             model=self.names.number(one.model),
             change=one.change,
@@ -378,7 +377,7 @@ def _seconds(at: datetime | None) -> Any:
     return None if at is None else int(at.timestamp() // 1)
 
 
-def _ranges(ranges: Iterable[Range]) -> list[int]:
+def _ranges(ranges: Iterable[Document.Span]) -> list[int]:
     return [
         number
         for one in ranges

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vde_dagster.api.commands import EnvironmentName, Output, on_project, simple_table
+from vde_dagster.api.commands import Output, on_project, simple_table
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
     from vde_dagster.plugins.sync.syncs import Synced
 
+EnvironmentName = Annotated[
+    str, typer.Argument(metavar="ENV", help="Environment, for example prod.")
+]
 SyncNames = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SYNCS]...", help="Only these; by default all of the environment."),

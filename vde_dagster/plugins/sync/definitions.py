@@ -71,7 +71,7 @@ class SyncDefinition:
                 hint=f"{self.place}: name it under `to`, where there is {', '.join(self.to)}",
             )
         remember_secrets(self.to[environment])
-        return _sink(self.sink, _expanded(self.to[environment]))
+        return _sink(self.sink, expand_secrets(self.to[environment]))
 
 
 def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
@@ -169,9 +169,3 @@ def _definition(
 def _sink(name: str, options: Mapping[str, Any]) -> Sink:
     sink: Sink = msgspec.convert(options, SINKS.require(name))
     return sink
-
-
-def _expanded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _expanded(one) for key, one in value.items()}
-    return expand_secrets(value) if isinstance(value, str) else value

@@ -23,7 +23,6 @@ from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.execution.mistakes import understood
-from vde_dagster.execution.plans.estimate import estimate_plan
 from vde_dagster.execution.published_version import previous_snapshots
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
@@ -323,7 +322,7 @@ class Desk:
         try:
             workspace.use_project(reading.project, self._memo)
             plan = workspace.plans.make(self.environment, save=False)
-            work = estimate_plan(workspace, plan).models.items()
+            work = workspace.plans.estimate(plan).models.items()
             known = {name: one.seconds.expected for name, one in work if one.seconds}
             return Outlook(self.environment, plan, seconds=known)
         except VdeError as error:

@@ -32,7 +32,7 @@ from vde_dagster.programs.serve.errors import answer_errors
 from vde_dagster.programs.serve.loading import Loader
 from vde_dagster.programs.serve.served import Versions
 from vde_dagster.programs.serve.site_route import site_route
-from vde_dagster.project.settings import with_secrets
+from vde_dagster.project.settings import expand_secrets
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -73,7 +73,7 @@ def make_app(
     )
     versions = Versions(workspace)
     settings = workspace.settings
-    told = for_clients(with_secrets(settings.served_io), settings.resolved_warehouse)
+    told = for_clients(expand_secrets(settings.served_io), settings.resolved_warehouse)
     loader = Loader(told, writes_metadata)
     access = Access(workspace.store.tokens, may_be_open)
     for router, may_read in (

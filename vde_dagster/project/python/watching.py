@@ -164,38 +164,38 @@ def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
 class TooSlow(BaseException):
     """The time limit was exceeded; `except Exception` in the running code does not catch this."""
 
+    @staticmethod
+    @contextmanager
+    def after(seconds: float) -> Iterator[None]:
+        """Interrupt the block after some seconds of wall-clock time.
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt the block after some seconds of wall-clock time.
+        In the main thread a system timer interrupts, even during waits, unless other code uses that
+        timer. In other threads a watching thread raises the exception, which interrupts Python
+        code but not waits.
 
-    In the main thread a system timer interrupts, even during waits, unless other code uses that
-    timer. In other threads a watching thread raises the exception, which interrupts Python code but
-    not waits.
+        Raises:
+            TooSlow: The block took longer.
+        """
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or not hasattr(signal, "setitimer")
+            or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
+        ):
+            with _watched_thread(seconds):
+                yield
+            return
 
-    Raises:
-        TooSlow: The block took longer.
-    """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or not hasattr(signal, "setitimer")
-        or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
-    ):
-        with _watched_thread(seconds):
+        def interrupt(_signal: int, _frame: FrameType | None) -> None:
+            raise TooSlow
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        # Repeat every second: a bare `except:` in a loop may swallow earlier exceptions.
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+        try:
             yield
-        return
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    # Repeat every second: a bare `except:` in a loop may swallow earlier exceptions.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

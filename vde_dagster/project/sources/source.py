@@ -16,7 +16,7 @@ from vde_dagster.project.files import Hasher, decoded
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.model import LoadedFile, Model
-from vde_dagster.project.python.watching import TooSlow, time_limit
+from vde_dagster.project.python.watching import TooSlow
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Expanded
@@ -246,7 +246,7 @@ class Folder:
         """Limit the time for reading a file, including the code that it runs."""
         seconds = self.settings.load_seconds
         try:
-            with time_limit(seconds):
+            with TooSlow.after(seconds):
                 yield
         except TooSlow as error:
             raise ProjectError(

@@ -6,12 +6,15 @@ are UTC, ranges half-open; tuples are sorted unless another order is documented.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 DOCUMENT_VERSION = 1
 """Increased when a field of a document changes its meaning or is removed."""
+
+_PART = "part of a document"
 
 Whose = Literal["own", "shared", "held", "view", "external"]
 
@@ -49,6 +52,7 @@ class ColumnFlow:
     Args:
         column: The model's column; None if all its rows depend on the parent's column.
         parent: The model or table that is read, as `schema.name`.
+        source: Its column; `*` if unknown columns of it are read.
         how: `identity`, `transformation` or `aggregation` for inputs of a value;
             `conditional`, `join`, `filter`, `group`, `sort`, `window` for conditions on it;
             `python` and `unknown` if the dependency cannot be analyzed.
@@ -370,6 +374,20 @@ class Document:
             versions with each environment and with each other.
     """
 
+    # Types of its parts, for annotations: `Document.Model`.
+    Span = Annotated[Range, _PART]
+    Column = Annotated[DocumentedColumn, _PART]
+    Flow = Annotated[ColumnFlow, _PART]
+    Audit = Annotated[DocumentedAudit, _PART]
+    Model = Annotated[DocumentedModel, _PART]
+    Exposure = Annotated[DocumentedExposure, _PART]
+    Outcome = Annotated[AuditOutcome, _PART]
+    Table = Annotated[DocumentedTable, _PART]
+    Cell = Annotated[ShownModel, _PART]
+    Environment = Annotated[DocumentedEnvironment, _PART]
+    Difference = Annotated[DefinitionDifference, _PART]
+    Version = Annotated[Publication, _PART]
+
     document_version: int
     project: str
     of: str
@@ -381,3 +399,16 @@ class Document:
     environments: tuple[DocumentedEnvironment, ...]
     publications: tuple[Publication, ...]
     differences: tuple[EnvironmentDifference, ...]
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema of documents as `msgspec.json.encode` writes them."""
+        import msgspec
+
+        schema = msgspec.json.schema(cls)
+        for part in schema["$defs"].values():
+            part["description"] = inspect.cleandoc(part["description"])
+        version = schema["$defs"]["Document"]["properties"]["document_version"]
+        version["const"] = DOCUMENT_VERSION
+        dialect = "https://json-schema.org/draft/2020-12/schema"
+        return {"$schema": dialect, "title": "A project of vde-dagster", **schema}

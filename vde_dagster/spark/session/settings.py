@@ -100,7 +100,7 @@ class SessionSettings:
     def from_settings(cls, settings: Settings) -> SessionSettings:
         """Read Spark's part of a project's settings."""
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
-        from vde_dagster.project.settings import with_secrets
+        from vde_dagster.project.settings import expand_secrets
         from vde_dagster.state.db.effects import NoEffects
 
         other = outside_catalog(settings, NoEffects())
@@ -109,11 +109,11 @@ class SessionSettings:
             state_url=settings.resolved_state_url,
             warehouse=settings.resolved_warehouse,
             master=settings.spark.master,
-            config=with_secrets(settings.spark.config),
+            config=expand_secrets(settings.spark.config),
             packages=settings.spark.packages,
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
-            io=with_secrets(settings.io),
+            io=expand_secrets(settings.io),
             reached=other.for_spark() if other is not None else None,
             warm=WarmSettings.from_settings(settings),
         )

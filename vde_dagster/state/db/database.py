@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache, partial
@@ -35,6 +35,7 @@ from sqlalchemy import (
     Executable,
     MetaData,
     Select,
+    Table,
     Transaction,
     create_engine,
     event,
@@ -53,7 +54,7 @@ from vde_dagster.errors import NotAllowedError, StoreError, UnknownOutcomeError,
 from vde_dagster.project.settings import remember_secrets
 from vde_dagster.state.db.effects import Clock, Effects, NoEffects, ServersClock, SystemClock
 from vde_dagster.state.db.guards.write_views import SEARCH_PATH, writes_by_views
-from vde_dagster.state.db.rows import among
+from vde_dagster.state.db.rows import among, upsert
 
 T = TypeVar("T")
 
@@ -472,6 +473,16 @@ class Database:
         """Read the rows of a query whose column has one of the given values."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
+
+    def upsert(
+        self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
+    ) -> int:
+        """Insert rows, or update some columns of existing ones; return the number of rows written.
+
+        Args:
+            connection: The connection of a writing transaction.
+        """
+        return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:
         """Return an error for an unusable database, without its password."""

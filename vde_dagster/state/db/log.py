@@ -146,6 +146,16 @@ class LogStore:
             query = query.where(_ROW.environment == environment)
         return [value_from_row(LogEntry, row) for row in self.database.rows(query)]
 
+    def record(
+        self,
+        connection: Connection,
+        act: Act,
+        environment: str | None,
+        detail: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Write an act to the log, in the transaction that performs it; see `record`."""
+        record(self.database, connection, act, environment, detail=detail)
+
     def verify(self, head: str | None = None) -> Verified:
         """Check the chain, and that it has each environment's versions since the first one logged.
 

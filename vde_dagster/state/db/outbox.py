@@ -21,9 +21,11 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, text, update
 
+from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database
 from vde_dagster.state.db.guards.write_views import writes_by_views
+from vde_dagster.state.db.rows import from_micros
 
 RecordKind = Literal[
     "store",
@@ -75,6 +77,11 @@ class OutboxRecord:
     subject: dict[str, Any]
     origin: str
     at: datetime
+
+    @property
+    def interval(self) -> Interval:
+        """The range of a record on a fill."""
+        return Interval(from_micros(self.subject["start"]), from_micros(self.subject["end"]))
 
     @property
     def dagster_run(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urljoin, urlsplit
 
 from vde_dagster.api.errors import ExecutionError, UsageError
-from vde_dagster.base.secrets import masked
+from vde_dagster.api.values import mask
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
@@ -115,7 +115,7 @@ class Rest:
                 answer = session.request(
                     method,
                     url,
-                    json=None if body is None else masked(body),
+                    json=None if body is None else mask(body),
                     auth=self.token,
                     headers=self.headers,
                     timeout=_TIMEOUT,

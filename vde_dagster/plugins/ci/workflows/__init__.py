@@ -13,8 +13,8 @@ from pathlib import Path
 
 from vde_dagster.api.commands import Workflow
 from vde_dagster.api.errors import UsageError
+from vde_dagster.api.values import Settings
 from vde_dagster.plugins.ci.forges.plain_git import git_output, place_in_repository
-from vde_dagster.project.loading.loader import read_settings
 
 _SECRET = re.compile(r"\$\{(\w+)\}")
 _PLAIN = re.compile(r"[\w./-]+")
@@ -67,7 +67,7 @@ def gitlab_workflow(root: Path) -> Workflow:
 
 def _filled(root: Path, template: str, **values: str) -> str:
     text = (Path(__file__).parent / template).read_text("utf-8")
-    on_server = (read_settings(root).state_url or "").startswith("postgresql")
+    on_server = (_settings(root).state_url or "").startswith("postgresql")
     package = f"vde-dagster{'[postgres]' if on_server else ''}=={version('vde-dagster')}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     project = _plain("folder", place_in_repository(root).rstrip("/") or ".")
@@ -79,6 +79,13 @@ def _filled(root: Path, template: str, **values: str) -> str:
     return text
 
 
+def _settings(root: Path) -> Settings:
+    from vde_dagster.api.workspace import Workspace
+
+    with Workspace.open(root) as workspace:
+        return workspace.settings
+
+
 def _suffix(root: Path) -> str:
     """Return the suffix of a project's job names, if it is one of several."""
     place = place_in_repository(root).rstrip("/")
@@ -87,14 +94,14 @@ def _suffix(root: Path) -> str:
 
 def _secrets(root: Path) -> list[str]:
     """Return the variables that a project's settings read from the environment."""
-    settings = read_settings(root)
+    settings = _settings(root)
     values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
     return sorted({name for value in values for name in _SECRET.findall(value)})
 
 
 def _shared_login(root: Path) -> list[str]:
     """Return the advice for a login of the state's database that both jobs would share."""
-    url = read_settings(root).state_url or ""
+    url = _settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):
         return []
@@ -106,7 +113,7 @@ def _shared_login(root: Path) -> list[str]:
 
 def _lacking(root: Path) -> list[str]:
     """Return the parts of a project that jobs on other machines cannot use."""
-    if not (read_settings(root).state_url or "sqlite").startswith("sqlite"):
+    if not (_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
     return ["the state is a local file: give the jobs a shared state_url and warehouse"]
 

@@ -6,7 +6,7 @@ tables: https://openlineage.io/docs/spec/naming.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -24,17 +24,9 @@ from openlineage.client.facet_v2 import (
     tags_dataset,
 )
 
-from vde_dagster.api.plans import PhysicalTable, Snapshot
+from vde_dagster.api.plans import PRODUCTION, Environment, Plan, Snapshot
 from vde_dagster.api.values import ModelName
-from vde_dagster.api.workspace import Workspace
-from vde_dagster.planning.environments.environment import (
-    Entry,
-    ViewNames,
-    production_first,
-)
-from vde_dagster.planning.snapshots.snapshot import Read
-from vde_dagster.planning.table_contents import InputState
-from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
+from vde_dagster.api.workspace import FillRecord, Workspace
 
 _KINDS = {
     "identity": ("DIRECT", "IDENTITY"),
@@ -70,26 +62,27 @@ class Shown:
     """The models of a plan or of a version of an environment.
 
     Args:
+        content: The plan or version.
+        view: Returns the name of a model's view.
         snapshots: Snapshots by id.
         tables: Tables by id.
     """
 
     workspace: Workspace
-    views: ViewNames
-    entries: Mapping[ModelName, Entry]
+    content: Plan | Environment
+    view: Callable[[ModelName], object]
     snapshots: Mapping[str, Snapshot]
-    tables: Mapping[str, PhysicalTable]
+    tables: Mapping[str, Plan.Table]
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
-    _views: dict[str, ViewNames] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
         """Return a model's snapshot, if it is there."""
-        entry = self.entries.get(name)
+        entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
-    def table(self, name: ModelName) -> PhysicalTable | None:
+    def table(self, name: ModelName) -> Plan.Table | None:
         """Return the table that serves a model, if one does."""
-        entry = self.entries.get(name)
+        entry = self.content.entries.get(name)
         return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
 
     @cached_property
@@ -105,9 +98,9 @@ class Shown:
         if snapshot is None or not snapshot.model.kind.is_shown:
             of = snapshot.model.table if snapshot is not None else ()
             return DatasetName(self.catalog, ".".join(of) or str(model))
-        return DatasetName(self.catalog, str(self.views.ref(model)))
+        return DatasetName(self.catalog, str(self.view(model)))
 
-    def for_table(self, table: PhysicalTable) -> DatasetName:
+    def for_table(self, table: Plan.Table) -> DatasetName:
         """Return the dataset's name of a physical table, by its location."""
         location = self.workspace.lakehouse.table_location(table.ref, table.id)
         return DatasetName.from_location(location)
@@ -126,26 +119,25 @@ class Shown:
             namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
         )
 
-    def inputs(
-        self, snapshot: Snapshot, read: Mapping[str, InputState] | None = None
-    ) -> list[InputDataset]:
+    def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
         """Return the datasets that a model reads, each once; embedded models have none.
 
         Args:
-            read: The states of tables that a fill read, by table, where they are known.
+            fill: The fill whose versions of the datasets are reported, where they are known.
         """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
             facets = self.static_facets(own) if own is not None else {}
-            commit = self._commit(parent, read or {})
+            commit = self._commit(parent, fill) if fill is not None else None
             if commit is not None:
                 facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
             found.setdefault(at, InputDataset(namespace=at.namespace, name=at.name, facets=facets))
         return list(found.values())
 
-    def _commit(self, parent: ModelName, read: Mapping[str, InputState]) -> int | None:
-        """Return the Iceberg snapshot of a parent's table that was read."""
+    def _commit(self, parent: ModelName, fill: FillRecord) -> int | None:
+        """Return the Iceberg snapshot of a parent's table that a fill read."""
+        read = fill.facts.inputs or {}
         table, own = self.table(parent), self.snapshot(parent)
         if table is not None:
             state = read.get(table.id)
@@ -215,35 +207,37 @@ class Shown:
             )
         return found
 
-    def _names(self, own: ModelName, table: PhysicalTable) -> Iterable[tuple[str, str]]:
+    def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
         """Yield the names of a table, production's first: receivers show the first."""
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
             self._others[table.id] = [(env, entry.name) for env, entry in entries]
-        shown = [*self._others[table.id], (self.views.environment, own)]
-        for environment, model in sorted(shown, key=lambda one: (production_first(one[0]), one[1])):
-            yield str(self._view_names(environment).ref(model)), "VIEW"
+        shown = [*self._others[table.id], (self.environment, own)]
+        for environment, model in sorted(shown, key=lambda one: (one[0] != PRODUCTION, *one)):
+            yield str(self._view_name(environment, model)), "VIEW"
         yield str(table.ref), "TABLE"
 
-    def _view_names(self, environment: str) -> ViewNames:
-        if environment == self.views.environment:
-            return self.views
-        if environment not in self._views:
-            found = self.workspace.store.environments.get(environment)
-            self._views[environment] = found.views if found else ViewNames(environment)
-        return self._views[environment]
+    @property
+    def environment(self) -> str:
+        """The environment's name."""
+        of = self.content
+        return of.name if isinstance(of, Environment) else of.environment
+
+    def _view_name(self, environment: str, model: ModelName) -> object:
+        if environment == self.environment:
+            return self.view(model)
+        return self.workspace.environments.views(environment).ref(model)
 
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
         """Return the sources of a model's columns and rows."""
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
-        for read in self._reads(snapshot):
-            known = by_output.setdefault(read.output, {})
-            parent = ModelName(*read.parent.split(".", 1))
-            hows = known.setdefault((self.name(parent), read.column), [])
-            if read.how not in hows:
-                hows.append(read.how)
+        for parent, column, output, how in self._reads(snapshot):
+            known = by_output.setdefault(output, {})
+            hows = known.setdefault((self.name(ModelName(*parent.split(".", 1))), column), [])
+            if how not in hows:
+                hows.append(how)
         if not by_output:
             return None
         made = {one: _input_fields(found) for one, found in sorted(_named(by_output).items())}
@@ -252,19 +246,22 @@ class Shown:
             dataset=_input_fields(by_output.get(None, {})),
         )
 
-    def _reads(self, snapshot: Snapshot) -> Iterable[Read]:
-        """Yield the reads of datasets: reads of an embedded model become those of its query."""
+    def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
+        """Yield the reads of datasets: reads of an embedded model become reads of its parents.
+
+        Each is, as in `Snapshot.reads`, a parent, its column, an output column, and the use.
+        """
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
             if parent is None or not self._is_inlined(parent):
                 yield read
                 continue
-            for inner in self._reads(parent):
-                if inner.output is None:
-                    yield inner
-                elif inner.output.lower() == read.column.lower():
-                    how = inner.how if read.how == "identity" else _through(read.how, inner.how)
-                    yield Read(inner.parent, inner.column, read.output, how)
+            for source, column, output, how in self._reads(parent):
+                if output is None:
+                    yield source, column, output, how
+                elif output.lower() == read.column.lower():
+                    through = how if read.how == "identity" else _through(read.how, how)
+                    yield source, column, read.output, through
 
 
 def _through(outer: str, inner: str) -> str:
@@ -288,7 +285,7 @@ def _input_fields(
             at.namespace, at.name, column, [_transformation(how) for how in sorted(hows)]
         )
         for (at, column), hows in reads.items()
-        if column != EVERY_COLUMN
+        if column != "*"
     ]
 
 

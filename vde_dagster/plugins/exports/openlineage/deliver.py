@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.api.errors import ExecutionError, UsageError, VdeError
-from vde_dagster.api.plans import iso
-from vde_dagster.api.values import count, expand_secrets, how_to_install, mask
-from vde_dagster.execution.maintenance import PartlyTakenError
+from vde_dagster.api.values import count, expand_secrets, how_to_install, json_value, mask
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import DatasetEvent, JobEvent, RunEvent
@@ -31,7 +29,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
 
     Raises:
         UsageError: OpenLineage's client is not installed, or no transport is configured.
-        PartlyTakenError: The receiver failed after some records, or refused events.
+        ExecutionError: The receiver failed after some records, or refused events.
     """
     try:
         from openlineage.client import OpenLineageClient
@@ -41,7 +39,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             hint=how_to_install("openlineage"),
         ) from None
     said = workspace.settings.plugins.get("openlineage") or {}
-    transport = _expanded(said.get("transport") or {})
+    transport = expand_secrets(said.get("transport") or {})
     client = OpenLineageClient(config={"transport": transport} if transport else {})
     if client.transport.kind == "console":
         raise UsageError(
@@ -49,7 +47,7 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
             "set OPENLINEAGE_URL",
         )
-    refused = Refused(workspace)
+    refused, outbox = Refused(workspace), workspace.store.outbox
     acknowledges = client.transport.kind in _ACKNOWLEDGING
     sender = _Sender(lambda event: client.emit(_without_secrets(event)), refused)
     try:
@@ -59,18 +57,17 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
     except Exception as error:
         if not acknowledges:
             raise
-        raise PartlyTakenError(
-            sender.record - 1,
-            ExecutionError(
-                f"exporter 'openlineage' failed at record {sender.record}: "
-                f"{type(error).__name__}: {error}{refused.note()}",
-                hint="`vde export openlineage` continues there; events before it were delivered",
-            ),
+        outbox.move_cursor("openlineage", sender.record - 1)
+        raise ExecutionError(
+            f"exporter 'openlineage' failed at record {sender.record}: "
+            f"{type(error).__name__}: {error}{refused.note()}",
+            hint="`vde export openlineage` continues there; events before it were delivered",
         ) from error
     finally:
         client.close()
     if refused.events:
-        raise PartlyTakenError(records[-1].number, refused.error())
+        outbox.move_cursor("openlineage", records[-1].number)
+        raise refused.error()
 
 
 def _events(
@@ -172,7 +169,7 @@ class Refused:
         why = f"{type(error).__name__}: {error}"
         self.events.append(f"{title} ({why[:200]})")
         database = self.workspace.store.database
-        line = {"at": iso(database.clock.now()), "why": why}
+        line = {"at": json_value(database.clock.now()), "why": why}
         text = json.dumps({**line, "title": title, "event": json.loads(event or "null")})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with (
@@ -209,14 +206,6 @@ def _json(event: Event) -> str:
     from openlineage.client.serde import Serde
 
     return Serde.to_json(event)
-
-
-def _expanded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _expanded(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_expanded(one) for one in value]
-    return expand_secrets(value) if isinstance(value, str) else value
 
 
 def _without_secrets(value: Any) -> Any:

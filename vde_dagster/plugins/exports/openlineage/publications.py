@@ -152,14 +152,14 @@ class Publications:
         snapshots = store.snapshots.load(ids, None, set())
         tables = store.tables.load(sorted(environment.tables))
         workspace = self.runs.workspace
-        return Shown(workspace, environment.views, environment.entries, snapshots, tables)
+        return Shown(workspace, environment, environment.views.ref, snapshots, tables)
 
 
 def _view(
     at: str, shown: Shown, snapshot: Snapshot, before: Environment | None, *, changed: bool
 ) -> Iterator[DatasetEvent]:
     """Yield the creation or change of the view that shows a table."""
-    view = shown.views.ref(snapshot.name)
+    view = shown.view(snapshot.name)
     new = (
         before is None
         or snapshot.name not in before.entries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import version
@@ -31,10 +31,7 @@ from vde_dagster.api.errors import VdeError
 from vde_dagster.api.plans import Interval, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
-from vde_dagster.planning.environments.environment import ViewNames
-from vde_dagster.planning.table_contents import InputState
 from vde_dagster.plugins.exports.openlineage.datasets import Shown
-from vde_dagster.state.db.rows import from_micros, to_micros
 
 OWN_VERSION = version("vde-dagster")
 PRODUCER = f"https://pypi.org/project/vde-dagster/{OWN_VERSION}"
@@ -101,14 +98,12 @@ class Runs:
         return self._plans[plan_id]
 
     def _content(self, plan: Plan) -> Shown:
-        store, settings = self.workspace.store, self.workspace.settings
-        current = store.environments.get(plan.environment)
-        suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
-        views = current.views if current else ViewNames(plan.environment, suffix, mode)
+        store = self.workspace.store
+        views = self.workspace.environments.views(plan.environment)
         # The plan's new tables may have been replaced by existing ones.
         wanted = {entry.table_id for entry in plan.entries.values() if entry.table_id}
         tables = {**plan.tables, **store.tables.load(sorted(wanted))}
-        return Shown(self.workspace, views, plan.entries, plan.snapshots, tables)
+        return Shown(self.workspace, plan, views.ref, plan.snapshots, tables)
 
     def _plan_records(self, plan_id: str) -> list[OutboxRecord]:
         if plan_id not in self._records:
@@ -152,7 +147,7 @@ class Runs:
         figures: dict[str, Any] = {}
         if fill is not None:
             figures = {"rows": fill.rows, "size": fill.bytes, "commit": fill.iceberg_snapshot_id}
-            figures["read"] = fill.facts.inputs
+            figures["fill"] = fill
         yield one.event(RunState.COMPLETE, record.at, **figures)
 
     def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
@@ -213,9 +208,7 @@ class Runs:
         """Yield a run for each model whose existing rows an attempt audited, without a fill."""
         attempt = self._attempt(record)
         filled = {
-            (one.subject["table"], one.subject["start"], one.subject["end"])
-            for one in attempt
-            if one.kind in ("begun", *_ENDS)
+            (one.subject["table"], one.interval) for one in attempt if one.kind in ("begun", *_ENDS)
         }
         earlier = [
             one.at
@@ -224,9 +217,8 @@ class Runs:
         ]
         found: dict[ModelName, list[AuditRecord]] = {}
         for result in self.workspace.store.audits.results(plan_id=plan.id):
-            ends = to_micros(result.interval.start), to_micros(result.interval.end)
             late = bool(earlier) and result.recorded_at <= max(earlier)
-            if not late and (result.table_id, *ends) not in filled:
+            if not late and (result.table_id, result.interval) not in filled:
                 found.setdefault(result.model, []).append(result)
         for model, results in sorted(found.items()):
             snapshot = shown.snapshot(model)
@@ -300,8 +292,7 @@ class _Fill:
 
     @property
     def interval(self) -> Interval:
-        ends = self.record.subject["start"], self.record.subject["end"]
-        return Interval(*map(from_micros, ends))
+        return self.record.interval
 
     @property
     def run_id(self) -> str:
@@ -318,7 +309,7 @@ class _Fill:
         rows: int | None = None,
         size: int | None = None,
         commit: int | None = None,
-        read: Mapping[str, InputState] | None = None,
+        fill: FillRecord | None = None,
     ) -> RunEvent:
         facets: dict[str, RunFacet] = {
             "nominalTime": nominal_time_run.NominalTimeRunFacet(
@@ -342,7 +333,7 @@ class _Fill:
             run=Run(self.run_id, facets),
             job=Job(self.runs.namespace, str(self.snapshot.name), job_facets(self.snapshot)),
             eventType=state,
-            inputs=self.shown.inputs(self.snapshot, read),
+            inputs=self.shown.inputs(self.snapshot, fill),
             outputs=[output],
         )
 

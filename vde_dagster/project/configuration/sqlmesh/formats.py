@@ -19,7 +19,7 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.configuration.config_files import config_files, variables_that_set
 from vde_dagster.project.files import decoded
 from vde_dagster.project.python.files import parse_python, run_file
-from vde_dagster.project.python.watching import Seen, TooSlow, time_limit, watching
+from vde_dagster.project.python.watching import Seen, TooSlow, watching
 from vde_dagster.project.yaml_text import KeyPath, load_rendered_yaml
 
 
@@ -175,7 +175,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
     """
     tree = parse_python(path, text)
     try:
-        with time_limit(_SECONDS), watching() as seen:
+        with TooSlow.after(_SECONDS), watching() as seen:
             module, _, files = run_file(root, path.as_posix(), text)
     except ProjectError as error:
         raise _unknown_key(error) or error from None

@@ -10,18 +10,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from vde_dagster.api.errors import ProjectError, SourceLocation
-from vde_dagster.api.models import Model
-from vde_dagster.api.plans import Snapshot
-from vde_dagster.api.sources import TableNames, YamlDocument, load_yaml, replacing
-from vde_dagster.api.values import ModelName, Settings
-from vde_dagster.project.files import DOCS, find_files
-from vde_dagster.project.model import Described
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.files import DOCS, find_files, replacing
+from vde_dagster.project.loading.load import project_sources
+from vde_dagster.project.model import Described, Model
 from vde_dagster.project.properties.descriptions import read_descriptions
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.sources.own_files import own_files
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.project.yaml_text import YamlDocument, load_yaml
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.handles import Handles
 
 HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are yours.\n"
 
@@ -52,6 +58,26 @@ class Written:
     files: dict[str, str] = field(default_factory=dict)
     added: dict[str, list[str]] = field(default_factory=dict)
     orphans: list[Orphan] = field(default_factory=list)
+
+
+def write_descriptions(handles: Handles) -> Written:
+    """Add empty places for undescribed columns and models of a project to its `docs.yml` files.
+
+    Raises:
+        UsageError: The models belong to another tool.
+        ProjectError: A file cannot be read, or its form does not allow another line.
+    """
+    project = handles.project
+    if own_files not in project_sources(project.settings):
+        raise UsageError(
+            "this project belongs to another tool, which has its own descriptions",
+            hint="write descriptions where that tool reads them, in dbt's schema.yml",
+        )
+    made = written_descriptions(project.settings, project.names, handles.snapshots())
+    for path, text in made.files.items():
+        with replacing(project.root / path, shared=True) as file:
+            file.write(text.encode())
+    return made
 
 
 def written_descriptions(
@@ -96,13 +122,6 @@ def written_descriptions(
             for told in (*([str(name)] if itself else ()), *(f"{name}.{one}" for one in columns))
         ]
     return made
-
-
-def write_descriptions(root: Path, written: Written) -> None:
-    """Write the files."""
-    for path, text in written.files.items():
-        with replacing(root / path, shared=True) as file:
-            file.write(text.encode())
 
 
 def _is_own(model: Model, settings: Settings) -> bool:
