@@ -85,11 +85,14 @@ def record_outside(folder: ProjectFolder, home: Path) -> None:
         workspace.apply(workspace.plan("prod"))
     with dg.DagsterInstance.local_temp(str(home)) as instance:
         looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
-        began, ticks = time.time(), 1
+        began, cpu, ticks = time.time(), time.process_time(), 1
         while not isinstance(forward_outbox(folder.root, instance, None, looks, log), str):
             ticks += 1
         print_figures("sensor", events_of(instance), began, OUTSIDE)
-        print(f"{'':12} {ticks} ticks, {time.time() - began:.1f} s in all")
+        print(
+            f"{'':12} {ticks} ticks, {time.time() - began:.1f} s in all, "
+            f"{time.process_time() - cpu:.1f} s of CPU"
+        )
 
 
 def record_inside(folder: ProjectFolder, home: Path) -> None:
@@ -126,11 +129,14 @@ def main() -> None:
     """Record partitions on each path."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
-    parser.add_argument("--batch", type=int, default=50, help="Days of one fill.")
+    parser.add_argument("--batch", type=int, default=200, help="Days of one fill.")
+    parser.add_argument("--only", choices=("outside", "inside"), help="Measure one path.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, record in (("outside", record_outside), ("inside", record_inside)):
+            if arguments.only not in (None, name):
+                continue
             project = make_project(root / name, arguments.partitions, arguments.batch)
             (root / f"{name}-home").mkdir()
             record(project, root / f"{name}-home")

@@ -173,6 +173,11 @@ _BOUNDS = {"date": "%Y-%m-%d", "timestamp": "%Y-%m-%dT%H:%M:%S.%f+00:00"}
 _BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H:%M:%S.%f"}
 
 
+def has_bounds(type_: str) -> bool:
+    """Check whether `some_rows` can filter by a time column of this type."""
+    return type_.lower() in _BOUNDS
+
+
 def some_rows(
     lakehouse: LakeHandles,
     table: PhysicalTable,

@@ -543,3 +543,27 @@ def test_pages_show_the_progress_of_recording_until_it_is_complete(
     assert pages() == {""}
     assert tick(folder, instance, cursor) is not None
     assert pages() == {""}
+
+
+@pytest.mark.parametrize(("batch", "previews"), [(1, 1), (3, 0)])
+def test_rows_are_shown_only_if_they_belong_to_the_partition(
+    folder: ProjectFolder,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    previews: int,
+) -> None:
+    """The engine here makes all columns texts, which rows cannot be filtered by."""
+    read: list[ModelName] = []
+
+    def preview(*given: object) -> dict[str, object]:
+        read.append(given[2].name)
+        return {}
+
+    monkeypatch.setattr("vde_dagster.orchestration.events.fills.preview", preview)
+    folder.edit("models/daily.sql", "batch_size 1", f"batch_size {batch}")
+    with open_fake(folder.root, FakeSpark()) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        sync(workspace, instance)
+    assert len(partitions_of(instance, "db/daily")) == 3
+    assert read.count(ModelName("db", "daily")) == previews

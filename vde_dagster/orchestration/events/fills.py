@@ -110,8 +110,12 @@ def fill_events(
         only: Partitions to yield; all by default.
         facts: Additional metadata, by name without the prefix.
     """
+    from vde_dagster.lakehouse.commit_rows import has_bounds
+
     snapshot, interval, skipped = served.snapshot, fill.interval, fill.facts.skipped
-    found = _filled_by(context, served, fill, holds)
+    found, column = _filled_by(context, served, fill, holds), _time_column(served)
+    # Without a filter by time, the rows could belong to another partition.
+    is_readable = len(found) == 1 or column is None or has_bounds(column.type)
     shared = without_nones(
         {
             "vde/table": str(served.table.ref),
@@ -144,7 +148,7 @@ def fill_events(
                     "vde/fill_bytes": fill.bytes if several else None,
                 }
             )
-            if newest:
+            if newest and is_readable:
                 commit, part = fill.iceberg_snapshot_id, filled.interval
                 own |= preview(context.workspace, context.log, snapshot, served.table, commit, part)
             own |= _page(context, fill)
