@@ -205,6 +205,71 @@ def test_query_that_python_code_runs_follows_the_list() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dialect", "query", "spark"),
+    [
+        (
+            "duckdb",
+            "SELECT * FROM a JOIN b USING (k)",
+            "SELECT a.*, b.* EXCEPT (k) FROM a JOIN b ON a.k = b.k",
+        ),
+        (
+            "duckdb",
+            "SELECT *, K + 1 AS n FROM s.a AS m LEFT JOIN b USING (k, j) WHERE k > 1",
+            "SELECT m.*, b.* EXCEPT (k, j), m.K + 1 AS n FROM s.a AS m LEFT JOIN b "
+            "ON m.k = b.k AND m.j = b.j WHERE m.k > 1",
+        ),
+        (
+            "duckdb",
+            "SELECT 1 UNION ALL SELECT * FROM a JOIN b USING (k) JOIN c USING (k)",
+            "SELECT 1 UNION ALL SELECT a.*, b.* EXCEPT (k), c.* EXCEPT (k) FROM a "
+            "JOIN b ON a.k = b.k JOIN c ON a.k = c.k",
+        ),
+        (
+            "postgres",
+            "SELECT a.* FROM a JOIN b USING (k)",
+            "SELECT a.* FROM a JOIN b ON a.k = b.k",
+        ),
+        *(
+            (dialect, query, query)
+            for dialect, query in [
+                ("duckdb", "SELECT x, k FROM a JOIN b USING (k)"),
+                ("duckdb", "SELECT * FROM a WHERE EXISTS(SELECT * FROM b JOIN c USING (k))"),
+                ("postgres", "SELECT * FROM a JOIN b USING (k)"),
+                ("trino", "SELECT * FROM a FULL JOIN b USING (k)"),
+                ("databricks", "SELECT a.* FROM a JOIN b USING (k)"),
+            ]
+        ),
+    ],
+)
+def test_star_over_using_keeps_the_order_of_its_columns(
+    dialect: str, query: str, spark: str
+) -> None:
+    assert spark_text(parse_one(query, dialect=dialect), dialect) == spark
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("duckdb", "SELECT * FROM a FULL JOIN b USING (k)"),
+        ("duckdb", "SELECT * FROM a RIGHT JOIN b USING (k)"),
+        ("duckdb", "SELECT * FROM a NATURAL JOIN b"),
+        ("duckdb", "SELECT * FROM a JOIN b ON a.i = b.i JOIN c USING (k)"),
+        ("duckdb", "SELECT * FROM a JOIN b USING (k) JOIN c USING (j)"),
+        ("duckdb", "SELECT * EXCLUDE (x) FROM a JOIN b USING (k)"),
+        ("duckdb", "SELECT * FROM a JOIN b USING (k) WHERE x IN (SELECT y FROM c WHERE z = k)"),
+        ("duckdb", "SELECT 1 UNION ALL SELECT * FROM (SELECT 1) JOIN b USING (k)"),
+        ("postgres", "SELECT a.*, * FROM a JOIN b USING (k)"),
+        ("trino", "SELECT a.* FROM a JOIN b USING (k)"),
+    ],
+)
+def test_star_over_using_whose_order_is_unknown_is_refused(dialect: str, query: str) -> None:
+    with pytest.raises(Unwritable, match="a star over this JOIN") as caught:
+        spark_text(parse_one(query, dialect=dialect), dialect)
+
+    assert caught.value.start
+
+
+@pytest.mark.parametrize(
     ("dialect", "written", "iceberg"),
     [
         ("duckdb", "days(ts), bucket(8, id)", ("days(ts)", "bucket(8, id)")),

@@ -113,6 +113,19 @@ RELATIONS = (
     "SELECT * FROM (SELECT 1 AS a) FULL JOIN (SELECT 2L AS a) USING (a)",
     "SELECT * FROM (SELECT 1 AS a) LEFT JOIN (SELECT 2L AS a) USING (a)",
     "SELECT * FROM (SELECT 1 AS a) RIGHT JOIN (SELECT 2L AS a) USING (a)",
+    *(  # The order of a star's columns.
+        f"WITH a AS (SELECT 1 AS x, 'a' AS k, 2L AS y), b AS (SELECT 2.5D AS z, 'a' AS k, true AS j), "
+        f"c AS (SELECT 2.5 AS p, true AS j, 'a' AS k) SELECT {star}"
+        for star in (
+            "a.* FROM a JOIN b USING (k)",
+            "b.* FROM a RIGHT JOIN b USING (k)",
+            "* FROM a JOIN b USING (k) JOIN c USING (j)",
+            "b.* FROM a JOIN b USING (k) JOIN c USING (j, k)",
+            "* FROM a JOIN b USING (k) JOIN c USING (j, k)",
+            "* FROM a LEFT SEMI JOIN b USING (k)",
+            "* FROM b LEFT ANTI JOIN c USING (j, k)",
+        )
+    ),
     "SELECT 1 AS a UNION ALL SELECT 2L",
     "SELECT 1 AS a UNION ALL SELECT 2.5",
     "SELECT window.start, window(ts, '1 day').end, count(*) FROM VALUES (now()) AS v(ts) "

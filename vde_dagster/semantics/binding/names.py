@@ -31,7 +31,8 @@ class NamedSource:
         open: The columns are unknown: any name may exist.
         rest: The open source of unknown columns that a subquery includes by a star.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
-        hidden: Columns that a USING merged, left out of an unqualified star.
+        hidden: Columns that a USING merged, in the order of the joins: an unqualified star leaves
+            them out, and the table's own star has them first.
         written: Names in the case used in the data, where known.
     """
 
@@ -44,7 +45,7 @@ class NamedSource:
     open: bool = False
     rest: NamedSource | None = None
     wraps: list[Derived | FullJoin] = field(default_factory=list)
-    hidden: set[str] = field(default_factory=set)
+    hidden: dict[str, None] = field(default_factory=dict)
     repeated: set[str] = field(default_factory=set)
     written: dict[str, str | None] = field(default_factory=dict)
 

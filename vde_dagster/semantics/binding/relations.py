@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -319,6 +319,7 @@ def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
     on = _on(binder, e, names, left, right, scope)
     if kind in ("SEMI", "ANTI"):
         _semi(binder, kind, left, right, on, scope)
+        _merge_using(binder, names or (), left, "")
         return
     if side == "LEFT":
         _outer(binder, left.group, right, on, scope)
@@ -427,7 +428,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
     }
 
 
-def _merge_using(binder: Binder, names: Iterable[str], left: Sources, side: str) -> None:
+def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
     """After USING, the unqualified name is the preserved side's column, or both coalesced."""
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
@@ -443,7 +444,11 @@ def _merge_using(binder: Binder, names: Iterable[str], left: Sources, side: str)
         else:
             left.merged[name] = first
         for entry in having:
-            entry.hidden.add(name)
+            entry.hidden.setdefault(name)
+    columns = dict(left.merged)
+    left.merged.clear()
+    left.merged.update({name: columns[name] for name in names})  # First in a star.
+    left.merged.update(columns)
 
 
 def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:

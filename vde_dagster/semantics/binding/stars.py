@@ -37,7 +37,12 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
         if len(entries) > 1:
             raise Unsupported(f"several tables are called {'.'.join(qualifier)}")
         # A table takes precedence over a column of the same name.
-        outputs = _all(binder, entries[0], rest) if entries else _fields(binder, names, scope)
+        if entries:
+            hidden = list(entries[0].hidden)
+            outputs = _all(binder, entries[0], rest)
+            outputs.sort(key=lambda o: hidden.index(o.name) if o.name in hidden else len(hidden))
+        else:
+            outputs = _fields(binder, names, scope)
     elif isinstance(item, exp.Star):
         star = item
         if not scope.entries:

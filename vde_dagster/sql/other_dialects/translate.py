@@ -9,6 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
+from vde_dagster.sql.other_dialects.joins import keep_star_order
 from vde_dagster.sql.other_dialects.percentiles import interpolates
 from vde_dagster.sql.other_dialects.texts import is_text_of_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
@@ -56,6 +57,7 @@ def spark_text(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _has_known_format(node, dialect):
             raise Unwritable("a time format that is computed").at_node(node)
+    keep_star_order(tree, dialect)
     _with_spark_relations(tree)
     _without_aliases_in_windows(tree)
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)
