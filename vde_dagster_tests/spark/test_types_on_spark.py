@@ -114,7 +114,8 @@ RELATIONS = (
     "SELECT * FROM (SELECT 1 AS a) LEFT JOIN (SELECT 2L AS a) USING (a)",
     "SELECT * FROM (SELECT 1 AS a) RIGHT JOIN (SELECT 2L AS a) USING (a)",
     *(  # The order of a star's columns.
-        f"WITH a AS (SELECT 1 AS x, 'a' AS k, 2L AS y), b AS (SELECT 2.5D AS z, 'a' AS k, true AS j), "
+        "WITH a AS (SELECT 1 AS x, 'a' AS k, 2L AS y), "
+        "b AS (SELECT 2.5D AS z, 'a' AS k, true AS j), "
         f"c AS (SELECT 2.5 AS p, true AS j, 'a' AS k) SELECT {star}"
         for star in (
             "a.* FROM a JOIN b USING (k)",
