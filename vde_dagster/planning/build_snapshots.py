@@ -163,7 +163,7 @@ def _needs_catalog_columns(model: Model) -> bool:
 
 
 def _likely(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems with those of unknown types as warnings."""
+    """Return problems that unknown types cause as warnings, and all others unchanged."""
     return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 

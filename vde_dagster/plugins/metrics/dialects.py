@@ -67,7 +67,7 @@ def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], s
 
 
 def _translate(text: str, dialect: str, trusted: frozenset[str]) -> str:
-    """Translate an expression in which Jinja's expressions are values."""
+    """Translate an expression, with Jinja's expressions as values."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)
