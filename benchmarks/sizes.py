@@ -34,7 +34,7 @@ SIZES = {
     "dagster_recording": Size("--partitions 400"),
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
-    "dbt_histories": Size(needs="--dbt PYTHON, an environment with dbt-duckdb"),
+    "dbt_histories": Size(needs="--dbt PYTHON, an environment with dbt-duckdb or dbt-spark"),
     "dbt_newcomer": Size(needs="PROJECT, a dbt project with data"),
     "dbt_projects": Size(needs="PROJECT …, dbt projects, compiled or with --dbt"),
     "dialect_coverage": Size(needs="FOLDER …, copies of public projects"),
