@@ -14,6 +14,7 @@ from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 PRODUCTION = "prod"
+"""Name of the environment whose views have the models' own names."""
 
 
 def production_first(name: str) -> tuple[bool, str]:
