@@ -15,8 +15,8 @@ from rich.console import Console
 
 from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot

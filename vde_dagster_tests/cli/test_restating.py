@@ -10,8 +10,8 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.cli.conftest import Vde

@@ -16,8 +16,8 @@ from rich.console import Console
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.execution.apply.batches import Weight, cut
 from vde_dagster.execution.events import Event, MemoryLacked
-from vde_dagster.orchestration.markdown import report_markdown
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.report_text import report_markdown
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet

@@ -10,9 +10,9 @@ import pytest
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.markdown import report_markdown
 from vde_dagster.orchestration.names import BREAKING_CHECK, SHORT
 from vde_dagster.orchestration.pages.plan_page import breaking_check, readers_in_location
+from vde_dagster.orchestration.pages.report_text import report_markdown
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import publish_shop
 from vde_dagster_tests.orchestration.conftest import load_catalog

@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import report_markdown, short_markdown
 from vde_dagster.orchestration.names import SHORT
+from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.reports.document import span
 from vde_dagster.reports.markdown import MAX_ROWS

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import short_markdown
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.orchestration.pages.report_text import short_markdown
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake

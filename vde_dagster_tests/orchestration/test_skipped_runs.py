@@ -11,9 +11,9 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.projector import Projector
-from vde_dagster.orchestration.markdown import report_markdown
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.orchestration.pages.report_text import report_markdown
 from vde_dagster.reports.plan import plan_report, summary
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import told_of

@@ -23,13 +23,13 @@ from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     EVALUATION,
     PLAN_TAG,
-    PUBLISHED,
     Names,
     without_nones,
 )
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
     plan_metadata,
+    published_metadata,
     rejection_metadata,
 )
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
@@ -73,15 +73,10 @@ def published_page(
     context: ProjectionContext, plan: Plan, published: Environment
 ) -> dg.AssetMaterialization:
     """Return the page of a published plan, which begins with its publisher and time."""
-    names, version = context.names, f"`{published.name}` version {published.version}"
-    link = names.link(names.environment_key, published.name, version)
-    when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
-    summary = f"**Published** by {published.published_by} on {when}, as {link}."
-    shown = plan_metadata(context.store, plan, names=names)
     return dg.AssetMaterialization(
-        asset_key=names.plan_key,
+        asset_key=context.names.plan_key,
         partition=plan.id,
-        metadata={PUBLISHED: dg.MetadataValue.md(summary), **shown},
+        metadata=published_metadata(context.store, plan, published, context.names),
         tags=plan_tags(plan),
     )
 

@@ -31,10 +31,10 @@ from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
-from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, find_readers
+from vde_dagster.orchestration.pages.report_text import section_table
 from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.project.settings import Settings

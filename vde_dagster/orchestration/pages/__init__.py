@@ -1,1 +1,1 @@
-"""Pages in Dagster: plans, reports and rows as Markdown."""
+"""Pages in Dagster: this room composes all Markdown that Dagster shows, from reports and rows."""

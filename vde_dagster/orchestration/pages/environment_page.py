@@ -12,9 +12,9 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import and_more
 from vde_dagster.execution.environments.compare import VersionChange
-from vde_dagster.orchestration.markdown import section_table
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import Names, without_nones
+from vde_dagster.orchestration.pages.report_text import section_table
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable

@@ -16,23 +16,25 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.estimate import Estimate
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import CheckError
-from vde_dagster.orchestration.markdown import (
-    MAX_INLINE,
-    change_texts,
-    report_markdown,
-    short_markdown,
-)
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import (
     BREAKING_CHECK,
     EVALUATION,
+    PUBLISHED,
     QUERIES_CHECK,
     SHORT,
     TESTS_CHECK,
     Names,
 )
+from vde_dagster.orchestration.pages.report_text import (
+    MAX_INLINE,
+    change_texts,
+    report_markdown,
+    short_markdown,
+)
 from vde_dagster.planning.environments.contracts import describe_breaks
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import units
@@ -113,6 +115,18 @@ def _estimated_seconds(estimate: Estimate) -> Callable[[PlannedModel], float | N
         return known.seconds.expected if known is not None and known.seconds else None
 
     return seconds
+
+
+def published_metadata(
+    store: StateStore, plan: Plan, published: Environment, names: Names
+) -> dict[str, Any]:
+    """Return the page of a published plan, which begins with its publisher and time."""
+    version = f"`{published.name}` version {published.version}"
+    link = names.link(names.environment_key, published.name, version)
+    when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
+    summary = f"**Published** by {published.published_by} on {when}, as {link}."
+    shown = plan_metadata(store, plan, names=names)
+    return {PUBLISHED: dg.MetadataValue.md(summary), **shown}
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
