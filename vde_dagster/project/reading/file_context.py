@@ -1,4 +1,7 @@
-"""Context shared by all model files of a project: macros, audits, defaults, code."""
+"""Context shared by all model files of a project: macros, audits, defaults, code.
+
+It imports SQLGlot at its first use, because plug-ins import it before any file is read.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,6 @@ from vde_dagster.project.macros.variables import AUDITING, EVALUATING, STAGE, ba
 from vde_dagster.project.model import LoadedModel, Model, PythonSource
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.model_properties import ModelProperties
-from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
-from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
-from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
@@ -28,6 +28,8 @@ from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from vde_dagster.project.reading.audits import AuditContext, AuditDefinition, SignalDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,17 @@ class FileContext:
 
     def defaults_for(self, header: Header) -> Mapping[str, Value]:
         """Return the default properties for a model's header."""
-        if not (self.defaults and names_kinds(self.settings)):
+        if not self.defaults:
+            return self.defaults
+        from vde_dagster.project.reading.model_defaults import default_properties, names_kinds
+
+        if not names_kinds(self.settings):
             return self.defaults
         return default_properties(self.settings, self.scope(self.settings.dialect), header)
 
     def audit_context(self, scope: MacroScope) -> AuditContext:
+        from vde_dagster.project.reading.audits import AuditContext
+
         return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
 
 
@@ -147,6 +155,7 @@ def loaded_models(
     Args:
         reads: Place of the first mention, by table.
     """
+    from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
 
     def parent_columns(name: ModelName) -> Columns:
         columns = known.find(name)
