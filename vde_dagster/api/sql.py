@@ -5,8 +5,7 @@ from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.sql.edits import Edit, Expanded, apply_edits
 from vde_dagster.sql.expressions import read_expression
 from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.scanner import SourceText, Token, tokens_of
-from vde_dagster.sql.tables import tables_read
+from vde_dagster.sql.scanner import SourceText, Token
 from vde_dagster.sql.trees import placeholder
 
 __all__ = [
@@ -20,6 +19,4 @@ __all__ = [
     "placeholder",
     "read_expression",
     "read_query",
-    "tables_read",
-    "tokens_of",
 ]

@@ -2,7 +2,7 @@
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.installing import how_to_install
-from vde_dagster.base.json_values import json_value
+from vde_dagster.base.json_values import json_value, text_value
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.secrets import mask
 from vde_dagster.base.texts import count, listed, size, suggest
@@ -28,4 +28,5 @@ __all__ = [
     "quote",
     "size",
     "suggest",
+    "text_value",
 ]

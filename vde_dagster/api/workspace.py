@@ -4,7 +4,6 @@ from vde_dagster.execution.events import AuditFinished, UnitTestFinished
 from vde_dagster.execution.handles import Handles
 from vde_dagster.execution.plans.keepers import Keeper
 from vde_dagster.execution.plans.plan_file import Attachment
-from vde_dagster.execution.published_version import named_environment, stored_snapshots
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.fills.fills import FillRecord
@@ -20,6 +19,4 @@ __all__ = [
     "OutboxRecord",
     "UnitTestFinished",
     "Workspace",
-    "named_environment",
-    "stored_snapshots",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -39,11 +38,6 @@ def json_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
     return str(value)
-
-
-def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the JSON form of each value."""
-    return {name: json_value(value) for name, value in row.items()}
 
 
 def text_value(value: Any) -> str:

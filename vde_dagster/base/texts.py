@@ -74,12 +74,12 @@ def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 
 
-def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
-    """Return a hint: the closest known name, otherwise the list of them."""
+def suggest(name: str, known: Iterable[str], what: str = "known names", otherwise: str = "") -> str:
+    """Return a hint: the closest known name, otherwise the list of them, or the given hint."""
     options = sorted(set(known))
     match = closest(name, options)
-    if match is not None:
-        return did_you_mean(name, match)
+    if match is not None or otherwise:
+        return did_you_mean(name, match) if match is not None else otherwise
     return f"{what}: {', '.join(options)}" if options else f"there are no {what}"
 
 

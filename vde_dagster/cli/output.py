@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.terminal.tables import PlainTable
 
 
@@ -63,6 +64,29 @@ class Output:
             console.print(
                 f"the views of {environment} are published; the next apply retries the statements",
                 highlight=False,
+            )
+
+    def query_result(self, result: QueryResult) -> None:
+        """Print the result of `Workspace.query`: the documented JSON, or a table with notes."""
+        from vde_dagster.base.texts import count
+        from vde_dagster.cli.shapes import rows_json
+        from vde_dagster.terminal.tables import show_rows
+
+        self.result(
+            {
+                **rows_json(result.columns, result.rows),
+                "publication": result.publication_id,
+                "version": result.version,
+                "read_live": list(result.read_live),
+            },
+            lambda console: show_rows(console, result.columns, result.rows),
+        )
+        self.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+        if result.read_live:
+            tables = ", ".join(result.read_live)
+            self.note(
+                "external tables were read in their current state, because versions do not "
+                f"pin them: {tables}"
             )
 
     def note(self, text: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.json_values import json_value, text_value
 from vde_dagster.base.texts import count
-from vde_dagster.cli.output import Output
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.interval import iso
 from vde_dagster.terminal.tables import show_rows, simple_table
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from vde_dagster.base.names import ModelName
     from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.execution.environments.compare_tables import Comparison
-    from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.planning.changes.columns import ColumnEvent
     from vde_dagster.state.environments.changes import ChangeCursor
     from vde_dagster.state.environments.environments import EnvironmentSummary
@@ -89,26 +87,6 @@ def rows_json(
     }
 
 
-def print_query_result(output: Output, result: QueryResult) -> None:
-    """Print a query's result: the documented JSON, or a table with notes."""
-    output.result(
-        {
-            **rows_json(result.columns, result.rows),
-            "publication": result.publication_id,
-            "version": result.version,
-            "read_live": list(result.read_live),
-        },
-        lambda console: show_rows(console, result.columns, result.rows),
-    )
-    output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
-    if result.read_live:
-        tables = ", ".join(result.read_live)
-        output.note(
-            "external tables were read in their current state, because versions do not "
-            f"pin them: {tables}"
-        )
-
-
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
 """Leading columns; the table shows only those whose values vary within the result."""
 
@@ -168,11 +146,9 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
     elif not found.rows:
         console.print("no rows changed")
     else:
-        from vde_dagster.planning.changes.query import MARKS
-
         marks = _SHOWN_OF_STEPS if changes.steps else _SHOWN
         columns = list(enumerate(changes.columns))
-        kept = [i for i, (name, _) in columns if i >= len(MARKS) or name in marks]
+        kept = [i for i, (name, _) in columns if i >= len(changes.marks) or name in marks]
         shown = [changes.columns[i] for i in kept]
         show_rows(console, shown, [tuple(row[i] for i in kept) for row in found.rows])
 

@@ -155,6 +155,25 @@ class Handles:
 
         return git_changes(self.root, branch)
 
+    def files_in(self, folder: str, *endings: str) -> list[str]:
+        """Find the files of a folder of the project, as `Folder.files_in`."""
+        from vde_dagster.project.files import files_in
+
+        return files_in(self.settings, folder, *endings)
+
+    def text(self, path: str) -> str:
+        r"""Return the text of a file of the project, with `\n` as line ending.
+
+        Args:
+            path: The file, relative to the root.
+
+        Raises:
+            ProjectError: It is too large, or not UTF-8.
+        """
+        from vde_dagster.project.files import decoded
+
+        return decoded(Path(path), (self.root / path).read_bytes())
+
     @property
     def has_state(self) -> bool:
         """Whether a state store exists; checking does not create one."""

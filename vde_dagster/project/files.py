@@ -111,10 +111,15 @@ def linter_files(settings: Settings) -> list[str]:
     return sorted(path for path in found if path.endswith(".py"))
 
 
-def metrics_files(settings: Settings) -> list[str]:
-    """Find the files of metrics and semantic models, sorted."""
-    found = _walk(os.path.realpath(settings.root), METRICS)
-    paths = sorted(path for path in found if path.endswith((".yaml", ".yml")))
+def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
+    """Find the files of a folder of the project that are not ignored, sorted.
+
+    Args:
+        folder: The folder, relative to the root, as are the files.
+        endings: Endings of their names, such as `.yaml`.
+    """
+    found = _walk(os.path.realpath(settings.root), folder)
+    paths = sorted(path for path in found if path.endswith(endings))
     ignored = _ignored(str(settings.root), settings.ignore_patterns) if paths else None
     return [path for path in paths if ignored is None or not ignored(path)]
 

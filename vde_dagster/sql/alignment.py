@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
-from vde_dagster.sql.scanner import Token, tokens_of
+from vde_dagster.sql.scanner import Token
 
 _NAME = 3
 """Words of a table's name: schema, dot, name."""
@@ -38,7 +38,7 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
 
 def _words(text: str) -> list[Token]:
     """The tokens of a query, in lower case and without backquotes."""
-    return [token._replace(text=token.text.strip("`").lower()) for token in tokens_of(text)]
+    return [token._replace(text=token.text.strip("`").lower()) for token in Token.split(text)]
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:

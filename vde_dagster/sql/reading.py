@@ -39,6 +39,13 @@ class Reading:
         """The WITH clause that the query begins with; empty without one."""
         return self.text[: with_end(self.tokens)]
 
+    @property
+    def tables(self) -> list[exp.Table]:
+        """The tables that the query reads: no CTEs, table functions, hints or parameters."""
+        from vde_dagster.sql.tables import tables_read
+
+        return list(tables_read(self.tree))
+
 
 def with_end(tokens: list[Token]) -> int:
     """Return the offset after the WITH clause that a query begins with; 0 without one."""

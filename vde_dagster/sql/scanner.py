@@ -89,6 +89,12 @@ class Token(NamedTuple):
         """Offset just behind its last character."""
         return self.start + len(self.text)
 
+    @staticmethod
+    def split(text: str | SourceText, *, backslash: bool = True) -> list[Token]:
+        """Split a text into its tokens, without comments; `backslash` as for `scan`."""
+        source = text if isinstance(text, SourceText) else SourceText(Path("query"), text)
+        return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
+
     def is_word(self, *words: str) -> bool:
         """Say whether this is one of the given words, without regard to case."""
         return self.kind == "word" and self.text.upper() in words
@@ -129,12 +135,6 @@ class SourceText:
     ) -> ProjectError:
         """Make an error that points at an offset."""
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
-
-
-def tokens_of(text: str | SourceText, *, backslash: bool = True) -> list[Token]:
-    """Return the tokens of a text without its comments; `backslash` as for `scan`."""
-    source = text if isinstance(text, SourceText) else SourceText(Path("query"), text)
-    return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
 
 def scan(

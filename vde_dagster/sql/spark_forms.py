@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.query_text import CLAUSE_WORDS
-from vde_dagster.sql.scanner import CLOSING, OPENING, Token, tokens_of
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token
 
 _TYPES = {
     **dict.fromkeys(("TEXT", "VARCHAR", "NVARCHAR", "CHAR", "UUID", "CLOB"), "STRING"),
@@ -72,7 +72,7 @@ def spark_forms(text: str) -> list[Edit]:
     """
     if _MAYBE.search(text) is None:
         return []
-    tokens = tokens_of(text)
+    tokens = Token.split(text)
     _refuse(tokens)
     forms = (_exclude, _nulls, _type, _array, _fetch, _materialized, _comma, _any)
     edits: list[Edit] = []

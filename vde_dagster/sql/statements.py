@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import CLOSING, OPENING, Token, tokens_of, unquote
+from vde_dagster.sql.scanner import CLOSING, OPENING, Token, unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | No
     Args:
         meaning: Returns the replacement for the unquoted parts of a name; None keeps the name.
     """
-    tokens = tokens_of(statement)
+    tokens = Token.split(statement)
     edits = []
     for chain in _chains(tokens):
         other = meaning([unquote(one) for one in chain])

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from vde_dagster.base.json_values import json_row
+from vde_dagster.base.json_values import json_value
 from vde_dagster_tests.sync.receiver import Receiver, receiving
 from vde_dagster_tests.sync.world import in_postgres
 
@@ -65,7 +65,7 @@ class Sinks:
             assert self.postgres is not None
             assert in_postgres(self.postgres) == sorted(latest, key=repr)
         elif name == "http":
-            shown = {str(row["customer"]): json_row(row) for row in latest}
+            shown = {str(row["customer"]): json_value(row) for row in latest}
             assert self.receiver.rows == shown
         elif name == "file":
             with duckdb.connect(str(self._database), read_only=True) as database:

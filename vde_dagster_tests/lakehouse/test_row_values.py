@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from vde_dagster.base.json_values import json_row, json_value
+from vde_dagster.base.json_values import json_value
 from vde_dagster.execution.query.read_rows import rows_as_tuples
-from vde_dagster.lakehouse.rows.row_values import from_json, json_rows, python_rows
+from vde_dagster.lakehouse.rows.row_values import json_rows, python_rows
+from vde_dagster.plugins.sync.syncs import from_json
 
 NAN = float("nan")
 AT = datetime(2024, 2, 29, 1, 2, 3, 450000, timezone.utc)
@@ -55,7 +56,7 @@ def test_a_value_has_one_json_form_in_serve_sync_and_the_command_line(
     served = json_rows(table)
     assert served == [{"c": form}, {"c": None}]
     assert json.loads(json.dumps(served, allow_nan=False)) == served
-    assert json.loads(json.dumps([json_row(row) for row in python_rows(table)])) == served
+    assert json.loads(json.dumps([json_value(row) for row in python_rows(table)])) == served
     assert [
         {"c": json.loads(json.dumps(json_value(c)))} for (c,) in rows_as_tuples(table)
     ] == served

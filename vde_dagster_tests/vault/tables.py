@@ -20,7 +20,7 @@ from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.model_properties import read_kind
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import SourceText, tokens_of
+from vde_dagster.sql.scanner import SourceText, Token
 from vde_dagster_tests.yaml_files import read_yaml
 
 Row = Sequence[Any]
@@ -139,7 +139,7 @@ def read_tables(name: str) -> list[Table]:
 def kind_of(text: str) -> Kind:
     """Read a kind as it stands in a header."""
     source = SourceText(Path("models/m.sql"), text)
-    return read_kind(Value(source, "kind", tuple(tokens_of(source)), 0))
+    return read_kind(Value(source, "kind", tuple(Token.split(source)), 0))
 
 
 @dataclass(frozen=True)

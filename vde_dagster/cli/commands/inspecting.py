@@ -110,9 +110,7 @@ def query(
     Examples: vde query prod "SELECT count(*) FROM marts.daily"; on version 41 with prod@41; on the
     version current at a time with prod --at 2026-11-01T06:00
     """
-    from vde_dagster.cli.shapes import print_query_result
-
-    print_query_result(output, workspace.query(environment, sql, limit, raw=raw, at=at))
+    output.query_result(workspace.query(environment, sql, limit, raw=raw, at=at))
 
 
 QueryEnvironment = Annotated[

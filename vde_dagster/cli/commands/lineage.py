@@ -114,10 +114,8 @@ def lineage(
 def _load_version(workspace: Workspace, text: str) -> tuple[Environment, dict[ModelName, Snapshot]]:
     """Return the environment version named by `dev` or `prod@41`, with its definitions."""
     # Imported here, because lineage of the files does not need the state store.
-    from vde_dagster.execution.published_version import named_environment, stored_snapshots
-
-    found = named_environment(workspace, text)
-    return found, stored_snapshots(workspace, found)
+    found = workspace.environments.named(text)
+    return found, workspace.environments.snapshots(found)
 
 
 def _show_difference(

@@ -236,9 +236,8 @@ def diff(
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
     from vde_dagster.cli.report_view import diff_json, show_data, show_diffs
     from vde_dagster.execution.environments.compare import compare_data, compare_environments
-    from vde_dagster.execution.published_version import named_environment
 
-    new, old = (named_environment(workspace, name) for name in (environment, other))
+    new, old = (workspace.environments.named(name) for name in (environment, other))
     one, two = environment.strip().lower(), other.strip().lower()
     found = compare_environments(workspace, new, old)
     # Current environments are compared by definitions; versions also by data.

@@ -212,7 +212,9 @@ def version_steps(
 
 def resync(whole: ModelChanges, why: str) -> ModelChanges:
     """Return the result for unknown changes, which requires reading the view again."""
-    columns = tuple(ViewColumn(name, type_, "") for name, type_ in whole.columns[len(MARKS) :])
+    columns = tuple(
+        ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.marks) :]
+    )
     step = Step(0, None, whole.until, whole.publication_id)
     query = no_changes(columns, step, resync=True)
     return replace(whole, method="resync", why=why, events=(), key=(), query=query, steps=())

@@ -80,6 +80,11 @@ class ModelChanges:
     query: str
     steps: tuple[ModelChanges, ...] = ()
 
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """The leading columns, which describe each change; the model's columns follow."""
+        return self.columns[: len(MARKS)]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
         return {

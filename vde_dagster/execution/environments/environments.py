@@ -19,6 +19,7 @@ from vde_dagster.execution.published_version import (
     named_environment,
     no_environment,
     require_environment,
+    stored_snapshots,
 )
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environments.environment import (
@@ -58,6 +59,26 @@ class Environments:
     """Published environments: rolled back, frozen, audited, dropped, and their versions."""
 
     handles: Handles
+
+    def named(self, text: str) -> Environment:
+        """Return an environment's current version, or a given version: `dev`, `prod@41`.
+
+        Raises:
+            UsageError: The environment or version does not exist.
+        """
+        return named_environment(self.handles, text)
+
+    def snapshots(self, environment: Environment) -> dict[ModelName, Snapshot]:
+        """Return the definitions in a version of an environment, parents before children."""
+        return stored_snapshots(self.handles, environment)
+
+    def column_spelling(self, environment: Environment, model: ModelName) -> dict[str, str]:
+        """Return a published model's columns in their author's case, by name in lower case."""
+        from vde_dagster.planning.snapshots.spelling import column_spelling
+
+        settings = self.handles.settings
+        functions = (*settings.functions, *settings.scalar_functions)
+        return column_spelling(model, self.snapshots(environment), functions)
 
     def history(self, environment: str, limit: int | None = None) -> list[VersionChange]:
         """Return the versions of an environment with their changes, newest first.

@@ -18,7 +18,7 @@ from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.python.annotations import Context, Model
 from vde_dagster.project.settings import Settings
-from vde_dagster.sql.scanner import SourceText, Token, tokens_of
+from vde_dagster.sql.scanner import SourceText, Token
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -394,7 +394,7 @@ def noselectstar(linted: ModelView) -> Iterator[Violation]:
 def _column_fix(linted: ModelView) -> Iterator[Fix]:
     """Yield a fix that replaces a star by the columns, if the query selects only a star."""
     model = linted.snapshot.model
-    tokens = tokens_of(model.query or "")
+    tokens = Token.split(model.query or "")
     stars = [at for at, token in enumerate(tokens) if token.text == "*"]
     columns = [_written(column.name) for column in linted.snapshot.columns]
     selects = [at for at in stars if at and tokens[at - 1].is_word("SELECT", "DISTINCT")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,11 @@ from vde_dagster.project.dag import needed_models
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
+    from vde_dagster.errors import ProjectError
     from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.write_descriptions import Written
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.project.model import Model
+    from vde_dagster.project.model import Exposure, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,14 @@ class Models:
         from vde_dagster.execution.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)
+
+    def mistakes_in_readers(
+        self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
+    ) -> list[ProjectError]:
+        """Return an error for each column that a reader names and that models certainly lack."""
+        from vde_dagster.planning.environments.contracts import mistakes_in_readers
+
+        return list(mistakes_in_readers(readers, snapshots, []))
 
     def render(
         self,

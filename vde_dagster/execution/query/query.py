@@ -8,7 +8,8 @@ pinned; the result lists those that were read in their current state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from vde_dagster.execution.handles import Handles
+    from vde_dagster.execution.query.read_rows import ShownRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,26 @@ class Queries:
             self.handles, environment, model, columns, where=where, order_by=order_by, limit=limit
         )
         return read.rows
+
+    @contextmanager
+    def open_rows(self, version: Environment, model: ModelName) -> Iterator[ShownRows]:
+        """Open the pinned rows of a model in a version, for reading in the block.
+
+        Raises:
+            UsageError: The version does not contain the model, the model has no table, or the
+                version's data is gone.
+        """
+        from vde_dagster.execution.query.read_rows import open_reading
+
+        with open_reading(self.handles, version, model, pinned=True) as reading:
+            yield reading.to_rows()
+
+    @staticmethod
+    def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+        """Return the rows of an Arrow table with Python's values, by column."""
+        from vde_dagster.lakehouse.rows.row_values import python_rows
+
+        return python_rows(rows)
 
     def _query_views(
         self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]

@@ -47,11 +47,22 @@ class ShownRows:
     once: Mapping[str, str]
     types: Mapping[str, str]
 
-    def files(self) -> frozenset[FileState]:
-        """Return the files with the rows."""
+    @property
+    def schema(self) -> pa.Schema:
+        """The model's columns with Arrow's types."""
+        import pyarrow as pa
+
+        own = self.table.schema().as_arrow()
+        return pa.schema([pa.field(name, own.field(once).type) for name, once in self.once.items()])
+
+    def files_shared_with(self, other: ShownRows) -> frozenset[FileState]:
+        """Return the files that have the same rows in both states."""
         from vde_dagster.lakehouse.rows.scan import file_states
 
-        return file_states(self.table)
+        one, two = self.table, other.table
+        if one.name() != two.name() or self.once != other.once or one.schema() != two.schema():
+            return frozenset()
+        return file_states(one) & file_states(two)
 
     def batches(
         self, columns: Sequence[str] = (), without: Set[FileState] = frozenset()
@@ -127,26 +138,19 @@ def read_rows(
     past = version is not None
     version = version or named_environment(handles, environment_name(environment))
     name = ModelName.parse(model, handles.settings.default_namespace)
-    with _opened(handles, version, name, pinned=past) as read:
+    with open_reading(handles, version, name, pinned=past) as read:
         return read.rows(version.version, columns, where, order_by, limit)
 
 
 @contextmanager
-def opened_rows(handles: Handles, version: Environment, name: ModelName) -> Iterator[ShownRows]:
-    """Open a version's pinned rows of a model, for reading in the block.
-
-    Raises:
-        UsageError: The version does not contain the model, the model has no table, or the version's
-            data is gone.
-    """
-    with _opened(handles, version, name, pinned=True) as read:
-        yield read.to_rows()
-
-
-@contextmanager
-def _opened(
+def open_reading(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
+    """Open a model's rows in a version, for reading in the block.
+
+    Args:
+        pinned: Whether to read the version's pinned state, not the current one.
+    """
     entry = require_entry(version, name)
     if entry.table_id is None:
         raise UsageError(

@@ -6,10 +6,8 @@ ISO 8601 texts. A map whose keys are structs is a list of pairs.
 
 from __future__ import annotations
 
-import base64
 import re
 from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -50,21 +48,6 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
         except (ValueError, OverflowError, TypeError):
             pass  # A far year, or a map whose keys are structs.
     return [_value(scalar) for scalar in column]
-
-
-def from_json(value: Any, type_: pa.DataType) -> Any:
-    """Return a column's value from its JSON form; lists, maps, structs and times stay unchanged.
-
-    Receivers of rows read dates, instants and times as texts.
-    """
-    kinds = pa.types
-    if not isinstance(value, str):
-        return value
-    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
-        return base64.b64decode(value)
-    if kinds.is_decimal(type_):
-        return Decimal(value)
-    return float(value) if kinds.is_floating(type_) else value
 
 
 def _value(scalar: pa.Scalar) -> Any:

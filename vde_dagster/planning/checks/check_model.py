@@ -115,9 +115,8 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     if model.name.name.lower() not in model.query.lower():
         return
     from vde_dagster.sql.reading import read_query
-    from vde_dagster.sql.tables import tables_read
 
-    for table in tables_read(read_query(model.query).tree):
+    for table in read_query(model.query).tables:
         parts = tuple(part.name.lower() for part in table.parts)
         if parts == (model.name.namespace.lower(), model.name.name.lower()):
             start = table.parts[-1].meta.get("start")

@@ -19,7 +19,7 @@ from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.kinds import KINDS, Kind
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.semantics.errors import Finding, mistake_offset
-from vde_dagster.sql.scanner import SourceText, Token, scan, tokens_of
+from vde_dagster.sql.scanner import SourceText, Token, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     model = known.model
     if model.query is None or '"' not in model.query:
         return
-    tokens = tokens_of(model.query)
+    tokens = Token.split(model.query)
     settings = [f"{key} = {value}" for key, value in model.session]
     names = any(_AS_NAMES.search(text) for text in (*settings, *model.pre_statements))
     listed = False  # Whether it is a list of what a column is IN.

@@ -19,7 +19,7 @@ from vde_dagster.semantics.spark_functions import (
     WITHOUT_PARENTHESES,
 )
 from vde_dagster.sql.grammar.strings import string_value
-from vde_dagster.sql.scanner import Token, tokens_of
+from vde_dagster.sql.scanner import Token
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -101,7 +101,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     >>> reads_clock("SELECT @end_ds AS day"), reads_clock("SELECT DATE 'today'")
     ('@end_ds', "'today'")
     """
-    tokens = tokens_of(query)
+    tokens = Token.split(query)
     for index in range(len(tokens)):
         found = _clock_at(tokens, index)
         if found is not None:
@@ -116,7 +116,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
 @lru_cache(maxsize=4096)
 def _present_texts(query: str) -> tuple[str, ...]:
     """Return the literals of a query that Spark reads as the present where it wants a date."""
-    tokens = tokens_of(query)
+    tokens = Token.split(query)
     literals = (
         _literal_at(tokens, index)
         for index, token in enumerate(tokens)

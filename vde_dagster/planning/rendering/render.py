@@ -30,9 +30,8 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.outline import without_qualify
 from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.scanner import tokens_of
+from vde_dagster.sql.scanner import Token as SourceToken
 from vde_dagster.sql.statements import temporary_view
-from vde_dagster.sql.tables import tables_read
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
@@ -117,7 +116,7 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     edits: list[Edit] = []
     found: list[tuple[exp.Table, str]] = []
     unnamed: list[exp.Table] = []
-    for table in list(tables_read(reading.tree)):
+    for table in reading.tables:
         name = _model_name(table, names)
         query = relation_of(name) if name is not None else None
         if query is None:
@@ -299,7 +298,7 @@ def render_statements(
 
 
 def _over_tables(statement: str, relation_of: Relation) -> str:
-    view = temporary_view(tokens_of(statement))
+    view = temporary_view(SourceToken.split(statement))
     if view is None or view.start is None:
         return statement
     query = replace_tables(statement[view.start :], relation_of)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from vde_dagster.api.sql import Edit, Expanded, SourceText, Token, placeholder, tokens_of
+from vde_dagster.api.sql import Edit, Expanded, SourceText, Token, placeholder
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, matching
 
 CLAUSES = frozenset(
@@ -44,7 +44,7 @@ def without_ephemeral(
     code = Expanded(source.text, ((0, 0),))
     if not any(name in source.text for name in ephemeral):
         return code
-    tokens = tokens_of(source, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(source, backslash=dialect in BACKSLASH_DIALECTS)
     edits, inside = _definitions(source, tokens, ephemeral)
     names = {name.lower(): name for name in ephemeral}
     at = [

@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any
 
 from vde_dagster.api.reports import Document
-from vde_dagster.api.sql import Edit, apply_edits, read_query, tables_read
+from vde_dagster.api.sql import Edit, apply_edits, read_query
 
 _MANIFEST = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 _CATALOG = "https://schemas.getdbt.com/dbt/catalog/v1.json"
@@ -217,7 +217,7 @@ class _Artifacts:
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []
-        for table in tables_read(read_query(model.query).tree):
+        for table in read_query(model.query).tables:
             found = self._readable.get(".".join(part.name for part in table.parts[-2:]).lower())
             if found is not None:
                 first, last = table.parts[0], table.parts[-1]

@@ -2,8 +2,8 @@
 
 `definitions` reads `metrics/*.yaml`, `dialects` translates dbt's expressions, `layer` gets a
 metric's SQL from MetricFlow, `reading` finds the columns that it reads, `kept` stores definitions
-with environments, `answers` runs metrics on environments and compares the results. Metrics are
-readers of models, like dashboards and syncs, so that plans and lineage include them.
+with environments, `answers` compares metrics of two environments. Metrics are readers of models,
+like dashboards and syncs, so that plans and lineage include them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vde_dagster.api.sources import FileContext, Folder, LoadedFile
     from vde_dagster.api.values import Settings
 
+FOLDER = "metrics"
+"""Folder of metrics and semantic models."""
 ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('metrics')}"
 
 
@@ -32,7 +34,6 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
         ProjectError: MetricFlow rejects a metric or semantic model of the file.
     """
     from vde_dagster.api.sources import LoadedFile
-    from vde_dagster.project.files import metrics_files
 
     found = find_spec("metricflow")
     if found is None or found.origin is None:
@@ -44,7 +45,7 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
 
     trusted = frozenset(map(str.lower, folder.settings.dialect_trust))
     # dbt's compiled manifest is one file, next to the product's own files.
-    own = metrics_files(folder.settings) if path.suffix != ".json" else ()
+    own = folder.files_in(FOLDER, ".yaml", ".yml") if path.suffix != ".json" else ()
     others = [one for one in own if one != path.as_posix()]
     if path.suffix == ".json":
         text = manifest_in_spark(
@@ -59,10 +60,8 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
     """Return an asset for each metric of a project; none if its files have mistakes."""
-    from vde_dagster.project.files import metrics_files
-
-    has_dbt = any(settings.root.glob("dbt_project.yml")) or settings.sources
-    if catalog.live.errors or not (metrics_files(settings) or has_dbt):
+    has_dbt = (settings.root / "dbt_project.yml").is_file() or settings.sources
+    if catalog.live.errors or not ((settings.root / FOLDER).is_dir() or has_dbt):
         return ()
     if find_spec("metricflow") is None:
         return ()

@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
-    from vde_dagster.execution.query.query import QueryResult
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
 SAME = 1e-9
 """Relative difference below which fractions are equal: Spark adds them in any order."""
-
-
-def answer(
-    workspace: Workspace, layer: SemanticLayer, question: Question, environment: str
-) -> QueryResult:
-    """Compute metrics in an environment, or a version of one (`prod@41`).
-
-    Raises:
-        UsageError: MetricFlow rejects the question, or as in `Queries.run`.
-    """
-    return workspace.queries.run(environment, layer.sql(question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +68,22 @@ def compare(
     """Compare metrics in two environments, or versions of them, each by its own definitions.
 
     Raises:
-        UsageError: As in `answer`.
+        UsageError: MetricFlow refuses the question, or as `Queries.run`.
     """
     metrics = layers[0].metric_names(question.names)
     first, second = (
-        answer(workspace, layer, question, environment)
+        workspace.query(environment, layer.sql(question))
         for layer, environment in zip(layers, (one, other), strict=True)
     )
     names = [name for name, _ in first.columns]
     by = tuple(name for name in names if name not in metrics)
-    before, after = (_by_key(found, by, metrics) for found in (first, second))
+    before, after = (
+        {
+            tuple(row[name] for name in by): {name: row[name] for name in metrics}
+            for row in (dict(zip(names, values, strict=True)) for values in found.rows)
+        }
+        for found in (first, second)
+    )
     pairs = list(_pairs(before, after, metrics))
     different = tuple(pair for pair in pairs if not _is_same(pair.one, pair.other))
     versions = (first.version, second.version)
@@ -107,11 +101,6 @@ def redefined(layers: tuple[SemanticLayer, SemanticLayer], question: Question) -
 _NUMBERS = (int, float, Decimal)
 
 _Values = dict[tuple[Any, ...], dict[str, Any]]
-
-
-def _by_key(found: QueryResult, by: Sequence[str], metrics: Sequence[str]) -> _Values:
-    rows = (dict(zip((name for name, _ in found.columns), row, strict=True)) for row in found.rows)
-    return {tuple(row[name] for name in by): {name: row[name] for name in metrics} for row in rows}
 
 
 def _pairs(before: _Values, after: _Values, metrics: Sequence[str]) -> Iterator[DifferentValue]:

@@ -10,9 +10,8 @@ import dagster as dg
 from vde_dagster.api.dagster import AssetCatalog, guarded_step
 from vde_dagster.api.models import Exposure
 from vde_dagster.api.plans import PRODUCTION
-from vde_dagster.api.values import Settings, json_value
+from vde_dagster.api.values import Settings, json_value, text_value
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.base.json_values import text_value
 
 MOST_ROWS = 20
 """Number of a saved query's rows on its page."""
@@ -79,14 +78,13 @@ def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the values of metrics, by one query, and the rows of saved queries."""
-    from vde_dagster.plugins.metrics.answers import answer
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
     layer = semantic_layer(workspace, environment)
     metrics = tuple(name for name in asked if name in layer.metrics)
     if metrics:
-        found = answer(workspace, layer, Question(metrics), environment)
+        found = workspace.query(environment, layer.sql(Question(metrics)))
         values = {
             name: value for (name, _), value in zip(found.columns, found.rows[0], strict=True)
         }
@@ -97,7 +95,8 @@ def _values(
             yield name, {"value": value, "version": found.version}
     for name in asked:
         if name not in metrics:
-            found = answer(workspace, layer, Question((name,), limit=MOST_ROWS), environment)
+            question = Question((name,), limit=MOST_ROWS)
+            found = workspace.query(environment, layer.sql(question))
             heads = [column for column, _ in found.columns]
             lines = [heads, ["---"] * len(heads), *(map(text_value, row) for row in found.rows)]
             text = "\n".join("| " + " | ".join(line) + " |" for line in lines)

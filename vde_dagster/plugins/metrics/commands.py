@@ -9,10 +9,7 @@ import typer
 
 from vde_dagster.api.commands import Output, on_project, simple_table
 from vde_dagster.api.errors import UsageError
-from vde_dagster.api.values import count, json_value
-from vde_dagster.base.json_values import text_value
-from vde_dagster.cli.options import RowLimit
-from vde_dagster.cli.shapes import print_query_result
+from vde_dagster.api.values import count, json_value, text_value
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -52,6 +49,7 @@ OfFiles = Annotated[
         help="An environment's metrics, such as dev or prod@7; by default the files'.",
     ),
 ]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL without running it.")]
 To = Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write to a file.")]
 One = Annotated[str, typer.Argument(metavar="A", help="An environment, or a version of it.")]
@@ -99,18 +97,18 @@ def metrics_query(
     Examples: vde metrics query revenue --by route --env dev; vde metrics query revenue --grain
     month --where "route = 'JFK-LAX'" --env prod@41
     """
-    from vde_dagster.plugins.metrics.answers import answer
     from vde_dagster.plugins.metrics.kept import require_kept, semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 
     layer = semantic_layer(workspace, environment)
     require_kept(workspace, layer, names, environment)
     question = Question(tuple(names), tuple(by or ()), tuple(where or ()), grain, limit)
+    query = layer.sql(question)
     if sql:
-        text = workspace.queries.render(environment, layer.sql(question))
+        text = workspace.queries.render(environment, query)
         output.result({"environment": environment, "sql": text}, text)
         return
-    print_query_result(output, answer(workspace, layer, question, environment))
+    output.query_result(workspace.query(environment, query))
 
 
 @on_project
@@ -176,12 +174,11 @@ def metrics_export(
 
     Example: vde metrics export --env prod --to ossie.yaml
     """
-    from vde_dagster.api.workspace import named_environment
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.ossie import make_document
 
     layer, settings = semantic_layer(workspace, environment), workspace.settings
-    shown = named_environment(workspace, environment)
+    shown = workspace.environments.named(environment)
     document = make_document(layer, shown, settings.catalog, settings.name)
     text = document.yaml()
     if to is not None:

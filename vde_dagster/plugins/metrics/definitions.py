@@ -39,7 +39,6 @@ from metricflow_semantic_interfaces.validations.semantic_manifest_validator impo
 from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError, placed
 from vde_dagster.api.sources import YamlDocument, load_yaml
 from vde_dagster.api.values import ModelName, quote, suggest
-from vde_dagster.project.yaml_text import KeyPath
 
 if TYPE_CHECKING:
     from vde_dagster.api.sources import TableNames
@@ -54,6 +53,8 @@ _FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     ),
 }
 _HINT = "docs/metrics.md has an example"
+KeyPath = tuple[str | int, ...]
+"""Place of a value in a `YamlDocument`."""
 _ELEMENTS = ("entities", "dimensions", "measures")
 
 NO_SPINE = quote("no_time_spine", "is_declared")

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.api.errors import ProjectError, UsageError, VdeError
 from vde_dagster.api.values import how_to_install
 from vde_dagster.api.workspace import Keeper
-from vde_dagster.planning.environments.contracts import mistakes_in_readers
-from vde_dagster.project.files import METRICS, decoded, metrics_files
+from vde_dagster.plugins.metrics import FOLDER
 
 if TYPE_CHECKING:
     from vde_dagster.api.models import Exposure
@@ -51,7 +50,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
         texts, snapshots = _texts(workspace), None
     if not texts:
         raise UsageError(
-            f"the project has no metrics in {workspace.root / METRICS}",
+            f"the project has no metrics in {workspace.root / FOLDER}",
             hint="docs/metrics.md has an example",
         )
     if find_spec("metricflow") is None:
@@ -73,7 +72,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
         if name not in models
     ]
     known = workspace.snapshots() if snapshots is None else snapshots
-    mistakes = [*missing, *mistakes_in_readers(readers(layer), known, [])]
+    mistakes = [*missing, *workspace.models.mistakes_in_readers(readers(layer), known)]
     if mistakes:
         raise ProjectError.combine(mistakes)
     return layer
@@ -124,18 +123,16 @@ KEPT = Keeper(_kept_text, _kept_readers, "metric")
 def _kept_definitions(
     workspace: Workspace, environment: str
 ) -> tuple[dict[Path, str], Mapping[ModelName, Snapshot] | None]:
-    from vde_dagster.api.workspace import named_environment, stored_snapshots
-
-    shown = named_environment(workspace, environment)
+    shown = workspace.environments.named(environment)
     text = shown.kept.get(NAME)
     if text is None:
         return {}, None
     texts = {Path(path): text for path, text in json.loads(text).items()}
-    return texts, stored_snapshots(workspace, shown)
+    return texts, workspace.environments.snapshots(shown)
 
 
 def _texts(workspace: Handles) -> dict[Path, str]:
-    files = metrics_files(workspace.settings)
+    files = workspace.files_in(FOLDER, ".yaml", ".yml")
     if find_spec("metricflow") is not None:
         # If dbt compiled, its manifest names its metrics; of own files a reader is enough.
         readers = [one for one in workspace.project.exposures if one.what == "metric"]
@@ -147,12 +144,11 @@ def _texts(workspace: Handles) -> dict[Path, str]:
 
 def _text(workspace: Handles, path: Path) -> str:
     """Return the text of a file of metrics in Spark SQL."""
-    text = decoded(path, (workspace.root / path).read_bytes())
+    text = workspace.text(path.as_posix())
     if path.suffix != ".json":
         return text
     from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
 
-    beside = path.with_name(MANIFEST)
-    manifest = decoded(beside, (workspace.root / beside).read_bytes())
+    manifest = workspace.text(path.with_name(MANIFEST).as_posix())
     trusted = frozenset(map(str.lower, workspace.settings.dialect_trust))
     return manifest_in_spark(path, text, manifest, trusted)

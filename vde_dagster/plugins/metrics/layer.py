@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import pairwise
 
 from metricflow.engine.metricflow_engine import MetricFlowEngine, MetricFlowQueryRequest
 from metricflow.protocols.sql_client import SqlEngine
@@ -24,12 +24,9 @@ from metricflow_semantics.model.semantics.element_filter import GroupByItemSetFi
 from metricflow_semantics.model.semantics.linkable_element import LinkableElementType
 
 from vde_dagster.api.errors import SourceLocation, UsageError
-from vde_dagster.api.sql import Edit, SourceText, apply_edits, read_expression
+from vde_dagster.api.sql import Edit, Token, apply_edits, read_expression
 from vde_dagster.api.values import listed, suggest
-from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.plugins.metrics.definitions import NO_SPINE, Definitions, unknown_metric
-from vde_dagster.sql.scanner import scan
-from vde_dagster.sql.trees import untranslated
 
 GRAINS = ("hour", "day", "week", "month", "quarter", "year")
 """Time units for `--grain`."""
@@ -239,10 +236,10 @@ class SemanticLayer:
                 hint=f"possible dimensions: {listed(known, 20)}",
             )
         ends = {one.rpartition("__")[2]: one for one in known}
-        near = closest(stem, [*known, *ends])
+        possible = f"possible dimensions: {listed(known, 20)}"
         raise UsageError(
             f"{asked} cannot be grouped by '{name}', which does not exist",
-            hint=did_you_mean(name, near) if near else f"possible dimensions: {listed(known, 20)}",
+            hint=suggest(stem, [*known, *ends], otherwise=possible),
         )
 
     def _condition(self, text: str, metrics: Sequence[str]) -> str:
@@ -256,10 +253,12 @@ class SemanticLayer:
                 f"the condition '{text}' cannot be read: {error}", hint="write it in Spark SQL"
             ) from error
         dimensions = self._dimensions(metrics)
+        tokens = [one for one in Token.split(text) if one.kind != "hint"]
+        between = pairwise([0, *(at for one in tokens for at in (one.start, one.end)), len(text)])
         comments = [
-            Edit(token.start, token.end, " ")
-            for token in scan(SourceText(Path("condition"), text))
-            if token.kind in ("comment", "hint")
+            Edit(start, end, " ")
+            for number, (start, end) in enumerate(between)
+            if number % 2 == 0 and text[start:end].strip()
         ]
         edits = [
             *comments,
@@ -343,11 +342,11 @@ def _without_comments(sql: str) -> str:
     """Remove comment lines from MetricFlow's SQL; lines inside of texts stay."""
     inside = [
         (token.start, token.end)
-        for token in untranslated("spark").tokenize(sql)
+        for token in Token.split(sql)
         if "\n" in sql[token.start : token.end]
     ]
     return _COMMENT.sub(
-        lambda line: line[0] if any(a < line.start() <= b for a, b in inside) else "", sql
+        lambda line: line[0] if any(a < line.start() < b for a, b in inside) else "", sql
     ).strip("\n")
 
 

@@ -74,8 +74,7 @@ def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]
     """
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.semantics.analysis import analyze
-    from vde_dagster.semantics.errors import SemanticError
+    from vde_dagster.api.lineage import analyze
 
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     by = ("metric_time",) if has_time else ()
@@ -89,7 +88,7 @@ def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]
             for table, columns in named.items()
         }
         found = analyze(sql, schema, of=f"the metric {name}")
-    except (SqlglotError, SemanticError):
+    except (SqlglotError, ProjectError):
         return {(table, None) for table in models if table in sql}
     if found.version.opaque is not None:
         return {(table, column) for table, columns in named.items() for column in columns}

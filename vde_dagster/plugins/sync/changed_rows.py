@@ -17,11 +17,6 @@ import pyarrow.compute as pc
 
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.values import digest, quote
-from vde_dagster.api.workspace import stored_snapshots
-from vde_dagster.execution.query.read_rows import ShownRows, opened_rows
-from vde_dagster.lakehouse.rows.row_values import python_rows
-from vde_dagster.planning.changes.query import MARKS
-from vde_dagster.planning.snapshots.spelling import column_spelling
 from vde_dagster.plugins.sync.held_keys import held_keys
 
 if TYPE_CHECKING:
@@ -31,7 +26,9 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.sync.ledger import SyncCursor
 
 Batches = Callable[[Sequence[str]], Iterable[pa.Table]]
-"""Reads rows, of these columns."""
+"""Reads some columns of rows, in batches."""
+Rows = Callable[[Sequence[str]], Iterator[dict[str, Any]]]
+"""Reads some columns of rows, as Python's values."""
 
 Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
 """A row to put outside, the key of one to take away, or a row that was compared and is the same."""
@@ -53,8 +50,8 @@ class ChangedRows:
     shape: str
     since: int
     why: str | None
-    came: Batches
-    went: Batches
+    came: Rows
+    went: Rows
     key: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,15 +60,15 @@ class ChangedRows:
         names = self.schema.names
         with held_keys() as held:
             if not key:
-                held.count(_hash(row, names) for row in _rows(self.went, names))
-                for row in _rows(self.came, names):
+                held.count(_hash(row, names) for row in self.went(names))
+                for row in self.came(names):
                     yield ("same" if held.take_one(_hash(row, names)) else "row"), row
                 return
             held.put(
                 (_hash(row, key), _hash(row, names), [row[name] for name in key])
-                for row in _rows(self.went, names)
+                for row in self.went(names)
             )
-            for row in _rows(self.came, names):
+            for row in self.came(names):
                 yield ("same" if held.take(_hash(row, key)) == _hash(row, names) else "row"), row
             for gone in held.rest():
                 yield "gone", dict(zip(key, gone, strict=True))
@@ -85,7 +82,7 @@ class ChangedRows:
         if not key:
             return
         with held_keys() as held:
-            for row in _rows(self.came, key):
+            for row in self.came(key):
                 is_null = None in row.values()
                 if not is_null and held.is_new(_hash(row, key)):
                     continue
@@ -118,18 +115,16 @@ def changed_rows(
         yield _by_spark(workspace, definition, version, cursor, place, earlier)
         return
     with ExitStack() as opened:
-        after = opened.enter_context(opened_rows(workspace, version, name))
-        form = _form(workspace, definition, version, place, _arrow_schema(after))
+        after = opened.enter_context(workspace.queries.open_rows(version, name))
+        form = _form(workspace, definition, version, place, after.schema)
         since, why = cursor.version, _why_full(cursor, form.shape, earlier)
-        before: ShownRows | None = None
+        before = None
         if earlier is not None and why is None:
             try:
-                before = opened.enter_context(opened_rows(workspace, earlier, name))
+                before = opened.enter_context(workspace.queries.open_rows(earlier, name))
             except UsageError as error:
                 why = error.message
-        same: frozenset[Any] = frozenset()
-        if before is not None and _same_rows(before, after):
-            same = before.files() & after.files()
+        same = before.files_shared_with(after) if before is not None else frozenset()
         yield ChangedRows(
             form.schema,
             form.shape,
@@ -158,7 +153,7 @@ def _by_spark(
             query = f"SELECT * FROM {quote(model.namespace, model.name)}"
             rows = workspace.queries.run_arrow(f"{name}@{until}", query).value
             return rows, rows.slice(0, 0), read.changes.why
-        own = read.rows.drop_columns([mark for mark, _ in MARKS])
+        own = read.rows.drop_columns([mark for mark, _ in read.changes.marks])
         came = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
         return own.filter(came), own.filter(pc.invert(came)), None
 
@@ -181,11 +176,6 @@ def _by_spark(
     )
 
 
-def _arrow_schema(rows: ShownRows) -> pa.Schema:
-    own = rows.table.schema().as_arrow()
-    return pa.schema([pa.field(name, own.field(once).type) for name, once in rows.once.items()])
-
-
 @dataclass(frozen=True, slots=True)
 class _Form:
     """The form of the rows that leave.
@@ -196,16 +186,18 @@ class _Form:
         names: The view's column by the author's name.
     """
 
+    queries: Any
     schema: pa.Schema
     shape: str
     key: tuple[str, ...]
     names: Mapping[str, str]
 
-    def read(self, batches: Batches) -> Batches:
-        """Return batches that are asked for, and named, by the author's names."""
+    def read(self, batches: Batches) -> Rows:
+        """Return a function that reads rows by the author's names of columns."""
         return lambda columns: (
-            rows.rename_columns(list(columns))
+            row
             for rows in batches([self.names[name] for name in columns])
+            for row in self.queries.python_rows(rows.rename_columns(list(columns)))
         )
 
 
@@ -216,9 +208,8 @@ def _form(
     place: str,
     schema: pa.Schema,
 ) -> _Form:
-    settings, source = workspace.settings, definition.source
-    functions = (*settings.functions, *settings.scalar_functions)
-    spelling = column_spelling(source, stored_snapshots(workspace, version), functions)
+    source = definition.source
+    spelling = workspace.environments.column_spelling(version, source)
     spelled = [spelling.get(name, name) for name in schema.names]
     known = {name.lower(): name for name in spelled}
     missing = [name for name in definition.key if name.lower() not in known]
@@ -231,6 +222,7 @@ def _form(
     parts = [str(source), definition.mode, place, *definition.key, ""]
     columns = [f"{one.name} {one.type}" for one in schema]
     return _Form(
+        workspace.queries,
         pa.schema([field.with_name(name) for field, name in zip(schema, spelled, strict=True)]),
         digest(*parts, *columns),
         tuple(known[name.lower()] for name in definition.key),
@@ -246,17 +238,6 @@ def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> st
     if earlier is None or earlier.publication_id != cursor.publication:
         return f"version {cursor.version} is kept no longer, or what followed it was not finished"
     return None
-
-
-def _same_rows(before: ShownRows, after: ShownRows) -> bool:
-    """Say whether a file that both have has the same rows in both."""
-    one, two = before.table, after.table
-    return one.name() == two.name() and before.once == after.once and one.schema() == two.schema()
-
-
-def _rows(read: Batches, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for batch in read(columns):
-        yield from python_rows(batch)
 
 
 def _hash(row: dict[str, Any], names: Sequence[str]) -> bytes:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from vde_dagster.api.catalogs import Effects
 from vde_dagster.api.errors import ExecutionError
-from vde_dagster.base.hashing import content_digest
-from vde_dagster.base.json_values import json_row
+from vde_dagster.api.values import json_value
 from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
 from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
 
@@ -102,9 +102,9 @@ class Posts:
         """Post a batch."""
         change = "upsert" if self._key else "append"
         changes: list[dict[str, Any]] = [
-            {"change": change, "row": json_row(row)} for row in batch.rows
+            {"change": change, "row": json_value(row)} for row in batch.rows
         ]
-        changes += [{"change": "delete", "key": json_row(key)} for key in batch.gone]
+        changes += [{"change": "delete", "key": json_value(key)} for key in batch.gone]
         self._post({**self._about, "batch": batch.number, "changes": changes})
         return len(batch)
 
@@ -121,7 +121,10 @@ class Posts:
         if sink.rate:
             time.sleep(max(0.0, self._next - time.monotonic()))
             self._next = time.monotonic() + 1 / sink.rate
-        known = {"Content-Type": "application/json", "Idempotency-Key": content_digest(content)}
+        known = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": blake2b(content, digest_size=16).hexdigest(),
+        }
         try:
             with self.effects.at("sync.post", sink.place):
                 answer = self.session.request(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 
 from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.api.plans import Environment, environment_name
 from vde_dagster.api.values import json_value, suggest
-from vde_dagster.api.workspace import named_environment
-from vde_dagster.base.json_values import json_row
 from vde_dagster.base.names import current_user
-from vde_dagster.lakehouse.rows.row_values import from_json
 from vde_dagster.plugins.sync.changed_rows import Change, ChangedRows, changed_rows
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
 from vde_dagster.plugins.sync.ledger import SyncCursor
@@ -56,7 +56,7 @@ class Synced:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        shown = [{"change": kind, "row": json_row(row)} for kind, row in self.sample]
+        shown = [{"change": kind, "row": json_value(row)} for kind, row in self.sample]
         found: dict[str, Any] = msgspec.to_builtins({**asdict(self), "sample": shown})
         return found
 
@@ -221,11 +221,11 @@ class Syncs:
     ) -> Iterator[tuple[Delivery, Environment]]:
         workspace, name = self.workspace, environment_name(environment)
         sink, what = definition.sink_for(name), f"{definition.name}/{name}"
-        named_environment(workspace, name)
+        workspace.environments.named(name)
         workspace.store.project.require_own()
         if dry:
             with sink.open(workspace, what, dry=True) as delivery:
-                yield delivery, named_environment(workspace, name)
+                yield delivery, workspace.environments.named(name)
             return
         owner = f"{current_user()}, process {os.getpid()}"
         with (
@@ -234,7 +234,7 @@ class Syncs:
             ),
             sink.open(workspace, what) as delivery,
         ):
-            yield delivery, named_environment(workspace, name)
+            yield delivery, workspace.environments.named(name)
 
     @contextmanager
     def _changes(
@@ -328,7 +328,7 @@ def _send(delivery: Delivery, version: Environment, batch: Batch, done: Synced) 
                 done = _send(delivery, version, half, done)
             return done
         (row,) = (*batch.rows, *batch.gone)
-        delivery.ledger.refuse(version.version, msgspec.json.encode(json_row(row)), error.message)
+        delivery.ledger.refuse(version.version, msgspec.json.encode(json_value(row)), error.message)
         return _more(done, refused=1)
     return _more(done, sent=sent, unchanged=len(batch) - sent)
 
@@ -354,3 +354,18 @@ def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change
             yield "row", row
     for row in wanted.values():
         yield "gone", {name: row.get(name) for name in key}
+
+
+def from_json(value: Any, type_: pa.DataType) -> Any:
+    """Return a column's value from its JSON form; lists, maps, structs and times stay unchanged.
+
+    Receivers of rows read dates, instants and times as texts.
+    """
+    kinds = pa.types
+    if not isinstance(value, str):
+        return value
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return base64.b64decode(value)
+    if kinds.is_decimal(type_):
+        return Decimal(value)
+    return float(value) if kinds.is_floating(type_) else value

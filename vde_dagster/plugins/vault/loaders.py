@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType as T  # type: ignore[attr-defined]
 from vde_dagster.api.errors import ProjectError, UsageError
 from vde_dagster.api.kinds import Kind
 from vde_dagster.api.models import Model
-from vde_dagster.api.sql import Expanded, read_query, tables_read
+from vde_dagster.api.sql import Expanded, read_query
 from vde_dagster.api.values import ModelName, quote, suggest
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class _Branch:
     Args:
         offset: Its offset in the model's query.
         query: The SELECT with the queries of the WITH clause that it uses.
+        tables: The tables that it reads.
         names: Its output columns; None if they cannot be determined from the files.
     """
 
@@ -152,18 +153,19 @@ class _Branch:
     offset: int
     query: Expanded
     tree: exp.Expr
+    tables: Sequence[exp.Table]
     names: list[str] | None
 
     @property
     def reads(self) -> set[ModelName]:
-        return {ModelName(one.db.lower(), one.name.lower()) for one in tables_read(self.tree)}
+        return {ModelName(one.db.lower(), one.name.lower()) for one in self.tables}
 
     def mistake(self, message: str, hint: str | None) -> ProjectError:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
         """Return its record source if that is a text, otherwise the first table that it reads."""
-        table = next((one.name for one in tables_read(self.tree)), "")
+        table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")
         if not found:
@@ -221,10 +223,10 @@ def _branches(
 ) -> Iterator[_Branch]:
     """Split a query at its UNION ALLs; loads are sets, so UNION is treated alike."""
     assert model.query is not None
-    reading = read_query(model.query)
-    tokens = reading.tokens
+    read = read_query(model.query)
+    tokens = read.tokens
     whole = Expanded(model.query, model.origins or ((0, ~0),))
-    behind = len(reading.with_clause)
+    behind = len(read.with_clause)
     head = [token for token in tokens if token.start < behind]
     recursive = [token for token in head[1:2] if token.text.upper() == "RECURSIVE"]
     ctes = list(_divided(head[1 + len(recursive) :], T.COMMA))
@@ -240,8 +242,9 @@ def _branches(
             query = Expanded.joined([text, Expanded(", " if number else " "), query])
         if needed:
             query = Expanded.joined([whole.part(0, ctes[0][0].start), query])
-        tree = read_query(query.text).tree
-        yield _Branch(model, part[0].start, query, tree, output_columns(tree))
+        reading = read_query(query.text)
+        names = output_columns(reading.tree)
+        yield _Branch(model, part[0].start, query, reading.tree, reading.tables, names)
 
 
 def _check(model: Model, tokens: Sequence[Token]) -> None:

@@ -13,7 +13,7 @@ from vde_dagster.base.names import string_literal
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import SourceText, Token, tokens_of
+from vde_dagster.sql.scanner import SourceText, Token
 
 
 def with_values(sql: str, variables: Mapping[str, Any]) -> str:
@@ -38,7 +38,7 @@ def without_parameters(sql: str) -> str:
 
 
 def _replaced(sql: str, value: Callable[[str], str]) -> str:
-    tokens = [None, *tokens_of(SourceText(Path("query"), sql))]
+    tokens = [None, *Token.split(SourceText(Path("query"), sql))]
     edits = [
         Edit(colon.start, word.end, value(word.text))
         for before, colon, word in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -170,13 +170,13 @@ def _expression(value: Value, text: str) -> Expression:
 
 def _within(value: Value, read: Callable[[Value], Read]) -> Read:
     from vde_dagster.errors import ProjectError
-    from vde_dagster.sql.scanner import SourceText, tokens_of, unquote
+    from vde_dagster.sql.scanner import SourceText, Token, unquote
 
     if len(value.tokens) != 1 or value.tokens[0].kind != "string":
         return read(value.part(value.inner()))
     source = SourceText(value.source.path, unquote(value.tokens[0]))
     try:
-        tokens = tuple(tokens_of(source))
+        tokens = tuple(Token.split(source))
         return _within(replace(value, source=source, tokens=tokens, start=0), read)
     except ProjectError as error:
         raise value.error(error.message, error.hint) from error

@@ -48,7 +48,6 @@ from vde_dagster.sql.scanner import (
     next_at,
     scan,
     split_top_level,
-    tokens_of,
     too_deep,
     unquote,
 )
@@ -213,7 +212,7 @@ class Expander:
     def tokens(self, text: str) -> list[Token]:
         """Scan a text of this file's dialect, without comments."""
         inner = SourceText(self.source.path, text)
-        return tokens_of(inner, backslash=self.scope.backslash)
+        return Token.split(inner, backslash=self.scope.backslash)
 
     def split_arguments(self, text: str) -> list[str]:
         """Split a call's arguments at top-level commas."""
@@ -478,7 +477,7 @@ def _find_parameter(source: SourceText) -> tuple[int, str] | None:
     """
     if _MAYBE.search(source.text) is None:
         return None
-    tokens = tokens_of(source)
+    tokens = Token.split(source)
     for index, token in enumerate(tokens):
         if token.kind != "punct":
             continue

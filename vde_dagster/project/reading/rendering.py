@@ -30,7 +30,8 @@ from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.writing import restore_parameters
 from vde_dagster.sql.query_text import to_one_line
 from vde_dagster.sql.reading import parsed, read_statements
-from vde_dagster.sql.scanner import SourceText, scan, tokens_of
+from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.scanner import Token as SourceToken
 from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.tables import tables_read
@@ -228,7 +229,7 @@ class _Text:
         """Return the place of the call or cast of a problem; by default the text's beginning."""
         if problem.start is not None and problem.start < len(self.expanded.text):
             return problem.start
-        tokens = tokens_of(self.expanded.text) if problem.types else []
+        tokens = SourceToken.split(self.expanded.text) if problem.types else []
         for before, token, behind in zip(tokens, tokens[1:], tokens[2:] + tokens[:1], strict=False):
             cast = before.is_word("AS") and behind.text in ("(", ")")
             if token.text.upper() in problem.types and (cast or before.text.endswith(":")):

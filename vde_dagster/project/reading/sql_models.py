@@ -38,7 +38,7 @@ from vde_dagster.project.reading.statements import (
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.sql.edits import Expanded, ExpandedSource
-from vde_dagster.sql.scanner import SourceText, tokens_of
+from vde_dagster.sql.scanner import SourceText, Token
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
@@ -267,7 +267,7 @@ def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Valu
         return value
     expanded = Expander(source, scope).expand(value.tokens[0].start, value.tokens[-1].end)
     inner = ExpandedSource(source.path, expanded.text, source, expanded)
-    return Value(inner, value.name, tuple(tokens_of(inner)), 0)
+    return Value(inner, value.name, tuple(Token.split(inner)), 0)
 
 
 _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)

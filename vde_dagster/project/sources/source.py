@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from vde_dagster.base.failures import Problem, where_raised
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.files import Hasher, decoded
+from vde_dagster.project.files import Hasher, decoded, files_in
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.model import LoadedFile, Model
@@ -240,6 +240,15 @@ class Folder:
             return ProjectError(message, hint=hint, location=location)
 
         return canonical_type(text, dialect, error)
+
+    def files_in(self, folder: str, *endings: str) -> list[str]:
+        """Find the files of a folder of the project that are not ignored, sorted.
+
+        Args:
+            folder: The folder, relative to the root, as are the files.
+            endings: Endings of their names, such as `.yaml`.
+        """
+        return files_in(self.settings, folder, *endings)
 
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.kinds import Kind
-from vde_dagster.api.sql import Edit, Expanded, Token, read_expression, tokens_of
+from vde_dagster.api.sql import Edit, Expanded, Token, read_expression
 from vde_dagster.api.values import parse_instant, quote
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
@@ -263,7 +263,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
     """
     columns, expressions = [], []
     for part in parts:
-        tokens = tokens_of(part)
+        tokens = Token.split(part)
         if len(tokens) == 1 and tokens[0].kind in ("word", "quoted", "string"):
             columns.append(tokens[0].text.strip('`"'))
         else:
@@ -300,7 +300,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
         ProjectError: A bracket, string or comment is not closed.
     """
     backslash = dialect in BACKSLASH_DIALECTS
-    had, has = (tokens_of(text, backslash=backslash) for text in (first, later))
+    had, has = (Token.split(text, backslash=backslash) for text in (first, later))
     found = []
     insertions = _insertions([t.text for t in had], [t.text for t in has])
     if insertions is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.models import Model
-from vde_dagster.api.sql import Edit, SourceText, Token, apply_edits, placeholder, tokens_of
+from vde_dagster.api.sql import Edit, SourceText, Token, apply_edits, placeholder
 from vde_dagster.api.values import quote
 from vde_dagster.plugins.dbt.context import Context
 from vde_dagster.plugins.dbt.hooks import KEYS, hook_text
@@ -141,7 +141,7 @@ def spark_statements(
 
 def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
     """Yield begin and end of statements, which semicolons separate."""
-    tokens = tokens_of(source, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(source, backslash=dialect in BACKSLASH_DIALECTS)
     own: list[Token] = []
     for token in tokens:
         if token.text != ";":
@@ -165,7 +165,7 @@ def _over_this(text: str, node: Node, dialect: str) -> str:
     marks = "'\"" if backslash else "'"
     texts = [
         range(token.start, token.end)
-        for token in tokens_of(text, backslash=backslash)
+        for token in Token.split(text, backslash=backslash)
         if token.text.lstrip("rRbBeE")[:1] in marks and token.text[-1:] in marks
     ]
     names = dict.fromkeys((_relation(node), ".".join(node.relation), ".".join(node.relation[-2:])))
@@ -186,11 +186,11 @@ def _names_alone(text: str, node: Node, dialect: str) -> bool:
     """Say whether a word of a hook, outside of texts, is the name of its table."""
     name, tokens = (
         node.relation[-1].lower(),
-        tokens_of(text, backslash=dialect in BACKSLASH_DIALECTS),
+        Token.split(text, backslash=dialect in BACKSLASH_DIALECTS),
     )
     return any(token.text.strip('`"').lower() == name for token in tokens)
 
 
 def _first_word(text: str, dialect: str) -> str:
-    tokens = tokens_of(text, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(text, backslash=dialect in BACKSLASH_DIALECTS)
     return tokens[0].text.upper() if tokens else ""

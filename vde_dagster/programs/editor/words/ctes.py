@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vde_dagster.sql.scanner import Token, tokens_of
+from vde_dagster.sql.scanner import Token
 
 _BEGINS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
@@ -27,7 +27,7 @@ class Cte(NamedTuple):
 
 def ctes(query: str) -> list[Cte]:
     """Return the common table expressions of a query's text, in their order."""
-    tokens = tokens_of(query)
+    tokens = Token.split(query)
     around: list[int] = []
     names: dict[int, Token] = {}
     found: list[Cte] = []
@@ -75,6 +75,6 @@ def up_to(query: str, chosen: Cte) -> str:
         if one.end <= chosen.start and one.around == chosen.around[: len(one.around)]
     ]
     texts = [query[one.start : one.end] for one in (*known, chosen)]
-    recursive = any(token.is_word("RECURSIVE") for token in tokens_of(query))
+    recursive = any(token.is_word("RECURSIVE") for token in Token.split(query))
     word = "WITH RECURSIVE" if recursive else "WITH"
     return f"{word} {', '.join(texts)} SELECT * FROM `{chosen.name}`"
