@@ -4,7 +4,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     Catalog,
     Following,
     Pointer,
-    PointerMovedError,
     SparkCatalog,
     Swap,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "Following",
     "MetadataFiles",
     "Pointer",
-    "PointerMovedError",
     "SparkCatalog",
     "Swap",
     "TableRef",

@@ -4,7 +4,8 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.base.json_values import json_value, text_value
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.secrets import mask
+from vde_dagster.base.plugins import Seam
+from vde_dagster.base.secrets import mask, names_secret
 from vde_dagster.base.texts import count, listed, size, suggest
 from vde_dagster.base.times import instant_text, parse_instant, parse_time
 from vde_dagster.base.work import Work
@@ -13,6 +14,7 @@ from vde_dagster.project.settings import PluginSettings, Settings, expand_secret
 __all__ = [
     "ModelName",
     "PluginSettings",
+    "Seam",
     "Settings",
     "Work",
     "count",
@@ -23,6 +25,7 @@ __all__ = [
     "json_value",
     "listed",
     "mask",
+    "names_secret",
     "parse_instant",
     "parse_time",
     "quote",

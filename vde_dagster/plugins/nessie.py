@@ -20,7 +20,6 @@ from vde_dagster.api.catalogs import (
     Following,
     MetadataFiles,
     Pointer,
-    PointerMovedError,
     SparkCatalog,
     Swap,
     TableRef,
@@ -142,7 +141,7 @@ class NessieCatalog:
                 self._server.commit(read_at, message, changes)
             except NessieConflict as conflict:
                 moved = next((keys[key] for key in conflict.keys if key in keys), swaps[0])
-                raise PointerMovedError(moved.ref, moved.kind) from conflict
+                raise moved.moved() from conflict
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return the given namespaces that exist in the catalog."""

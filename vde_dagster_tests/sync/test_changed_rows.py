@@ -23,7 +23,7 @@ def changed(came: Sequence[Sequence[Any]], went: Sequence[Sequence[Any]]) -> Cha
 
     def reading(rows: Sequence[Sequence[Any]]) -> Any:
         made = pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in rows], SCHEMA)
-        return lambda columns: [made.select(list(columns))]
+        return lambda columns: iter(made.select(list(columns)).to_pylist())
 
     return ChangedRows(SCHEMA, "", 1, None, reading(came), reading(went))
 
@@ -65,14 +65,14 @@ def test_a_key_that_tells_no_rows_apart_is_found_before(second: int | None) -> N
 def test_keys_of_many_rows_are_not_held_in_memory() -> None:
     """As Python objects they would be some 7 MB."""
 
-    def batches(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def rows_of_columns(columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         for first in range(0, 20_000, 1_000):
             ids = pa.array(range(first, first + 1_000), pa.int64())
             words = pa.array([f"key of a row {one}" for one in range(first, first + 1_000)])
             made = pa.table([ids, words, pa.nulls(1_000, pa.float64())], schema=SCHEMA)
-            yield made.select(list(columns))
+            yield from made.select(list(columns)).to_pylist()
 
-    rows = ChangedRows(SCHEMA, "", 1, None, batches, batches)
+    rows = ChangedRows(SCHEMA, "", 1, None, rows_of_columns, rows_of_columns)
     tracemalloc.start()
     try:
         rows.require_key(("word",))

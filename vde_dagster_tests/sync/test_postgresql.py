@@ -15,11 +15,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from vde_dagster.api.sinks import Batch, Step
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.lakehouse.rows.row_values import python_rows
 from vde_dagster.plugins.sync import syncs
 from vde_dagster.plugins.sync.definitions import read_syncs
-from vde_dagster.plugins.sync.sink import Batch, Step
 from vde_dagster.state.db import postgres as postgres_state
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.serve.duck_engine import open_duck

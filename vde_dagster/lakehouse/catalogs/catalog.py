@@ -106,7 +106,11 @@ class Swap:
     def require_unmoved(self, pointer: Pointer | None) -> None:
         """Raise a PointerMovedError if a pointer is not where this change expects it."""
         if not self.is_possible(pointer):
-            raise PointerMovedError(self.ref, self.kind)
+            raise self.moved()
+
+    def moved(self) -> PointerMovedError:
+        """Return the error that the pointer moved after it was read, for a catalog to raise."""
+        return PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:
         """Return whether a pointer is where this change moves it."""

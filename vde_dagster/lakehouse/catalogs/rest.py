@@ -25,7 +25,6 @@ from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
     Following,
     Pointer,
-    PointerMovedError,
     SparkCatalog,
     Swap,
 )
@@ -105,7 +104,7 @@ class RestCatalog:
             try:
                 self._swap(swap)
             except RestConflict as conflict:
-                raise PointerMovedError(swap.ref, swap.kind) from conflict
+                raise swap.moved() from conflict
 
     def _swap(self, swap: Swap) -> None:
         namespace = parts(swap.ref.namespace)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 from metricflow.engine.metricflow_engine import MetricFlowEngine, MetricFlowQueryRequest
 from metricflow.protocols.sql_client import SqlEngine
@@ -254,11 +253,15 @@ class SemanticLayer:
             ) from error
         dimensions = self._dimensions(metrics)
         tokens = [one for one in Token.split(text) if one.kind != "hint"]
-        between = pairwise([0, *(at for one in tokens for at in (one.start, one.end)), len(text)])
+        between = zip(
+            [0, *(one.end for one in tokens)],
+            [*(one.start for one in tokens), len(text)],
+            strict=True,
+        )
         comments = [
-            Edit(start, end, " ")
-            for number, (start, end) in enumerate(between)
-            if number % 2 == 0 and text[start:end].strip()
+            Edit(end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip()), " ")
+            for start, end in between
+            if text[start:end].strip()
         ]
         edits = [
             *comments,

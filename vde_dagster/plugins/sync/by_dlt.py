@@ -14,9 +14,8 @@ import msgspec
 
 from vde_dagster.api.catalogs import Effects
 from vde_dagster.api.errors import ExecutionError, UsageError
+from vde_dagster.api.sinks import Batch, Step
 from vde_dagster.api.values import how_to_install
-from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
-from vde_dagster.plugins.sync.sink import Batch, Row, Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,10 +47,10 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Packages]:
-        """Lend a folder for what is on its way; the ledger is in the state's database."""
+        """Lend a folder for the rows of a package."""
         effects = workspace.store.database.effects
         with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
-            yield Packages(self, ledger_in_state(workspace, sync), effects, Path(folder))
+            yield Packages(self, effects, Path(folder))
 
 
 _PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http_path")
@@ -77,7 +76,6 @@ class Packages:
     """
 
     sink: DltSink
-    ledger: Ledger
     effects: Effects
     folder: Path
     _step: Step | None = None
@@ -127,7 +125,7 @@ class Packages:
             ) from error
         return 0
 
-    def _own(self, row: Row) -> dict[str, Any]:
+    def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row under the names of the view."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}

@@ -12,16 +12,16 @@ import msgspec
 from vde_dagster.api.errors import SourceLocation, UsageError, placed
 from vde_dagster.api.models import Exposure
 from vde_dagster.api.plans import environment_name
+from vde_dagster.api.sinks import Sink
 from vde_dagster.api.sources import LoadedFile, YamlDocument, load_yaml
-from vde_dagster.api.values import ModelName, expand_secrets
-from vde_dagster.plugins.sync.sink import SINKS, Sink
+from vde_dagster.api.values import ModelName, Seam, expand_secrets
 from vde_dagster.project.settings import remember_secrets
-from vde_dagster.project.yaml_text import KeyPath
 
 if TYPE_CHECKING:
     from vde_dagster.api.sources import TableNames
     from vde_dagster.api.workspace import Workspace
 
+SINKS: Seam[type[Any]] = Seam("sinks")
 FILES = ("syncs.yaml", "syncs.yml")
 
 Mode = Literal["upsert", "mirror", "append"]
@@ -144,7 +144,7 @@ def _definition(
         )
     to: dict[str, Mapping[str, Any]] = {}
     for environment, options in written.to.items():
-        keys: KeyPath = (number, "to", environment)
+        keys = (number, "to", environment)
         with placed(document.location(keys)):
             own = environment_name(environment)
             sink = SINKS.require(written.sink)

@@ -13,9 +13,8 @@ import msgspec
 
 from vde_dagster.api.catalogs import Effects
 from vde_dagster.api.errors import ExecutionError
+from vde_dagster.api.sinks import Batch, Step
 from vde_dagster.api.values import json_value
-from vde_dagster.plugins.sync.ledger import Ledger, ledger_in_state
-from vde_dagster.plugins.sync.sink import Batch, RowsRefused, Step
 
 if TYPE_CHECKING:
     from requests import Session
@@ -54,7 +53,7 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Posts]:
-        """Open a session; the ledger is in the state's database."""
+        """Open a session."""
         import requests
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
@@ -68,11 +67,10 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             redirect=False,
             raise_on_status=False,
         )
-        ledger = ledger_in_state(workspace, sync)
         with requests.Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=retry))
-            yield Posts(self, session, ledger, workspace.store.database.effects)
+            yield Posts(self, session, workspace.store.database.effects)
 
 
 @dataclass
@@ -81,7 +79,6 @@ class Posts:
 
     sink: HttpSink
     session: Session
-    ledger: Ledger
     effects: Effects
     _about: dict[str, Any] = field(default_factory=dict)
     _next: float = 0.0
@@ -141,7 +138,7 @@ class Posts:
             return
         told = f"answered {answer.status_code}: {answer.text[:300]}".rstrip(": ")
         if answer.status_code in _OF_ROWS:
-            raise RowsRefused(told)
+            raise Batch.Refused(told)
         raise _stopped(sink, told)
 
 

@@ -30,8 +30,10 @@ from sqlalchemy import (
 )
 
 if TYPE_CHECKING:
+    from vde_dagster.api.sinks import Delivery
     from vde_dagster.api.workspace import Workspace
 
+Transact = Callable[[Callable[[Connection], Any], str], Any]
 metadata = MetaData()
 
 
@@ -108,7 +110,7 @@ class Ledger:
         transact: Runs work in a named transaction, or in the one that the rows are in.
     """
 
-    transact: Callable[[Callable[[Connection], Any], str], Any]
+    transact: Transact
     project: str
     environment: str
     sync: str
@@ -182,18 +184,22 @@ class Ledger:
         self.transact(work, name)
 
 
-def ledger_in_state(workspace: Workspace, sync: str) -> Ledger:
-    """Return the ledger of a sink that has no transactions, in the state's database.
+def open_ledger(workspace: Workspace, sync: str, delivery: Delivery) -> Ledger:
+    """Return the ledger of a sink: in its own transaction, or in the state's database.
 
     Args:
         sync: The sync and its environment: `customers/prod`.
     """
     database = workspace.store.database
-    database.ensure_tables(metadata)
+    transact: Transact | None = getattr(delivery, "transact", None)
+    if transact is not None:
+        transact(metadata.create_all, "sync.tables")
+    else:
+        database.ensure_tables(metadata)
     project = workspace.settings.identity
     name, _, environment = sync.partition("/")
     return Ledger(
-        lambda work, name: database.run_transaction(work, name=name),
+        transact or (lambda work, name: database.run_transaction(work, name=name)),
         project.id or project.name,
         environment,
         name,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,18 +16,17 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from vde_dagster.api.catalogs import Effects
 from vde_dagster.api.errors import ExecutionError, UsageError
-from vde_dagster.api.values import how_to_install, json_value
-from vde_dagster.base.secrets import MASK, names_secret
-from vde_dagster.plugins.sync.ledger import Ledger, metadata
-from vde_dagster.plugins.sync.sink import Batch, Row, RowsRefused, Step
+from vde_dagster.api.sinks import Batch, Step
+from vde_dagster.api.values import how_to_install, json_value, names_secret
+from vde_dagster.plugins.sync.ledger import metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from vde_dagster.api.workspace import Workspace
 
-IDLE_MS = 600_000
-"""How long a sync may be silent in its transaction, in which it reads rows to send."""
+IDLE_SECONDS = 600.0
+"""How long a sync may be idle in its transaction, in which it reads rows to send."""
 _MAKING = 0x7664655F  # "vde_", the lock under which tables are made
 
 
@@ -47,7 +46,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The database and the table."""
         url = _url(self.url)
         # Known values stay, as this tells rows of one place from those of another.
-        hidden = {name: MASK for name in url.query if names_secret(name)}
+        hidden = {name: "***" for name in url.query if names_secret(name)}
         shown = url.update_query_dict(hidden) if hidden else url
         return f"{shown.render_as_string(hide_password=True)} {self.table}"
 
@@ -60,17 +59,10 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         effects = workspace.store.database.effects
         try:
-            from vde_dagster.state.db.postgres import BatchCursor, transaction_limits
-
-            limits = transaction_limits(IDLE_MS)
-            engine = sa.create_engine(
+            engine = workspace.store.database.postgres_engine(
                 _url(self.url),
+                IDLE_SECONDS,
                 poolclass=sa.NullPool,
-                connect_args={
-                    "connect_timeout": 10,
-                    "prepare_threshold": None,
-                    "cursor_factory": partial(BatchCursor, limits=limits),
-                },
                 json_serializer=lambda value: msgspec.json.encode(json_value(value)).decode(),
             )
             with engine.connect() as conn:
@@ -82,16 +74,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 if not dry:
                     lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
                     conn.execute(sa.select(lock))
-                project = workspace.settings.identity
-                name, _, environment = sync.partition("/")
-                ledger = Ledger(
-                    _within(conn, effects),
-                    project.id or project.name,
-                    environment,
-                    name,
-                    workspace.store.database.clock.now,
-                )
-                yield Rows(conn, ledger, self.table, effects)
+                yield Rows(conn, self.table, effects)
                 _end(conn, effects, "rows", dry=dry)
         except ModuleNotFoundError as error:
             raise UsageError(
@@ -114,16 +97,6 @@ def _url(text: str) -> sa.URL:
             "the sink's url cannot be read", hint="write postgresql://user@host/database"
         ) from None
     return url.set(drivername="postgresql+psycopg")
-
-
-def _within(
-    conn: sa.Connection, effects: Effects
-) -> Callable[[Callable[[sa.Connection], Any], str], Any]:
-    def transact(work: Callable[[sa.Connection], Any], name: str) -> Any:
-        with effects.at(f"{name}.write"):
-            return work(conn)
-
-    return transact
 
 
 def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None:
@@ -151,14 +124,9 @@ class _Target:
 
 @dataclass
 class Rows:
-    """A table, in a transaction.
-
-    Args:
-        ledger: Of the same transaction.
-    """
+    """A table, in a transaction."""
 
     conn: sa.Connection
-    ledger: Ledger
     name: str
     effects: Effects
     _step: Step | None = None
@@ -166,6 +134,11 @@ class Rows:
     _shown: sa.Table | None = field(default=None)
     _columns: list[_Target] = field(default_factory=list)
     _times: set[str] = field(default_factory=set)
+
+    def transact(self, work: Callable[[sa.Connection], Any], name: str) -> Any:
+        """Run work in the transaction of the rows."""
+        with self.effects.at(f"{name}.write"):
+            return work(self.conn)
 
     @property
     def step(self) -> Step:
@@ -270,7 +243,7 @@ class Rows:
                 # The view shows it, so that what the table has of it stays.
                 with suppress(IntegrityError, DataError), self.conn.begin_nested():
                     self._note(batch)
-            raise RowsRefused(str(error.orig).partition("\n")[0]) from error
+            raise Batch.Refused(str(error.orig).partition("\n")[0]) from error
 
     def _put(self, batch: Batch) -> int:
         table, key = self.table, [one.own for one in self._keys]
@@ -301,7 +274,9 @@ class Rows:
             named = statement.values({one.own: sa.bindparam(one.bind) for one in self._keys})
             self.conn.execute(named, self._bound(batch.rows, self._keys))
 
-    def _bound(self, rows: Sequence[Row], columns: Sequence[_Target]) -> list[dict[str, Any]]:
+    def _bound(
+        self, rows: Sequence[Mapping[str, Any]], columns: Sequence[_Target]
+    ) -> list[dict[str, Any]]:
         return [
             {
                 one.bind: _far_time(row[one.name]) if one.name in self._times else row[one.name]
@@ -310,7 +285,9 @@ class Rows:
             for row in rows
         ]
 
-    def _many(self, statement: Any, rows: Sequence[Row], columns: Sequence[_Target]) -> int:
+    def _many(
+        self, statement: Any, rows: Sequence[Mapping[str, Any]], columns: Sequence[_Target]
+    ) -> int:
         counted = {"preserve_rowcount": True}
         bound = self._bound(rows, columns)
         return int(self.conn.execute(statement, bound, execution_options=counted).rowcount)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -17,12 +16,11 @@ import pyarrow as pa
 
 from vde_dagster.api.errors import UsageError, VdeError
 from vde_dagster.api.plans import Environment, environment_name
+from vde_dagster.api.sinks import Batch, Delivery, Step
 from vde_dagster.api.values import json_value, suggest
-from vde_dagster.base.names import current_user
 from vde_dagster.plugins.sync.changed_rows import Change, ChangedRows, changed_rows
 from vde_dagster.plugins.sync.definitions import SyncDefinition, read_syncs
-from vde_dagster.plugins.sync.ledger import SyncCursor
-from vde_dagster.plugins.sync.sink import Batch, Delivery, RowsRefused, Step
+from vde_dagster.plugins.sync.ledger import Ledger, SyncCursor, open_ledger
 
 if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
@@ -83,6 +81,14 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class _Outside:
+    """An open sink, and the position of the sync in it."""
+
+    delivery: Delivery
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
 class Syncs:
     """The syncs of a project."""
 
@@ -119,8 +125,8 @@ class Syncs:
         Raises:
             UsageError: The environment sends nowhere, or as `run`.
         """
-        with self._open(definition, environment, dry=True) as (delivery, version):
-            cursor = delivery.ledger.cursor()
+        with self._open(definition, environment, dry=True) as (outside, version):
+            cursor = outside.ledger.cursor()
             done = Synced(definition.name, version.name, cursor.version, version.version)
             if _has(cursor, version):
                 return done
@@ -148,8 +154,8 @@ class Syncs:
             ConflictError: Another process runs it.
             ExecutionError: The outside could not be reached; run it again.
         """
-        with self._open(definition, environment) as (delivery, version):
-            cursor = delivery.ledger.cursor()
+        with self._open(definition, environment) as (outside, version):
+            cursor = outside.ledger.cursor()
             total = Synced(definition.name, version.name, cursor.version, version.version)
             if full:
                 cursor = _NOTHING
@@ -159,7 +165,7 @@ class Syncs:
                 try:
                     if target is None:
                         raise UsageError("the version that somebody stopped at is gone")
-                    done = self._deliver(definition, delivery, target, cursor)
+                    done = self._deliver(definition, outside, target, cursor)
                 except UsageError:
                     if target is version:
                         raise
@@ -167,7 +173,7 @@ class Syncs:
                     continue
                 total = _more(total, done.sent, done.unchanged, done.refused)
                 total = replace(total, since=min(total.since, done.since), why=done.why)
-                cursor = delivery.ledger.cursor()
+                cursor = outside.ledger.cursor()
             return total
 
     def _targets(self, cursor: SyncCursor, version: Environment) -> list[Environment | None]:
@@ -183,10 +189,9 @@ class Syncs:
                 known = self.workspace.store.environments.get(name)
                 own = Status(definition.name, name, known.version if known is not None else 0)
                 try:
-                    with definition.sink_for(name).open(
-                        self.workspace, f"{definition.name}/{name}", dry=True
-                    ) as delivery:
-                        ledger = delivery.ledger
+                    what = f"{definition.name}/{name}"
+                    with definition.sink_for(name).open(self.workspace, what, dry=True) as opened:
+                        ledger = open_ledger(self.workspace, what, opened)
                         own = replace(own, cursor=ledger.cursor(), waiting=ledger.waiting())
                 except VdeError as error:
                     own = replace(own, problem=error.message)
@@ -199,42 +204,42 @@ class Syncs:
         Raises:
             As `run`.
         """
-        with self._open(definition, environment) as (delivery, version):
-            ledger = delivery.ledger
+        with self._open(definition, environment) as (outside, version):
+            ledger = outside.ledger
             cursor, letters = ledger.cursor(), ledger.letters()
             done = Synced(definition.name, version.name, cursor.version, cursor.version)
             at = self.workspace.store.versions.at(version.name, cursor.version)
             if not letters or at is None:
                 return done
             with self._changes(definition, at, replace(cursor, version=0)) as found:
-                delivery.begin(self._step(definition, at, cursor.version, found))
+                outside.delivery.begin(self._step(definition, at, cursor.version, found))
                 again = _again(found, [one.row for one in letters])
                 changes = (one for one in again if _is_sent(one[0], definition))
                 for batch in _batches(changes, definition, f"replay {letters[-1].number}."):
-                    done = _send(delivery, at, batch, done)
+                    done = _send(outside, at, batch, done)
                 ledger.forget(one.number for one in letters)  # Those refused again are new ones.
             return done
 
     @contextmanager
     def _open(
         self, definition: SyncDefinition, environment: str, *, dry: bool = False
-    ) -> Iterator[tuple[Delivery, Environment]]:
+    ) -> Iterator[tuple[_Outside, Environment]]:
         workspace, name = self.workspace, environment_name(environment)
         sink, what = definition.sink_for(name), f"{definition.name}/{name}"
         workspace.environments.named(name)
         workspace.store.project.require_own()
         if dry:
             with sink.open(workspace, what, dry=True) as delivery:
-                yield delivery, workspace.environments.named(name)
+                ledger = open_ledger(workspace, what, delivery)
+                yield _Outside(delivery, ledger), workspace.environments.named(name)
             return
-        owner = f"{current_user()}, process {os.getpid()}"
+        leases = workspace.store.leases
         with (
-            workspace.store.leases.holding(
-                f"sync/{what}", owner, LEASE_SECONDS, LEASE_SECONDS * 1.5
-            ),
+            leases.holding(f"sync/{what}", None, LEASE_SECONDS, LEASE_SECONDS * 1.5),
             sink.open(workspace, what) as delivery,
         ):
-            yield delivery, workspace.environments.named(name)
+            ledger = open_ledger(workspace, what, delivery)
+            yield _Outside(delivery, ledger), workspace.environments.named(name)
 
     @contextmanager
     def _changes(
@@ -254,7 +259,7 @@ class Syncs:
     def _deliver(
         self,
         definition: SyncDefinition,
-        delivery: Delivery,
+        outside: _Outside,
         version: Environment,
         cursor: SyncCursor,
     ) -> Synced:
@@ -265,14 +270,14 @@ class Syncs:
                     f"add rows twice: {found.why}",
                     hint="`vde sync run --full` adds all rows of now",
                 )
-            delivery.ledger.begin(version.version)
-            delivery.begin(self._step(definition, version, found.since, found))
+            outside.ledger.begin(version.version)
+            outside.delivery.begin(self._step(definition, version, found.since, found))
             done = Synced(definition.name, version.name, found.since, version.version, found.why)
             changes = self._counted(found, definition, same := [0])
             for batch in _batches(changes, definition):
-                done = _send(delivery, version, batch, done)
-            done = _more(done, sent=delivery.end(), unchanged=same[0])
-            delivery.ledger.done(
+                done = _send(outside, version, batch, done)
+            done = _more(done, sent=outside.delivery.end(), unchanged=same[0])
+            outside.ledger.done(
                 SyncCursor(
                     *(version.version, version.publication_id, found.shape, None),
                     *(done.sent, done.unchanged, done.refused),
@@ -318,17 +323,17 @@ def _batches(
         yield Batch(f"{prefix}{number}", rows, gone)
 
 
-def _send(delivery: Delivery, version: Environment, batch: Batch, done: Synced) -> Synced:
+def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -> Synced:
     """Send a batch; of one that is refused, its halves, until the rows are found."""
     try:
-        sent = delivery.send(batch)
-    except RowsRefused as error:
+        sent = outside.delivery.send(batch)
+    except Batch.Refused as error:
         if len(batch) > 1:
             for half in batch.halves():
-                done = _send(delivery, version, half, done)
+                done = _send(outside, version, half, done)
             return done
         (row,) = (*batch.rows, *batch.gone)
-        delivery.ledger.refuse(version.version, msgspec.json.encode(json_value(row)), error.message)
+        outside.ledger.refuse(version.version, msgspec.json.encode(json_value(row)), error.message)
         return _more(done, refused=1)
     return _more(done, sent=sent, unchanged=len(batch) - sent)
 

@@ -341,6 +341,17 @@ class Database:
                 hint="run the same command again: it looks up what happened before it acts",
             ) from error
 
+    @staticmethod
+    def postgres_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
+        """Return an engine for another PostgreSQL server, see `make_limited_engine`.
+
+        Raises:
+            ModuleNotFoundError: Psycopg is not installed.
+        """
+        from vde_dagster.state.db.postgres import make_limited_engine
+
+        return make_limited_engine(url, idle_seconds, **options)
+
     def run_transaction(
         self,
         work: Callable[[Connection], T],

@@ -9,6 +9,7 @@ owner's process is known to have ended: killed, or without disk space to give th
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from vde_dagster.base.names import current_user
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, LeaseLostError, NotAllowedError, VdeError
 from vde_dagster.state.db import schema
@@ -201,18 +203,20 @@ class LeaseStore:
     def holding(
         self,
         resource: str,
-        owner: str,
+        owner: str | None = None,
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wait_seconds: float = 0.0,
     ) -> Iterator[HeldLease]:
         """Hold a lease for the duration of a block, renewed by a thread.
 
         Args:
+            owner: Name for messages; the system user and this process by default.
             ttl_seconds: Lifetime of the lease after this process ends; renewed every third of it.
 
         Raises:
             ConflictError: Another owner has it.
         """
+        owner = owner or f"{current_user()}, process {os.getpid()}"
         lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
         held = HeldLease(self, lease, ttl_seconds)
         held.start()

@@ -72,6 +72,25 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
     return engine
 
 
+def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
+    """Connect to a server outside of the state, with transactions that end with their client.
+
+    Args:
+        idle_seconds: How long a client may be idle in a transaction.
+        options: Further options of SQLAlchemy's `create_engine`.
+    """
+    limits = transaction_limits(int(idle_seconds * 1000))
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        connect_args={
+            "connect_timeout": 10,
+            "prepare_threshold": None,
+            "cursor_factory": partial(BatchCursor, limits=limits),
+        },
+        **options,
+    )
+
+
 def transaction_limits(idle: int, lock: int = 0) -> bytes:
     """Return statements that make the server end the transaction of an idle or lost client.
 

@@ -1,0 +1,123 @@
+"""Sinks of syncs: outside systems that are kept equal to published views.
+
+A distribution registers a sink under `vde_dagster.sinks`: a `msgspec.Struct` of its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vde_dagster.errors import ExecutionError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from vde_dagster.execution.workspace import Workspace
+
+__all__ = ["Batch", "Delivery", "Sink", "Step"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The changes from one published version to another, which are delivered in batches.
+
+    Args:
+        since: The version that the outside has; 0 if it is unknown or has another form of the rows.
+            Then all rows are sent, and compared there if possible.
+        until: The version to reach.
+        mode: `upsert`, `mirror` or `append`.
+        key: Columns that identify a row; empty for `append`.
+        schema: The columns, in their author's case, with Arrow's types.
+        names: The columns of the view by the names in the schema.
+    """
+
+    sync: str
+    environment: str
+    since: int
+    until: int
+    mode: str
+    key: tuple[str, ...]
+    schema: pa.Schema
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows to write outside, by key if there is one, and keys of rows to remove.
+
+    Args:
+        number: Unique number in the step: `12`, and `12.1` and `12.2` for its halves.
+    """
+
+    number: str
+    rows: Sequence[Row] = ()
+    gone: Sequence[Row] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.gone)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Split the batch, to find refused rows."""
+        at = len(self) // 2
+        rows, gone = self.rows, self.gone
+        behind = max(0, at - len(rows))
+        return (
+            Batch(f"{self.number}.1", rows[:at], gone[:behind]),
+            Batch(f"{self.number}.2", rows[at:], gone[behind:]),
+        )
+
+    class Refused(ExecutionError):
+        """The outside never accepts the batch."""
+
+
+class Delivery(Protocol):
+    """A sink that is open for one sync of one environment.
+
+    It may have a method `transact(work, name)`, which runs `work` with the SQLAlchemy connection of
+    the transaction that its rows are in. The sync's position is then in the same transaction, and
+    rows arrive exactly once; otherwise it is in the state's database.
+    """
+
+    def begin(self, step: Step) -> None:
+        """Prepare for the batches of a step."""
+
+    def send(self, batch: Batch) -> int:
+        """Write a batch outside; twice has the effect of once, unless the mode is `append`.
+
+        Returns:
+            The number of its rows that were not there already, as far as it is known.
+
+        Raises:
+            ExecutionError: It could not be written now; `Batch.Refused` if it never can be. None of
+                it is outside.
+        """
+
+    def end(self) -> int:
+        """Finish the step: after all rows, remove rows that are no longer in the view.
+
+        Returns:
+            The number of removed rows.
+        """
+
+
+class Sink(Protocol):
+    """An outside system with its options: a `msgspec.Struct`, read from a sync's definition."""
+
+    @property
+    def place(self) -> str:
+        """Its address, without secrets; rows at another address are other rows."""
+
+    def open(
+        self, workspace: Workspace, sync: str, *, dry: bool = False
+    ) -> AbstractContextManager[Delivery]:
+        """Connect, for a block.
+
+        Args:
+            sync: The sync and its environment, `customers/prod`; no other process works on it.
+            dry: Whether only its position is read, and nothing may stay.
+        """
