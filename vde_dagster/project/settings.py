@@ -366,6 +366,16 @@ class Settings:
     config_warnings: tuple[str, ...] = ()
     named: bool = False
 
+    def in_spark(self, text: str, dialect: str) -> str:
+        """Return an expression of a dialect in Spark SQL; `dialect_trust` has functions to keep.
+
+        Raises:
+            ValueError: It cannot be read or written; the message has the reason.
+        """
+        from vde_dagster.sql.expressions import in_spark
+
+        return in_spark(text, dialect, frozenset(map(str.lower, self.dialect_trust)))
+
     @property
     def identity(self) -> ProjectIdentity:
         """Identity of the project in a state store."""

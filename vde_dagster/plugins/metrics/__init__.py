@@ -43,14 +43,12 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
     from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
     from vde_dagster.plugins.metrics.reading import readers_in
 
-    trusted = frozenset(map(str.lower, folder.settings.dialect_trust))
     # dbt's compiled manifest is one file, next to the product's own files.
     own = folder.files_in(FOLDER, ".yaml", ".yml") if path.suffix != ".json" else ()
     others = [one for one in own if one != path.as_posix()]
     if path.suffix == ".json":
-        text = manifest_in_spark(
-            path, text, folder.text(path.with_name(MANIFEST).as_posix()), trusted
-        )
+        manifest = folder.text(path.with_name(MANIFEST).as_posix())
+        text = manifest_in_spark(path, text, manifest, folder.settings)
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
     about = str(Path(found.origin).with_name("__about__.py"))
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.sql.expressions import in_spark
-from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.api.errors import ProjectError, SourceLocation
+from vde_dagster.api.values import Settings
 
 MANIFEST = "manifest.json"
 """dbt's own manifest, next to the semantic manifest."""
@@ -22,13 +21,13 @@ _FILLED = re.compile(r"\bvde_jinja_(\d+)\b")
 _KEYS = ("expr", "where_sql_template")
 
 
-def manifest_in_spark(path: Path, text: str, manifest: str, trusted: frozenset[str]) -> str:
+def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) -> str:
     """Return a semantic manifest whose expressions are Spark SQL.
 
     Args:
         path: Its path in the project.
         manifest: The text of dbt's `manifest.json`, which names the adapter.
-        trusted: Functions of the dialect that are assumed to be equal on Spark.
+        settings: The project's settings, with functions to trust in `dialect_trust`.
 
     Raises:
         ProjectError: Expressions cannot be translated, or have functions that are not verified.
@@ -44,7 +43,7 @@ def manifest_in_spark(path: Path, text: str, manifest: str, trusted: frozenset[s
     mistakes = []
     for name, holder, key in _expressions(whole, ""):
         try:
-            holder[key] = _translate(holder[key], dialect, trusted)
+            holder[key] = _translate(holder[key], dialect, settings)
         except ValueError as problem:
             mistakes.append(_mistake(path, name, holder[key], problem))
     if mistakes:
@@ -66,19 +65,19 @@ def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], s
                 yield from _expressions(one, name)
 
 
-def _translate(text: str, dialect: str, trusted: frozenset[str]) -> str:
+def _translate(text: str, dialect: str, settings: Settings) -> str:
     """Translate an expression, with Jinja's expressions as values."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)
-    made = in_spark(plain, dialect, trusted)
+    made = settings.in_spark(plain, dialect)
     return _FILLED.sub(lambda found: jinja[int(found[1])], made)
 
 
 def _mistake(path: Path, name: str, text: str, problem: ValueError) -> ProjectError:
     hint = "write it in SQL that Spark has, too"
-    cause = problem.__cause__
-    if isinstance(cause, Unwritable) and cause.function is not None:
-        hint += f'; or trust the function: dialect_trust = ["{cause.function}"] under [tool.vde]'
+    function = getattr(problem.__cause__, "function", None)
+    if function is not None:
+        hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
     message = f"the expression '{text}' of '{name}': {problem}"
     return ProjectError(message, hint=hint, location=SourceLocation(path))

@@ -150,5 +150,4 @@ def _text(workspace: Handles, path: Path) -> str:
     from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
 
     manifest = workspace.text(path.with_name(MANIFEST).as_posix())
-    trusted = frozenset(map(str.lower, workspace.settings.dialect_trust))
-    return manifest_in_spark(path, text, manifest, trusted)
+    return manifest_in_spark(path, text, manifest, workspace.settings)
