@@ -459,7 +459,8 @@ def set_in_environment() -> bool:
 def expand_secrets(value: T, name: str = "") -> T:
     """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
 
-    Messages contain no value whose key suggests a secret, and no part of a credential `id:secret`.
+    Messages contain no value whose key suggests a secret, no part of a credential `id:secret`, and
+    no password of a URL.
 
     Args:
         name: The value's key.
@@ -474,6 +475,8 @@ def expand_secrets(value: T, name: str = "") -> T:
             parts = found.split(":") if "credential" in name else ()
             for part in (found, *parts):
                 remember_secret(part)
+        if "://" in found:
+            remember_url(found)
     elif isinstance(value, Mapping):
         found = {key: expand_secrets(one, str(key)) for key, one in value.items()}
     elif isinstance(value, list | tuple):

@@ -15,7 +15,6 @@ from vde_dagster.api.plans import environment_name
 from vde_dagster.api.sinks import Sink
 from vde_dagster.api.sources import LoadedFile, YamlDocument, load_yaml
 from vde_dagster.api.values import ModelName, Seam, expand_secrets
-from vde_dagster.project.settings import remember_secrets
 
 if TYPE_CHECKING:
     from vde_dagster.api.sources import TableNames
@@ -70,7 +69,6 @@ class SyncDefinition:
                 f"the sync '{self.name}' sends nothing from '{environment}'",
                 hint=f"{self.place}: name it under `to`, where there is {', '.join(self.to)}",
             )
-        remember_secrets(self.to[environment])
         return _sink(self.sink, expand_secrets(self.to[environment]))
 
 
