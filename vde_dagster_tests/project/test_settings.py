@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.secrets import mask
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.project.settings import SPARK_PACKAGES, expand_secrets
@@ -193,3 +194,15 @@ def test_all_mistakes_of_the_settings_are_told(write_project: WriteProject) -> N
     with pytest.raises(ProjectError) as caught:
         read_settings(write_project({"pyproject.toml": wrong}))
     assert {one.location.line for one in caught.value.mistakes if one.location} == {2, 3, 4}
+
+
+def test_secrets_are_expanded_in_nested_values_and_masked_with_the_parts_of_a_credential(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY", "first-part:second-part")
+    given = {"credential": "${KEY}", "to": [{"url": "https://${KEY}@host"}, 3, None]}
+    found = expand_secrets(given)
+    url = "https://first-part:second-part@host"
+    assert found == {"credential": "first-part:second-part", "to": [{"url": url}, 3, None]}
+    assert mask({"told": ["second-part alone", 3]}) == {"told": ["*** alone", 3]}
+    assert expand_secrets(None, "token") is None
