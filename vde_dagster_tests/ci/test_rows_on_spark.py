@@ -30,10 +30,10 @@ def test_rows_are_compared_by_key_and_samples_are_told_as_text(tmp_path: Path) -
         workspace.reload()
         workspace.apply(workspace.plan("pr_7"))
         found = compare_rows(workspace, workspace.plan("prod", save=False), "pr_7", 10)
-    (name,) = found.compared
-    assert str(name) == "marts.customers"
+    ((name, *_),) = found.compared
+    assert name == "`marts.customers`"
     assert [str(one) for one in found.keyless] == ["marts.top"]
-    assert found.failed == ()
+    assert found.failed == []
     told = "\n".join(rows_markdown(found))
     line = next(one for one in told.splitlines() if one.startswith("| `marts.customers`"))
     cells = [cell.strip() for cell in line.strip("|").split(" | ")]
