@@ -14,6 +14,7 @@ from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, integer, plain_st
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
 from vde_dagster.semantics.binding.calls import (
     BINARY,
+    COMPARISONS,
     DIVISIONS,
     bind_call,
     bind_window,
@@ -25,7 +26,7 @@ from vde_dagster.semantics.binding.calls import (
     session_value,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import infer, type_class
 from vde_dagster.sql.reading import is_star, name_of_call
 
 
@@ -42,20 +43,29 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
         return binder.generic(e, scope)
     make, name = BINARY[kind]
     sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
-    if kind in _ARITHMETIC and any(
-        side.tag in BOOLEAN or (part.__class__ is exp.Column and _is_boolean(part))
-        for side, part in zip(sides, (e.args["this"], e.args["expression"]), strict=True)
-    ):
+    if any(side.tag in BOOLEAN for side in sides) and kind in _ARITHMETIC:
         return binder.give_up("arithmetic with a BOOLEAN", *sides)
+    if _is_refused(e):
+        return binder.give_up("an operator over types that it does not take", *sides)
     return make(binder.terms, name, *sides)
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_PLAIN = (exp.Column, exp.Literal, exp.Boolean, exp.Cast)
+_COMPARABLE = ({"a number", "a boolean"}, {"a date", "a time"})
+_SINGLE = {"text", "a number", "a boolean", "a date", "a time"}
 
 
-def _is_boolean(e: exp.Expr) -> bool:
-    kind = infer(e)
-    return kind is not None and kind.this == exp.DType.BOOLEAN
+def _is_refused(e: exp.Binary) -> bool:
+    """Whether Spark certainly refuses an operator for the types of columns, literals and casts."""
+    sides = (e.args["this"].unnest(), e.args["expression"].unnest())
+    known = [type_class(infer(side)) for side in sides if isinstance(side, _PLAIN)]
+    if isinstance(e, _ARITHMETIC):
+        return "a boolean" in known
+    classes = {one for one in known if one is not None}
+    if not isinstance(e, tuple(COMPARISONS)) or len(classes) < 2 or None in known:
+        return False
+    return classes not in _COMPARABLE and not ("text" in classes and classes <= _SINGLE)
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
