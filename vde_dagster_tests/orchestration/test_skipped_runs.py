@@ -75,7 +75,7 @@ def test_run_in_dagster_says_what_it_skips(
     applied.store.outbox.number()
     told: list[object] = []
     for record in applied.store.outbox.since(before, 99):
-        told.extend(projector.project(record, is_own=True))
+        told.extend(projector.project([record], is_own=True))
     (event,) = [
         one
         for one in told
