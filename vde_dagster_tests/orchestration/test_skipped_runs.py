@@ -10,7 +10,8 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.projector import Projector
+from vde_dagster.orchestration.events.projector import Projector, projection_groups
+from vde_dagster.orchestration.events.records import FilledPartitions, Projected
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.orchestration.pages.report_text import report_markdown
@@ -73,14 +74,11 @@ def test_run_in_dagster_says_what_it_skips(
     before = applied.store.outbox.number().newest
     applied.apply(plan)
     applied.store.outbox.number()
-    told: list[object] = []
-    for record in applied.store.outbox.since(before, 99):
-        told.extend(projector.project([record], is_own=True))
-    (event,) = [
-        one
-        for one in told
-        if isinstance(one, dg.AssetMaterialization) and one.asset_key.path == ["db", "last"]
-    ]
+    told: list[Projected] = []
+    for group in projection_groups(applied.store.outbox.since(before, 99)):
+        told.extend(projector.project(group, is_own=True))
+    filled = [event for one in told if isinstance(one, FilledPartitions) for event in one.events]
+    (event,) = [one for one in filled if one.asset_key.path == ["db", "last"]]
     assert "vde/skipped" in event.metadata
     assert event.metadata["vde/plan"].value == plan.id
 
