@@ -98,7 +98,7 @@ class Delivery(Protocol):
         """
 
     def end(self) -> int:
-        """Finish the step: after all rows, remove rows that are no longer in the view.
+        """Finish the step; for a mirror, remove rows that are not in the view.
 
         Returns:
             The number of removed rows.

@@ -1,8 +1,8 @@
 """Outside systems kept equal to published views, see docs/sync.md.
 
-`definitions` reads `syncs.yaml`, `changed_rows` says what one version shows otherwise than another,
-`syncs` takes that to a sink in batches and remembers in the sink's `ledger` how far it is. A sink
-(`sink` has the protocol) is found on entry points; `postgresql` and `http` are here.
+`definitions` reads `syncs.yaml`, `changed_rows` finds the differences between two versions, `syncs`
+sends them to a sink in batches and records its position in a `ledger`. Sinks, which implement the
+protocol of `vde_dagster.api.sinks`, are entry points; `postgresql`, `http` and `dlt` are here.
 """
 
 from __future__ import annotations

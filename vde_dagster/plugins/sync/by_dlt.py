@@ -1,4 +1,4 @@
-"""The sink `dlt`: a table of whatever dlt has a destination for, one load package a version."""
+"""The sink `dlt`: a table in any destination of dlt, with one load package per version."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 GONE = "vde_gone"
-"""Of a mirror's rows, whether the key is to be taken away; FALSE in all that stay."""
+"""Column of a mirror's rows that is TRUE if the row with the key is to be deleted."""
 
 
 class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a destination of dlt's.
+    """A table in a destination of dlt.
 
     Args:
-        destination: As dlt names it: `duckdb`, `snowflake`, `filesystem`, …
-        options: What the destination takes, `credentials` or `bucket_url` for instance.
-        dataset: The schema or folder that the table is in.
+        destination: Its name in dlt: `duckdb`, `snowflake`, `filesystem`, …
+        options: Options of the destination, such as `credentials` or `bucket_url`.
+        dataset: The schema or folder of the table.
     """
 
     destination: str
@@ -42,7 +42,7 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The destination and the table, without what may be secret."""
+        """The destination and the table, without secrets."""
         return f"{self.destination} {_where(self.options)} {self.dataset}.{self.table}"
 
     @contextmanager
@@ -57,7 +57,7 @@ _PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http
 
 
 def _where(options: Mapping[str, Any]) -> str:
-    """Write which server and database options mean, without who is asked in."""
+    """Return the server and database of a destination's options, without logins."""
     found = []
     for value in options.values():
         if isinstance(value, str):
@@ -69,10 +69,10 @@ def _where(options: Mapping[str, Any]) -> str:
 
 @dataclass
 class Packages:
-    """Batches that wait in a file for the end of their step, and go as one package then.
+    """Batches that are collected in a file, and loaded as one package at the end of their step.
 
     Args:
-        folder: For the file, and for what dlt keeps of a package.
+        folder: The folder of the file, and of dlt's files of the package.
     """
 
     sink: DltSink
@@ -86,11 +86,11 @@ class Packages:
         """Open the file.
 
         Raises:
-            UsageError: dlt is not installed, there is no such destination, or it cannot do that.
+            UsageError: dlt is not installed, the destination does not exist, or it lacks the mode.
         """
         import pyarrow as pa
 
-        # dlt makes `customer_id` of `CustomerId`, another column than tables have by now.
+        # dlt would write `CustomerId` as `customer_id`, which existing tables do not have.
         own = [field.with_name(step.names.get(field.name, field.name)) for field in step.schema]
         self._step, self._schema = step, pa.schema(own)
         if step.mode == "mirror":
@@ -99,7 +99,7 @@ class Packages:
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
     def send(self, batch: Batch) -> int:
-        """Put a batch into the file."""
+        """Add a batch to the file."""
         import pyarrow as pa
 
         marks = {GONE: False} if self._marked else {}
@@ -109,7 +109,7 @@ class Packages:
         return len(batch)
 
     def end(self) -> int:
-        """Load all of it."""
+        """Load the package."""
         from dlt.common.exceptions import DltException
 
         assert self._step is not None, "begun before it ends"
@@ -140,7 +140,7 @@ class Packages:
 
     def _load(self, step: Step) -> None:
         dlt = _dlt()
-        # A package whose rows are all that there are takes the place of what is there.
+        # A package with all rows replaces the table.
         anew = step.mode == "mirror" and not step.since
         how = "replace" if anew else "merge" if step.key else "append"
         pipeline = dlt.pipeline(
@@ -196,7 +196,7 @@ class Packages:
 
 
 def _dlt() -> Any:
-    # It would tell its makers of each run, and the user of hints that are as they should be.
+    # By default it reports each run to its makers, and prints hints that do not apply here.
     os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
     os.environ.setdefault("RUNTIME__LOG_LEVEL", "ERROR")
     try:

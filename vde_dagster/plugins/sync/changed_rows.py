@@ -1,7 +1,7 @@
-"""What a version of an environment shows of a model otherwise than an earlier one, without a JVM.
+"""Differences of a model's rows between two versions of an environment, without a JVM.
 
-A data file that both versions show, with the same rows deleted, has no changes: only the others are
-read, by PyIceberg. Views without a table are compared by Spark, see `vde changes`.
+A data file of both versions, with the same deleted rows, has no changes: PyIceberg reads only the
+others. Views without a table are compared by Spark, see `vde changes`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Rows = Callable[[Sequence[str]], Iterator[dict[str, Any]]]
 """Reads some columns of rows, as Python's values."""
 
 Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
-"""A row to put outside, the key of one to take away, or a row that was compared and is the same."""
+"""A row to write outside, the key of a row to remove, or a row that was compared and is equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Rows that came and went from one version to another; a row that was rewritten did both.
+    """Rows that were added and removed between two versions; a rewritten row is in both.
 
     Args:
-        shape: Hash of what rows look like and where they go.
-        since: The version that they were compared with; 0 where all rows of the later one came.
-        why: Why that is so, where something was sent before.
+        shape: Hash of the rows' form and of their address.
+        since: The version that they were compared with; 0 if all rows of the later one are added.
+        why: The reason for 0, if something was sent before.
         key: The sync's key, in the case of the columns' author.
         names: The columns of the view by the names in the schema.
     """
@@ -56,7 +56,7 @@ class ChangedRows:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def net(self, key: Sequence[str]) -> Iterator[Change]:
-        """Return the changes; without a key, the rows that are there more often than before."""
+        """Yield the changes; without a key, the rows that occur more often than before."""
         names = self.schema.names
         with held_keys() as held:
             if not key:
@@ -74,10 +74,10 @@ class ChangedRows:
                 yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
-        """Make sure, before anything is sent, that a key tells the rows apart that came.
+        """Check, before anything is sent, that a key identifies the added rows.
 
         Raises:
-            UsageError: It does not.
+            UsageError: It has NULL, or the same value in two rows.
         """
         if not key:
             return
@@ -103,10 +103,11 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Open the changes from what the outside has to a version, to be read in a block.
+    """Open the changes from the outside's version to a version, for reading in the block.
 
     Raises:
-        UsageError: The version shows no such model, it has no such key, or its data are gone.
+        UsageError: The version does not contain the model, lacks a column of the key, or its data
+            is gone.
     """
     name = definition.source
     earlier = workspace.store.versions.at(version.name, cursor.version) if cursor.version else None
@@ -178,11 +179,11 @@ def _by_spark(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The form of the rows that leave.
+    """The form of the rows that are sent.
 
     Args:
-        schema: The columns, under the names that their author wrote.
-        shape: Hash of the columns' types and of where they go; case takes no part.
+        schema: The columns, in their author's case.
+        shape: Hash of the columns' types and of the address, without regard to case.
         names: The view's column by the author's name.
     """
 

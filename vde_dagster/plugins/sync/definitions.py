@@ -38,13 +38,13 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class SyncDefinition:
-    """An outside system that is kept in step with a model.
+    """An outside system that is kept equal to a model.
 
     Args:
-        key: The columns that tell rows apart; none for `append`.
-        mode: `mirror` makes the outside equal to the view, `upsert` deletes nothing there, and
+        key: The columns that identify a row; none for `append`.
+        mode: `mirror` makes the outside equal to the view, `upsert` deletes nothing, and
             `append` only adds rows.
-        batch: Rows at once, at most.
+        batch: Maximum number of rows per batch.
         to: The sink's options by environment; nothing is sent from others.
     """
 
@@ -62,7 +62,7 @@ class SyncDefinition:
         """Return the sink of an environment, with secrets from the process's environment.
 
         Raises:
-            UsageError: The definition does not say where it sends to.
+            UsageError: The definition has no address for the environment.
         """
         if environment not in self.to:
             raise UsageError(
@@ -76,7 +76,7 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
     """Read `syncs.yaml` as readers of models.
 
     Raises:
-        ProjectError: The file has another form.
+        ProjectError: The file is invalid.
     """
     found = list(_read(path, text, names))
     return LoadedFile(
@@ -98,7 +98,7 @@ def _columns_read(
 
 
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
-    """Return a project's syncs by name.
+    """Return a project's syncs, by name.
 
     Raises:
         ProjectError: The file has a mistake.

@@ -1,4 +1,4 @@
-"""Keys of rows that are compared, in a temporary file: however many there are, in little memory."""
+"""Keys of compared rows, in a temporary file: any number of them in little memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 _CACHE = 64 * 1024
-"""KiB of the file that are in memory."""
+"""Size of the file's cache in memory, in KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """Digests of keys, each with what is known of it."""
+    """Digests of keys, each with its row's digest and values."""
 
     database: sqlite3.Connection
 
     def put(self, rows: Iterable[tuple[bytes, bytes, Any]]) -> None:
-        """Keep keys; of two that are equal the last.
+        """Store keys; of two equal keys the last.
 
         Args:
-            rows: Of each the digest of its key, that of its row, and the values of the key.
+            rows: The digest of the key, the digest of the row, and the values of the key.
         """
         self.database.executemany(
             "INSERT OR REPLACE INTO held VALUES (?, ?, ?)",
@@ -31,7 +31,7 @@ class HeldKeys:
         )
 
     def take(self, key: bytes) -> bytes | None:
-        """Return the digest of a key's row, and forget it; None where it is not there."""
+        """Remove a key and return its row's digest; None for an unknown key."""
         found = self.database.execute("SELECT row FROM held WHERE key = ?", (key,)).fetchone()
         if found is None:
             return None
@@ -39,32 +39,32 @@ class HeldKeys:
         return bytes(found[0])
 
     def rest(self) -> Iterator[Any]:
-        """Return the values of the keys that are there still, in one order for the same keys."""
+        """Yield the values of the remaining keys, in the order of their digests."""
         for (values,) in self.database.execute("SELECT known FROM held ORDER BY key"):
             yield pickle.loads(values)
 
     def is_new(self, key: bytes) -> bool:
-        """Keep a key; say whether it was not there."""
+        """Store a key, and return whether it is new."""
         put = "INSERT OR IGNORE INTO held VALUES (?, x'', x'')"
         return self.database.execute(put, (key,)).rowcount == 1
 
     def count(self, keys: Iterable[bytes]) -> None:
-        """Keep how often each key comes."""
+        """Count the occurrences of each key."""
         self.database.executemany(
             "INSERT INTO counted VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET n = n + 1",
             ((key,) for key in keys),
         )
 
     def take_one(self, key: bytes) -> bool:
-        """Say whether a key that was counted is left, and take it once."""
+        """Take one occurrence of a key, and return whether there was one."""
         take = "UPDATE counted SET n = n - 1 WHERE key = ? AND n > 0"
         return self.database.execute(take, (key,)).rowcount == 1
 
 
 @contextmanager
 def held_keys() -> Iterator[HeldKeys]:
-    """Lend a file for keys that SQLite deletes as it is closed."""
-    # Without a name it is a file of its own; threads take it one after another.
+    """Lend a file for keys, which SQLite deletes when it is closed."""
+    # A database without a name is a temporary file; threads use it one after the other.
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = OFF")

@@ -1,4 +1,4 @@
-"""The sink `http`: batches are posted at least once, each with a key by which to know it again."""
+"""The sink `http`: batches are posted at least once, each with an idempotency key."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 _LATER = (429, 500, 502, 503, 504)
 _OF_ROWS = (400, 409, 413, 422)
-"""What a server answers that has read rows and will not have them."""
+"""Status codes of servers that refuse the rows of a batch."""
 
 
 class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An address that takes batches of changes as JSON.
+    """An address that accepts batches of changes as JSON.
 
     Args:
         headers: Sent with each batch; `${NAME}` is read from the environment when used.
-        rate: Batches a second, at most; 0 for as many as it takes.
-        attempts: How often a batch is sent before the run stops.
+        rate: Maximum number of batches per second; 0 for no limit.
+        attempts: Number of attempts to send a batch before the run stops.
         backoff: Seconds before the second attempt, doubled (with jitter) before each later one;
-            `Retry-After` goes before it.
-        timeout: Seconds that an answer may take.
+            `Retry-After` takes precedence.
+        timeout: Maximum number of seconds until a response.
     """
 
     url: str
@@ -48,7 +48,7 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The address, without what may be secret in it."""
+        """The address, without its login and query."""
         return self.url.partition("?")[0].rpartition("@")[2]
 
     @contextmanager
@@ -75,7 +75,7 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass
 class Posts:
-    """Batches on their way to an address."""
+    """Batches that are posted to an address."""
 
     sink: HttpSink
     session: Session
@@ -84,7 +84,7 @@ class Posts:
     _next: float = 0.0
 
     def begin(self, step: Step) -> None:
-        """Note what each batch says of itself."""
+        """Prepare the fields that all batches of the step share."""
         self._about = {
             "sync": step.sync,
             "environment": step.environment,
@@ -106,7 +106,7 @@ class Posts:
         return len(batch)
 
     def end(self) -> int:
-        """Say, behind all rows of a mirror, that others are to go."""
+        """Post the end of a mirror's rows: the receiver deletes all others."""
         if self._about["full"] and self._about["mode"] == "mirror":
             self._post({**self._about, "batch": "end", "changes": []})
         return 0

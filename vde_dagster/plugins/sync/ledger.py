@@ -1,7 +1,7 @@
-"""How far the outside is, and the rows that it refused, in tables beside the rows or the state.
+"""Positions of syncs, and the rows that sinks refused, in tables of SQLAlchemy.
 
-A sink with transactions keeps them in its own database, so that rows and cursor move together;
-for others they are in the state's database.
+A sink with a transaction has them in its own database, so that rows and position are committed
+together; for others they are in the state's database.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ letters = Table(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """What the outside has.
+    """Position of a sync: the version that the outside has.
 
     Args:
         version: The version of the environment; 0 for none yet.
-        publication: The publication that made it, which is another one if the state is.
-        shape: Hash of what rows look like there.
-        pending: The version on the way to which somebody stopped; None where nobody did.
-        sent: Rows of the last step; `unchanged` and `refused` likewise.
-        at: When it got there (UTC).
+        publication: The publication of that version, which another state does not have.
+        shape: Hash of the form of the rows, see `ChangedRows`.
+        pending: The version of an interrupted step, or None.
+        sent: Number of rows of the last step; `unchanged` and `refused` likewise.
+        at: Time of the last step (UTC).
     """
 
     version: int = 0
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A row that the outside refused: as JSON its values, or those of its key for one to delete."""
+    """A refused row as JSON: its values, or the values of its key if it was to be deleted."""
 
     number: int
     version: int
@@ -117,7 +117,7 @@ class Ledger:
     now: Callable[[], datetime]
 
     def cursor(self) -> SyncCursor:
-        """Return what the outside has."""
+        """Return the position of the sync."""
         query = select(*(cursors.c[name] for name in SyncCursor.__dataclass_fields__))
 
         def work(conn: Connection) -> SyncCursor:
@@ -128,24 +128,24 @@ class Ledger:
         return found
 
     def begin(self, until: int) -> None:
-        """Note to which version rows are on the way from now on."""
+        """Record the version whose rows are being sent."""
         first = dict.fromkeys(("version", "sent", "unchanged", "refused"), 0)
         nothing = dict.fromkeys(("publication", "shape"), "")
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")
 
     def done(self, cursor: SyncCursor) -> None:
-        """Note that the outside has a version."""
+        """Record that the outside has a version."""
         names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
         self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
 
     def refuse(self, version: int, row: bytes, why: str) -> None:
-        """Keep a row that was refused, as JSON."""
+        """Store a refused row, as JSON."""
         known = {**self._place, "version": version, "row": row.decode(), "why": why[:2000]}
         query = insert(letters).values(**known, at=self.now())
         self.transact(lambda conn: conn.execute(query) and None, "sync.refused")
 
     def letters(self) -> list[Letter]:
-        """Return the rows that were refused, oldest first."""
+        """Return the refused rows, oldest first."""
         query = select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
         query = query.where(*self._is(letters)).order_by(letters.c.number)
 
@@ -157,12 +157,12 @@ class Ledger:
         return found
 
     def waiting(self) -> int:
-        """Return how many rows were refused and not taken since."""
+        """Return the number of refused rows that were not accepted since."""
         query = select(func.count()).select_from(letters).where(*self._is(letters))
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Forget letters."""
+        """Delete refused rows by their numbers."""
         query = delete(letters).where(letters.c.number.in_(list(numbers)))
         self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
 

@@ -1,4 +1,4 @@
-"""The sink `postgresql`: rows and cursor move in one transaction: each row comes exactly once."""
+"""The sink `postgresql`: rows and position are in one transaction, so rows arrive exactly once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _MAKING = 0x7664655F  # "vde_", the lock under which tables are made
 
 
 class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a PostgreSQL database, which is made where it is missing.
+    """A table of a PostgreSQL database, which is created if it does not exist.
 
     Args:
         url: `postgresql://user:${PASSWORD}@host/database`.
-        table: Its name, perhaps with a schema: `crm.customers`.
+        table: Its name, optionally with a schema: `crm.customers`.
     """
 
     url: str
@@ -45,7 +45,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def place(self) -> str:
         """The database and the table."""
         url = _url(self.url)
-        # Known values stay, as this tells rows of one place from those of another.
+        # Known secrets in it stay: the place distinguishes rows of one table from those of another.
         hidden = {name: "***" for name in url.query if names_secret(name)}
         shown = url.update_query_dict(hidden) if hidden else url
         return f"{shown.render_as_string(hide_password=True)} {self.table}"
@@ -69,7 +69,9 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 if not sa.inspect(conn).has_table("vde_sync_letters"):
                     conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                     metadata.create_all(conn)
-                    if not dry:  # The transaction of the rows waits for nobody who makes tables.
+                    if (
+                        not dry
+                    ):  # The transaction of the rows does not wait for other processes' tables.
                         _end(conn, effects, "tables", dry=False)
                 if not dry:
                     lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
@@ -142,7 +144,7 @@ class Rows:
 
     @property
     def step(self) -> Step:
-        """What is delivered."""
+        """The step that is delivered."""
         assert self._step is not None, "begun before rows are sent"
         return self._step
 

@@ -1,4 +1,4 @@
-"""The syncs of a project: planned, run, and their refused rows replayed."""
+"""Syncs of a project: planned, run, and their refused rows replayed."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 LEASE_SECONDS = 30.0
-"""How long it takes until a process that was killed is known to be gone."""
+"""Seconds until the lease of a killed process ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a run did, or a dry run would do.
+    """Result of a run, or of a dry run.
 
     Args:
-        since: The version that the outside had; 0 where all rows were sent.
-        why: Why all rows were, where some were before.
-        sent: Rows that were put outside or taken away; of a dry run, those that are to be sent.
-        unchanged: Rows that were compared, and are there as they should be.
-        refused: Rows that the outside will not have; they are kept, to be replayed.
-        sample: Of a dry run, some changes.
+        since: The version that the outside had; 0 if all rows were sent.
+        why: The reason for sending all rows, if some were sent before.
+        sent: Number of rows that were written or removed, or would be by a dry run.
+        unchanged: Number of compared rows that are equal outside.
+        refused: Number of rows that the outside refused; they are stored, to be replayed.
+        sample: Some changes, for a dry run.
     """
 
     sync: str
@@ -64,12 +64,12 @@ _NOTHING = SyncCursor()
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a sync of an environment is.
+    """Position of a sync in an environment.
 
     Args:
-        current: The version that the environment is at; 0 where there is no such environment yet.
-        waiting: Rows that were refused and not taken since.
-        problem: Why the sink's ledger cannot be read.
+        current: The environment's current version; 0 without such an environment.
+        waiting: Number of refused rows that were not accepted since.
+        problem: The reason why the position cannot be read, if any.
     """
 
     sync: str
@@ -98,7 +98,7 @@ class Syncs:
         """Return syncs by name, or all that send something from an environment.
 
         Raises:
-            UsageError: There is none of a name, or none at all.
+            UsageError: A name is unknown, or the project has no syncs.
         """
         known, environment = read_syncs(self.workspace), environment_name(environment)
         unknown = [name for name in names or () if name not in known]
@@ -120,7 +120,7 @@ class Syncs:
         return found
 
     def plan(self, definition: SyncDefinition, environment: str, *, limit: int = 10) -> Synced:
-        """Say what a run would send, and send nothing.
+        """Return what a run would send, without sending it.
 
         Raises:
             UsageError: The environment sends nowhere, or as `run`.
@@ -141,16 +141,17 @@ class Syncs:
                 return replace(done, since=found.since, why=found.why)
 
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
-        """Make the outside what the environment shows.
+        """Make the outside equal to the environment's view.
 
-        Who stopped on the way to a version is brought there first: a row that changed with it, and
-        changed back since, is not among the changes to the present.
+        An interrupted step is finished first: a row that changed with its version, and changed back
+        since, is not among the changes to the current version.
 
         Args:
-            full: Whether to send all rows, whatever the outside is known to have.
+            full: Whether to send all rows, whatever the position is.
 
         Raises:
-            UsageError: The environment sends nowhere, the model is not shown, or the key is none.
+            UsageError: The environment has no address or lacks the model, or the key does not
+                identify its rows.
             ConflictError: Another process runs it.
             ExecutionError: The outside could not be reached; run it again.
         """
@@ -182,7 +183,7 @@ class Syncs:
         return [self.workspace.store.versions.at(version.name, cursor.pending or 0), version]
 
     def status(self) -> list[Status]:
-        """Say how far each sync of each environment is; of one out of reach, why."""
+        """Return the position of each sync in each environment, or why it cannot be read."""
         found = []
         for definition in read_syncs(self.workspace).values():
             for name in definition.to:
@@ -199,7 +200,7 @@ class Syncs:
         return found
 
     def replay(self, definition: SyncDefinition, environment: str) -> Synced:
-        """Send rows that were refused once more, as the version that the outside has shows them.
+        """Send refused rows again, as they are in the outside's version.
 
         Raises:
             As `run`.
@@ -324,7 +325,7 @@ def _batches(
 
 
 def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -> Synced:
-    """Send a batch; of one that is refused, its halves, until the rows are found."""
+    """Send a batch; if it is refused, send its halves, until the refused rows are found."""
     try:
         sent = outside.delivery.send(batch)
     except Batch.Refused as error:
@@ -339,7 +340,7 @@ def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -
 
 
 def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
-    """Return the rows that have a refused key by now, and the keys that no row has."""
+    """Yield the current rows of refused keys, and the keys without a row."""
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
     known = [
