@@ -139,7 +139,9 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
             checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
             if checks is not None:
                 yield checks
-    for exposure in catalog.live.exposures:
+    for exposure in catalog.live.readers:
+        if exposure.what != "exposure":
+            continue  # plug-ins make the assets of syncs and metrics
         shown = catalog.translator.get_exposure_spec(exposure, catalog.key)
         if shown.key not in taken:
             taken.add(shown.key)

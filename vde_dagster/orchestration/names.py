@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from email.utils import getaddresses
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -35,11 +34,17 @@ ENVIRONMENT_TAG = "vde/environment"
 PROJECT_TAG = "vde/project"
 
 
-OWN_SCHEMAS = frozenset({"vde", "exposure", "metric", "sync"})
-"""First key parts of assets that are not models."""
+CONTROL_ASSETS = ("plan", "apply", "reject", "environment", "cost")
+"""Assets under the first key part `vde`."""
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_TAG = 63
+_HASHED = re.compile(r"_x[0-9a-f]{10}")
+_HASH_LENGTH = 12
+_ADDRESS = re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
+"""Addresses that `dagster._core.utils.is_valid_email` accepts."""
+_MAILBOX = re.compile(r'(?:"[^"]*"|[^,;<>"])*<([^<>]*)>')
+"""Display name followed by an address in angle brackets."""
 
 
 def safe_name(text: str) -> str:
@@ -50,47 +55,50 @@ def safe_name(text: str) -> str:
 def dagster_name(*parts: str) -> str:
     """Return a name that Dagster accepts; two different paths never share a name.
 
-    The parts are joined by `__`. A short hash of them follows if a character was replaced, or if
-    another path would be joined to the same name (`a__b.c` and `a.b__c`).
+    The parts are joined by `__`. A short hash of them follows if a character was replaced, if
+    another path would be joined to the same name (`a__b.c` and `a.b__c`), or if the name already
+    ends like such a hash.
     """
     name = "__".join(map(safe_name, parts))
     is_ambiguous = len(parts) > 1 and any("__" in f"_{part}_" for part in parts)
-    if is_ambiguous or not name or name != "__".join(parts):
-        return f"{name}_{digest(*parts)[:10]}"
+    if is_ambiguous or not name or name != "__".join(parts) or _is_hashed(name):
+        return name + _short_hash(*parts)
     return name
 
 
 def dagster_tag(tag: str) -> str:
     """Return a tag key that Dagster accepts; two different tags never share a key."""
     key = _INVALID_TAG.sub("_", tag)
-    if key == tag and 0 < len(tag) <= _LONGEST_TAG:
+    if key == tag and 0 < len(tag) <= _LONGEST_TAG and not _is_hashed(tag):
         return tag
-    return f"{key[: _LONGEST_TAG - 11]}_{digest(tag)[:10]}"
+    return key[: _LONGEST_TAG - _HASH_LENGTH] + _short_hash(tag)
+
+
+def _is_hashed(name: str) -> bool:
+    return _HASHED.fullmatch(name[-_HASH_LENGTH:]) is not None
+
+
+def _short_hash(*parts: str) -> str:
+    return f"_x{digest(*parts)[:10]}"
 
 
 def dagster_owners(owners: Iterable[str | None]) -> list[str]:
     """Return owners in the form that Dagster accepts: addresses, and teams for all other texts.
 
-    `Data <data@example.com>` yields its address, and a text with several addresses yields each.
-    Dagster accepts ASCII addresses under a top-level domain of two to seven letters.
+    `Data <data@example.com>` yields its address. A list of addresses, separated by commas,
+    semicolons or blanks, yields each address. Dagster accepts ASCII addresses that begin with a
+    letter, a digit or `_`, under a top-level domain of two to seven letters.
     """
     found: dict[str, None] = {}
     for owner in owners:
         text = (owner or "").strip()
-        if text.startswith("team:") or not text:
-            teams = [text.removeprefix("team:").strip()]
-        else:
-            addresses = [address for _, address in getaddresses([text])]
-            if addresses and all(map(_ADDRESS.fullmatch, addresses)):
-                found |= dict.fromkeys(addresses)
-                continue
-            teams = [text]
-        found |= dict.fromkeys(f"team:{team}" for team in teams if team)
+        team = text.removeprefix("team:").strip()
+        addresses = re.split(r"[,;\s]+", _MAILBOX.sub(r" \1 ", text).strip(" ,;"))
+        if all(map(_ADDRESS.fullmatch, addresses)):
+            found |= dict.fromkeys(addresses)
+        elif team:
+            found[f"team:{team}"] = None
     return list(found)
-
-
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
-"""Addresses that `dagster._core.utils.is_valid_email` accepts."""
 
 
 def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:

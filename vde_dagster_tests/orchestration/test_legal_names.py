@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.definitions.utils import is_valid_owner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.names import dagster_name, dagster_owners, dagster_tag
+from vde_dagster.orchestration.models.live import LiveModel, LiveProject, load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.names import (
+    CONTROL_ASSETS,
+    SHORT,
+    dagster_name,
+    dagster_owners,
+    dagster_tag,
+)
+from vde_dagster.project.model import Asset
 
 LETTERS = "ab_ÄöÜß売上éñ0 -.@:(){}$#!?&%,+=~^|é"
 PARTS = st.text(LETTERS, min_size=1, max_size=12).filter(
@@ -59,15 +72,58 @@ def write(root: Path, models: list[Any], exposures: list[str]) -> None:
     (root / "exposures.yaml").write_text(yaml.safe_dump(entries, allow_unicode=True))
 
 
-def loaded_keys(root: Path) -> set[dg.AssetKey]:
+class GroupTranslator(VdeTranslator):
+    """Gives models the groups of a list, as a dbt project's `meta` does."""
+
+    groups: list[str] = []
+
+    def get_group(self, model: LiveModel) -> str:
+        number = sum(map(ord, str(model.name)))
+        return self.groups[number % len(self.groups)] if self.groups else super().get_group(model)
+
+
+def loaded_keys(root: Path, groups: list[str] = []) -> set[dg.AssetKey]:  # noqa: B006
     """Plan and load a project as a webserver does, and return the keys of its assets."""
     with Workspace.open(root) as workspace:
         workspace.plan("dev", save=False)
-    definitions = vde_definitions(root)
+        translator = GroupTranslator(root, workspace.settings.catalog)
+    translator.groups = groups
+    definitions = vde_definitions(root, translator)
     dg.Definitions.validate_loadable(definitions)
     repository = definitions.get_repository_def()
-    assert repository.get_all_jobs()
+    assert {job.name for job in repository.get_all_jobs()} > {"vde_apply_job", "vde_run"}
+    assert repository.sensor_defs
+    assert repository.schedule_defs
     return set(repository.asset_graph.get_all_asset_keys())
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize(
+    ("names", "keys"),
+    [
+        (["sales__eu.orders", "sales.eu__orders"], ["sales__eu/orders", "sales/eu__orders"]),
+        (["q.`a-b`", "q.a_b"], ["q/a-b", "q/a_b"]),
+        (["q.`売上`", "q.`注文`"], ["q/売上", "q/注文"]),
+        (["q.`gröse`", "q.`gräse`"], ["q/gröse", "q/gräse"]),
+        (["`ü`.a", "`ö`.a"], ["ü/a", "ö/a"]),
+        (
+            [f"vde.{name}" for name in (*CONTROL_ASSETS, "orders")],
+            [*(f"model/vde/{name}" for name in CONTROL_ASSETS), "vde/orders"],
+        ),
+        (
+            ["exposure.sales", "exposure.orders", "metric.a", "sync.a"],
+            ["model/exposure/sales", "exposure/orders", "metric/a", "sync/a", "exposure/sales"],
+        ),
+    ],
+)
+def test_models_with_similar_names_load_with_their_own_keys(
+    tmp_path: Path, names: list[str], keys: list[str]
+) -> None:
+    models = [(tuple(ModelName.split(name)), "me@firma.de", ["", " "], "") for name in names]
+    write(tmp_path, models, ["sales"])
+    found = {key.to_user_string() for key in loaded_keys(tmp_path)}
+    control = {f"vde/{name}" for name in CONTROL_ASSETS}
+    assert found == {*keys, *control, "exposure/sales"}
 
 
 @pytest.mark.dagster
@@ -75,17 +131,19 @@ def loaded_keys(root: Path) -> set[dg.AssetKey]:
 @given(
     st.lists(MODELS, min_size=12, max_size=24, unique_by=lambda model: _lower(model[0])),
     st.lists(st.sampled_from(["sales", "売上", "注文", "a b", "a_b"]), max_size=3, unique=True),
+    st.lists(st.text(LETTERS, min_size=1, max_size=12), max_size=6),
 )
 def test_whatever_plans_is_loaded_by_dagster(
-    tmp_path_factory: pytest.TempPathFactory, models: list[Any], exposures: list[str]
+    tmp_path_factory: pytest.TempPathFactory,
+    models: list[Any],
+    exposures: list[str],
+    groups: list[str],
 ) -> None:
     root = tmp_path_factory.mktemp("names") / "project"
     root.mkdir()
     write(root, models, exposures)
-    keys = loaded_keys(root)
-    of_models = [key for key in keys if key.path[0] not in ("vde", "exposure")]
-    assert len(of_models) == len(models)
-    assert len([key for key in keys if key.path[0] == "exposure"]) == len(exposures)
+    keys = loaded_keys(root, groups)
+    assert len(keys) == len(models) + len(exposures) + len(CONTROL_ASSETS)
 
 
 def _lower(name: tuple[str, str]) -> str:
@@ -107,6 +165,51 @@ def test_plain_names_stay_as_they_are() -> None:
     assert dagster_tag("pii.v-1") == "pii.v-1"
 
 
+def test_names_that_end_like_a_hash_differ_from_the_hashed_name() -> None:
+    hashed = dagster_name("q", "gröse").removeprefix("q__")
+    assert dagster_name("q", hashed) != dagster_name("q", "gröse")
+    assert dagster_tag(dagster_tag("a b")) != dagster_tag("a b")
+    assert dagster_name("raw", "events_2024010100") == "raw__events_2024010100"
+
+
+KEYS = st.lists(
+    st.sampled_from(["model", "vde", "apply", "a", "b", "metric", "exposure", "sales"]),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> LiveProject:
+    root = tmp_path_factory.mktemp("keys")
+    names = [("vde", "apply"), ("exposure", "sales"), ("a", "a"), ("a", "b"), ("b", "a")]
+    write(root, [(name, "me", [], "") for name in names], ["sales", "売上"])
+    read = root / "models" / "m0.sql"
+    read.write_text(read.read_text() + "FROM sales.sales JOIN a.b ON true\n")
+    with Workspace.open(root) as workspace:
+        return load_live(workspace, datetime(2026, 1, 1, tzinfo=timezone.utc))
+
+
+@given(st.lists(st.none() | KEYS, min_size=6, max_size=6))
+def test_keys_of_other_tools_never_take_the_key_of_another_asset(
+    live: LiveProject, given_keys: list[tuple[str, ...] | None]
+) -> None:
+    models = {}
+    for (name, model), key in zip(live.models.items(), given_keys, strict=True):
+        definition = replace(model.snapshot.model, asset=Asset(key) if key else None)
+        models[name] = replace(model, snapshot=replace(model.snapshot, model=definition))
+    translator = VdeTranslator().with_model_keys(models, live.readers)
+    exposures = (
+        translator.get_exposure_spec(one, translator.get_asset_key).key for one in live.readers
+    )
+    keys = [
+        *(SHORT.asset_key("vde", name) for name in CONTROL_ASSETS),
+        *exposures,
+        *map(translator.get_asset_key, models),
+    ]
+    assert len(set(keys)) == len(CONTROL_ASSETS) + len(live.readers) + len(models)
+
+
 @given(TEXTS, TEXTS)
 def test_different_tags_have_different_keys(one: str, other: str) -> None:
     assert (dagster_tag(one) == dagster_tag(other)) == (one == other)
@@ -118,6 +221,12 @@ def test_different_tags_have_different_keys(one: str, other: str) -> None:
         ("me@firma.de", ["me@firma.de"]),
         ("Data <data@firma.de>", ["data@firma.de"]),
         ("a@firma.de, b@firma.de", ["a@firma.de", "b@firma.de"]),
+        ("a@firma.de; b@firma.de", ["a@firma.de", "b@firma.de"]),
+        ("a@firma.de b@firma.de", ["a@firma.de", "b@firma.de"]),
+        ('"Doe, Jo" <jo@firma.de>, Data <data@firma.de>', ["jo@firma.de", "data@firma.de"]),
+        ("<me@firma.de>", ["me@firma.de"]),
+        ("+me@firma.de", ["team:+me@firma.de"]),
+        ("a@firma.de, analysts", ["team:a@firma.de, analysts"]),
         ("oncall@localhost", ["team:oncall@localhost"]),
         ("müller@firma.de", ["team:müller@firma.de"]),
         ("analysts", ["team:analysts"]),
@@ -127,5 +236,12 @@ def test_different_tags_have_different_keys(one: str, other: str) -> None:
         (None, []),
     ],
 )
-def test_owners_are_addresses_or_teams(owner: str | None, expected: list[str]) -> None:
+def test_owners_become_addresses_or_teams(owner: str | None, expected: list[str]) -> None:
     assert dagster_owners([owner]) == expected
+
+
+@given(st.lists(OWNERS | st.text('ab.+-%@ <>;,"é\n', max_size=12), max_size=3))
+def test_dagster_accepts_every_owner(owners: list[str]) -> None:
+    found = dagster_owners([*owners, *(f"{owner}@firma.de" for owner in owners)])
+    assert all(map(is_valid_owner, found))
+    assert bool(found) or not "".join(owners).replace("team:", "").strip()

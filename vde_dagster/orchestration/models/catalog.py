@@ -76,7 +76,7 @@ def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalo
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
     """Build each live model's spec and partitions."""
-    translator = translator.with_model_keys(live.models)
+    translator = translator.with_model_keys(live.models, live.readers)
     specs = {name: translator.get_asset_spec(model) for name, model in live.models.items()}
     partitions = {
         name: model_partitions(model, live.starts.get(name), now)

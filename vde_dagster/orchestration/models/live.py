@@ -131,7 +131,7 @@ class LiveProject:
         starts: First instant of data by model (UTC).
         errors: Errors in files without a known model.
         waiting: Plans that await approval, oldest first.
-        exposures: Dashboards and other readers of models, from the project's files.
+        readers: Exposures, syncs and metrics, from the project's files.
     """
 
     models: dict[ModelName, LiveModel]
@@ -141,7 +141,7 @@ class LiveProject:
     tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
     waiting: tuple[Plan, ...] = ()
     read_at: datetime | None = None
-    exposures: tuple[Exposure, ...] = ()
+    readers: tuple[Exposure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +339,9 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         tests[test.model] = (*tests.get(test.model, ()), test)
     shown = {environment.name: environment for environment in environments}
     waiting = store.plans.waiting(project.files_hash)
-    # Syncs and metrics have executable assets instead.
-    exposures = tuple(one for one in project.exposures if one.what == "exposure")
-    return LiveProject(live, shown, starts, tuple(loose), tests, tuple(waiting), now, exposures)
+    return LiveProject(
+        live, shown, starts, tuple(loose), tests, tuple(waiting), now, project.exposures
+    )
 
 
 def load_snapshots(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:

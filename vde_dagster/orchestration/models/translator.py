@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import (
-    OWN_SCHEMAS,
+    CONTROL_ASSETS,
     SHORT,
     Names,
     dagster_name,
@@ -28,12 +28,6 @@ from vde_dagster.project.model import Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
-
-
-def _key(name: ModelName) -> tuple[str, ...]:
-    """Return the default parts of a model's key; no other asset has the same parts."""
-    path = (name.namespace, name.name)
-    return ("model", *path) if name.namespace in OWN_SCHEMAS else path
 
 
 class VdeTranslator:
@@ -50,6 +44,8 @@ class VdeTranslator:
     names: Names = SHORT
     given: Mapping[ModelName, tuple[str, ...]] = {}
     """Key parts of models whose source defines their asset key."""
+    reserved: Set[tuple[str, ...]] = frozenset()
+    """Key parts of the project's assets that are not models."""
     docs_url: str | None = None
     """URL of the project's documentation site."""
 
@@ -63,26 +59,38 @@ class VdeTranslator:
         found.names, found.docs_url = names, docs_url
         return found
 
-    def with_model_keys(self, models: Mapping[ModelName, LiveModel]) -> VdeTranslator:
+    def with_model_keys(
+        self, models: Mapping[ModelName, LiveModel], readers: Iterable[Exposure] = ()
+    ) -> VdeTranslator:
         """Return a copy with the asset keys that models' sources define.
 
-        If two models would share a key, both keep the key of their schema and name.
+        If a model would share a key with another asset of the project, it keeps the key of its
+        schema and name.
+
+        Args:
+            readers: Exposures, syncs and metrics of the project.
         """
-        assets = {name: model.snapshot.model.asset for name, model in models.items()}
-        keys = {
-            name: asset.key
-            for name, asset in assets.items()
-            if asset and asset.key and asset.key[0] not in OWN_SCHEMAS
-        }
-        plain = (_key(name) for name in models if name not in keys)
-        taken = Counter((*keys.values(), *plain))
         found = copy.copy(self)
-        found.given = {name: key for name, key in keys.items() if taken[key] == 1}
-        return found
+        found.reserved = {
+            *(("vde", name) for name in CONTROL_ASSETS),
+            *(_reader_key(reader) for reader in readers),
+        }
+        assets = {name: model.snapshot.model.asset for name, model in models.items()}
+        found.given = {name: asset.key for name, asset in assets.items() if asset and asset.key}
+        while True:
+            taken = Counter((*found.reserved, *map(found._key_parts, models)))
+            left = {name: key for name, key in found.given.items() if taken[key] == 1}
+            if len(left) == len(found.given):
+                return found
+            found.given = left
 
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read, with the prefix."""
-        return self.names.asset_key(*self.given.get(name) or _key(name))
+        return self.names.asset_key(*self._key_parts(name))
+
+    def _key_parts(self, name: ModelName) -> tuple[str, ...]:
+        plain = (name.namespace, name.name)
+        return self.given.get(name) or (("model", *plain) if plain in self.reserved else plain)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
         """Return the complete spec of a model."""
@@ -112,7 +120,7 @@ class VdeTranslator:
         models = dict.fromkeys(model for model, _, _ in exposure.reads)
         url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}
         return dg.AssetSpec(
-            key=self.names.asset_key("exposure", dagster_name(exposure.name)),
+            key=self.names.asset_key(*_reader_key(exposure)),
             deps=[dg.AssetDep(asset_key(model), partition_mapping=all_of) for model in models],
             description=f"{exposure.name}, see {exposure.location}.",
             group_name=self.names.group,
@@ -242,3 +250,9 @@ class VdeTranslator:
             )
             references = dg.CodeReferencesMetadataValue(code_references=[reference])
         return {"dagster/code_references": references}
+
+
+def _reader_key(reader: Exposure) -> tuple[str, ...]:
+    """Return the key parts of an exposure, sync or metric."""
+    name = dagster_name(reader.name) if reader.what == "exposure" else reader.name
+    return reader.what, name
