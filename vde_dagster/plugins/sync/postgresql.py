@@ -69,9 +69,8 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 if not sa.inspect(conn).has_table("vde_sync_letters"):
                     conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                     metadata.create_all(conn)
-                    if (
-                        not dry
-                    ):  # The transaction of the rows does not wait for other processes' tables.
+                    # The rows' transaction does not wait for other processes' tables.
+                    if not dry:
                         _end(conn, effects, "tables", dry=False)
                 if not dry:
                     lock = sa.func.pg_advisory_xact_lock(_MAKING, sa.func.hashtext(sync))
