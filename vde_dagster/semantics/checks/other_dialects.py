@@ -171,7 +171,10 @@ _TYPES = "declare the types of the columns where they come from, or cast an oper
 
 
 def _division(e: exp.Expr, origin: Origin) -> Finding | None:
-    sides = (_kind(e.this), _kind(e.expression))
+    operands = e.expressions if isinstance(e, exp.Anonymous) else [e.this, e.expression]
+    if len(operands) != 2:
+        return None
+    sides = (_kind(operands[0]), _kind(operands[1]))
     whole = origin.dialect in _WHOLE_DIVISION
     if "float" in sides:
         return None
@@ -189,7 +192,7 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
             return _certain_finding(e, origin, _decimals(origin), _TO_FLOAT)
         return None
     if "decimal" in sides:
-        divisor = e.expression.unnest()
+        divisor = operands[1].unnest()
         if isinstance(divisor, exp.Literal) and divisor.this.split(".")[0] in _POWERS_OF_TEN:
             return None
         if None not in sides:
@@ -444,6 +447,7 @@ _FORMATTED_NUMBERS = frozenset({"postgres", "redshift", "snowflake"})
 
 _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Div: _division,
+    "try_divide": _division,
     exp.IntDiv: _whole_division,
     exp.DPipe: _joined,
     "concat": _joined,
@@ -465,6 +469,7 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
+    "try_divide": "safe_divide",
     exp.IntDiv: "//",
     exp.DPipe: "||",
     "concat": "concat",
