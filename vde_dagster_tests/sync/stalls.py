@@ -37,7 +37,7 @@ def sync(project: Path, stop: Stop | None, marker: Path, idle_seconds: float) ->
             each.
         idle_seconds: How long a transaction may be silent.
     """
-    postgresql.IDLE_MS = int(idle_seconds * 1000)
+    postgresql.IDLE_SECONDS = idle_seconds
     kinds: list[str] = []
 
     def stop_at(*, after: bool) -> None:
