@@ -15,7 +15,7 @@ from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, context_config
 
 ROOT = Path(__file__).parents[1]
 NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/[\w/.]*)`")
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
 INSTALL = re.compile(r"pip install '\.\[([\w,]+)\]'")
@@ -61,7 +61,7 @@ def test_anchors_that_a_page_names_are_there(page: Path) -> None:
 
 def test_every_page_and_picture_is_part_of_the_site() -> None:
     named = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(named) == [page.name for page in DOCS]
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in DOCS)
     shown = {path for page in DOCS for path, _ in LINK.findall(page.read_text())}
     there = {f"pictures/{path.name}" for path in (ROOT / "docs" / "pictures").iterdir()}
     assert there - shown == set()

@@ -50,18 +50,55 @@ def docstring(module: ModuleType, name: str) -> str:
 
 
 def examples(module: str) -> dict[str, str]:
-    """Return the examples of a module by name."""
+    """Return the examples of a module by name, with the imports and constants that they use."""
     text = (Path(__file__).parent / f"test_{module}.py").read_text("utf-8")
-    lines = text.splitlines()
+    tree = ast.parse(text)
     found = {}
-    for node in ast.parse(text).body:
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            start = min(part.lineno for part in node.body)
-            marks = getattr(node.body[0], "decorator_list", ())
-            start = min([start, *(mark.lineno for mark in marks)])
-            body = "\n".join(lines[start - 1 : node.end_lineno])
-            found[node.name.removeprefix("test_")] = textwrap.dedent(body)
+            used = {
+                one.id for part in node.body for one in ast.walk(part) if isinstance(one, ast.Name)
+            }
+            before = [*_constants_of(tree, text, used)]
+            used |= {
+                one.id
+                for part in before
+                for one in ast.walk(ast.parse(part))
+                if isinstance(one, ast.Name)
+            }
+            body = "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
+            parts = ["\n".join(_imports(tree, used)), *before, textwrap.dedent(body)]
+            found[node.name.removeprefix("test_")] = "\n\n".join(filter(None, parts))
     return found
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    first = node.body[0]
+    return min([first.lineno, *(mark.lineno for mark in getattr(first, "decorator_list", ()))])
+
+
+def _constants_of(tree: ast.Module, text: str, used: set[str]) -> Iterator[str]:
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id in used:
+            yield ast.get_source_segment(text, node) or ""
+
+
+def _imports(tree: ast.Module, used: set[str]) -> Iterator[str]:
+    """Yield the imports of used names, from all modules but those of the tests."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(
+            "vde_dagster_tests"
+        ):
+            names = [one.name for one in node.names if one.name in used]
+            if names:
+                yield f"from {node.module} import {', '.join(names)}"
+        elif isinstance(node, ast.Import):
+            yield from (
+                f"import {one.name}" + (f" as {one.asname}" if one.asname else "")
+                for one in node.names
+                if (one.asname or one.name) in used
+            )
 
 
 def page() -> str:
@@ -94,7 +131,7 @@ def _entries(module: ModuleType, names: list[str], shown: dict[str, str]) -> Ite
         yield f"### {name}"
         yield f"*{_form(getattr(module, name))}, since {api.SINCE.get(name, FIRST_RELEASE)}*"
         yield _sections(docstring(module, name))
-        yield f"```python\nfrom {module.__name__} import {name}\n\n{shown[name]}\n```"
+        yield f"```python\n{shown[name]}\n```"
 
 
 def _form(value: Any) -> str:

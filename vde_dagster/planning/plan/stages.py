@@ -100,8 +100,8 @@ Stage = (
 def apply_stages(plan: Plan) -> tuple[Stage, ...]:
     """Return the stages of an apply of a plan, without those that have nothing to do.
 
-    What an apply decides from the state of its moment is not part of them: ranges that were
-    filled since, fills that are skipped, batches, and statements of views.
+    Facts of the moment are left out: ranges filled since the plan was made, skipped fills, batches
+    and statements of views.
     """
     statements = plan.complete_statements
     order, work = plan_audit_order(plan), planned_work(plan)
