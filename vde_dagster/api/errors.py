@@ -7,6 +7,7 @@ exits with 2 (`UsageError`, `ProjectError`) or 1.
 from vde_dagster.errors import (
     ConflictError,
     ExecutionError,
+    NoSparkError,
     ProjectError,
     SourceLocation,
     StoreError,
@@ -18,6 +19,7 @@ from vde_dagster.errors import (
 __all__ = [
     "ConflictError",
     "ExecutionError",
+    "NoSparkError",
     "ProjectError",
     "SourceLocation",
     "StoreError",

@@ -107,15 +107,24 @@ def read_expression(text: str) -> Expression:
     return Expression(text, one, tuple(mentions))
 
 
-def in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> str:
+def in_spark(
+    text: str,
+    dialect: str,
+    trusted: frozenset[str] = frozenset(),
+    *,
+    is_partition: bool = False,
+) -> str:
     """Return an expression of another dialect in Spark SQL.
 
     Args:
         trusted: Functions of the dialect that are taken to mean the same on Spark.
+        is_partition: Whether the text is a column or a partition transform, for Iceberg.
 
     Raises:
-        ValueError: It cannot be read, or not be written; says why.
+        ValueError: The text cannot be parsed or translated; the message has the reason.
     """
+    if is_partition:
+        return _partition_in_spark(text, dialect, trusted)
     if dialect == "spark":
         return text
     from sqlglot.errors import SqlglotError
@@ -132,7 +141,7 @@ def in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> 
         raise ValueError(f"it cannot be written in Spark SQL: {problem}") from problem
 
 
-def partition_in_spark(text: str, dialect: str, trusted: frozenset[str] = frozenset()) -> str:
+def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str:
     """Return a column or a partition transform of another dialect for Iceberg.
 
     A date that is cut to a unit is Iceberg's transform of that unit.

@@ -8,12 +8,12 @@ pinned; the result lists those that were read in their current state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.execution.published_version import (
@@ -163,6 +163,33 @@ class Queries:
         if version is not None:
             return self._query_version(version, sql, raw, ask)
         return self._query_views(environment_name(environment), sql, raw, ask)
+
+    def run_on_tables(
+        self, sql: str, tables: Collection[ModelName], limit: int | None = None
+    ) -> tuple[Sequence[tuple[str, str]], Sequence[Sequence[Any]]]:
+        """Run a query that reads tables and views of the catalog in their current state.
+
+        Args:
+            tables: Names that the query may read.
+            limit: Maximum number of rows.
+
+        Returns:
+            Columns as (name, Spark SQL type), and rows.
+
+        Raises:
+            UsageError: The text is not a query, or reads another table.
+            ExecutionError: The query fails on Spark.
+        """
+        from vde_dagster.execution.query.query_rules import check_query
+
+        catalog = self.handles.settings.catalog
+        names = TableNames(catalog, "default", {})
+        check_query(sql, tables, names)
+
+        def relation(name: ModelName) -> str:
+            return f"SELECT * FROM {quote(catalog, *name)}"
+
+        return self.handles.engine().query(_rendered(sql, relation, names, raw=False), limit)
 
     def read(
         self,

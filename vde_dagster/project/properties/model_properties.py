@@ -21,7 +21,7 @@ from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.times import read_length, read_times
 from vde_dagster.project.settings import Settings
-from vde_dagster.sql.expressions import partition_in_spark
+from vde_dagster.sql.expressions import in_spark
 from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _partitions(dialect: str, trusted: frozenset[str], value: Value) -> tuple[st
     made = []
     for item in value.items():
         try:
-            made.append(partition_in_spark(item.raw, dialect, trusted))
+            made.append(in_spark(item.raw, dialect, trusted, is_partition=True))
         except ValueError as problem:
             hint = "write columns, or Iceberg's transforms of them such as days(at)"
             raise item.error(f"property 'partitioned_by': {problem}", hint) from problem

@@ -7,9 +7,9 @@ from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.models import Audit
+from vde_dagster.api.sql import in_spark
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.sql.expressions import in_spark
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]
 """Writes a test, with a form that has `{}` for its query, as Spark SQL with the tables read."""

@@ -16,12 +16,11 @@ from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.kinds import Kind
-from vde_dagster.api.sql import Edit, Expanded, Token, read_expression
+from vde_dagster.api.sql import Edit, Expanded, Token, in_spark, read_expression
 from vde_dagster.api.values import parse_instant, quote
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
-from vde_dagster.sql.expressions import in_spark
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
 
 _WHOLE = "incremental models of which one branch is known, computed whole"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vde_dagster.api.sql import in_spark
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.sql.expressions import partition_in_spark
 
 _READ = frozenset(
     {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
@@ -47,7 +47,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
         is_day = given.get("data_type", "date") == "date" and unit == "day"
         return (column if is_day else f"{unit}s({column})",)
     return tuple(
-        partition_in_spark(str(one), dialect)
+        in_spark(str(one), dialect, is_partition=True)
         for one in (given if isinstance(given, list) else [given])
     )
 

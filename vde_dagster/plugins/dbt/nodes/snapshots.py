@@ -14,10 +14,10 @@ from typing import Any
 
 from vde_dagster.api.kinds import Kind
 from vde_dagster.api.models import Model
+from vde_dagster.api.sql import in_spark
 from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.incremental import column_part, read_key, texts
-from vde_dagster.sql.expressions import in_spark
 
 _VERSIONS = "__versions"
 """Suffix of the table's name; the view has the snapshot's name."""
