@@ -90,14 +90,24 @@ class Token(NamedTuple):
         return self.start + len(self.text)
 
     @staticmethod
-    def split(text: str | SourceText, *, backslash: bool = True) -> list[Token]:
-        """Split a text into its tokens, without comments; `backslash` as for `scan`."""
+    def split(text: str | SourceText, dialect: str = "spark") -> list[Token]:
+        """Split a text of a dialect into its tokens, without comments.
+
+        Raises:
+            ProjectError: A string, quoted identifier or comment is not closed.
+        """
         source = text if isinstance(text, SourceText) else SourceText(Path("query"), text)
+        backslash = dialect in BACKSLASH_DIALECTS
         return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
     def is_word(self, *words: str) -> bool:
         """Say whether this is one of the given words, without regard to case."""
         return self.kind == "word" and self.text.upper() in words
+
+    def is_string(self, dialect: str) -> bool:
+        """Return whether this is a string: double quotes mark identifiers in some dialects."""
+        double = dialect in BACKSLASH_DIALECTS
+        return self.kind == "string" and (double or self.text[-1] == "'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,34 @@ class SourceText:
     ) -> ProjectError:
         """Make an error that points at an offset."""
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
+
+    def closing(self, tokens: list[Token], opening: int) -> int:
+        """Return the index of the bracket that closes the one at `opening`.
+
+        Raises:
+            ProjectError: The bracket is not closed, or closed by a bracket of another shape.
+        """
+        stack: list[Token] = []
+        for index in range(opening, len(tokens)):
+            token = tokens[index]
+            if token.kind != "punct":
+                continue
+            if token.text in OPENING:
+                stack.append(token)
+            elif token.text in CLOSING:
+                if OPENING[stack[-1].text] != token.text:
+                    raise self.error(
+                        f"'{token.text}' does not close '{stack[-1].text}'", token.start
+                    )
+                stack.pop()
+                if not stack:
+                    return index
+        unclosed = tokens[opening]
+        raise self.error(
+            f"'{unclosed.text}' is never closed",
+            unclosed.start,
+            f"add the missing '{OPENING[unclosed.text]}'",
+        )
 
 
 def scan(
@@ -226,33 +264,6 @@ def split_top_level(
     if not parts[-1]:
         parts.pop()
     return parts
-
-
-def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
-    """The index of the bracket that closes the one at `opening`.
-
-    Raises:
-        ProjectError: It is never closed, or closed by a bracket of another shape.
-    """
-    stack: list[Token] = []
-    for index in range(opening, len(tokens)):
-        token = tokens[index]
-        if token.kind != "punct":
-            continue
-        if token.text in OPENING:
-            stack.append(token)
-        elif token.text in CLOSING:
-            if OPENING[stack[-1].text] != token.text:
-                raise source.error(f"'{token.text}' does not close '{stack[-1].text}'", token.start)
-            stack.pop()
-            if not stack:
-                return index
-    unclosed = tokens[opening]
-    raise source.error(
-        f"'{unclosed.text}' is never closed",
-        unclosed.start,
-        f"add the missing '{OPENING[unclosed.text]}'",
-    )
 
 
 def unquote(token: Token) -> str:

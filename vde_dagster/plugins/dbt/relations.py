@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from vde_dagster.api.sql import Edit, Expanded, SourceText, Token, placeholder
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, matching
 
 CLAUSES = frozenset(
     {"where", "join", "left", "right", "inner", "outer", "full", "cross", "natural", "on", "using"}
@@ -44,7 +43,7 @@ def without_ephemeral(
     code = Expanded(source.text, ((0, 0),))
     if not any(name in source.text for name in ephemeral):
         return code
-    tokens = Token.split(source, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(source, dialect)
     edits, inside = _definitions(source, tokens, ephemeral)
     names = {name.lower(): name for name in ephemeral}
     at = [
@@ -77,7 +76,7 @@ def _definitions(
         and tokens[index + 1].is_word("AS")
         and tokens[index + 2].text == "("
     ):
-        index = matching(source, tokens, index + 2) + 1
+        index = source.closing(tokens, index + 2) + 1
         if index < len(tokens) and tokens[index].text == ",":
             index += 1
         else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vde_dagster.sql.query_text import CLAUSE_WORDS
-from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching
+from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token
 
 _SIGNS = "<= >= <> != == <=> || |> && << >> >>> ->> #> #>> @> <@ ~* !~ !~* ~~ !~~ ?| ?& // **"
 _OPERATORS = frozenset(_SIGNS.split())
@@ -121,12 +121,12 @@ def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, 
     if token.text == "@" and _touches(tokens, index):
         following = tokens[index + 1]
         if following.text == "{":
-            return "macro", matching(source, tokens, index + 1) - index + 1
+            return "macro", source.closing(tokens, index + 1) - index + 1
         if following.kind in ("string", "quoted"):
             return "macro", 2
         if following.kind == "word":
             if _touches(tokens, index + 1) and tokens[index + 2].text == "(":
-                return "macro", matching(source, tokens, index + 2) - index + 1
+                return "macro", source.closing(tokens, index + 2) - index + 1
             return "macro", 2
     for count in (3, 2):
         run = tokens[index : index + count]

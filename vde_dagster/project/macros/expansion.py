@@ -44,7 +44,6 @@ from vde_dagster.sql.scanner import (
     OPENING,
     SourceText,
     Token,
-    matching,
     next_at,
     scan,
     split_top_level,
@@ -212,7 +211,7 @@ class Expander:
     def tokens(self, text: str) -> list[Token]:
         """Scan a text of this file's dialect, without comments."""
         inner = SourceText(self.source.path, text)
-        return Token.split(inner, backslash=self.scope.backslash)
+        return Token.split(inner, self.scope.dialect)
 
     def split_arguments(self, text: str) -> list[str]:
         """Split a call's arguments at top-level commas."""
@@ -266,7 +265,7 @@ class Expander:
         done = 0
         for token in self.tokens(text):
             is_name = token.kind == "quoted" or (
-                token.kind == "string" and token.text[0] == '"' and not self.scope.backslash
+                token.kind == "string" and not token.is_string(self.scope.dialect)
             )
             if "@" not in token.text or not is_name:
                 continue
@@ -284,7 +283,7 @@ class Expander:
         return found[0] if value is None else bare(value)
 
     def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
-        behind = tokens[matching(source, tokens, 2)].end
+        behind = tokens[source.closing(tokens, 2)].end
         following = scan(source, behind, end, backslash=self.scope.backslash)
         rest = [token for token in following if token.kind != "comment"]
         return clause_end(rest, tokens[1].text.lower(), end)
@@ -307,14 +306,14 @@ class Expander:
         if following.kind == "string":
             return template(self, unquote(following)), 2
         if following.text == "{":
-            closing = matching(source, tokens, 1)
+            closing = source.closing(tokens, 1)
             name = source.text[following.end : tokens[closing].start].strip()
             return self._name(name), closing + 1
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
         if _is_call(tokens):
-            closing = matching(source, tokens, 2)
+            closing = source.closing(tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
             if name.lower() in CLAUSES and name.lower() not in self.scope.macros:
                 clause = CLAUSES[name.lower()] if self.is_true(arguments) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
 from vde_dagster.sql.expressions import bracketed
-from vde_dagster.sql.scanner import SourceText, Token, matching, split_top_level
+from vde_dagster.sql.scanner import SourceText, Token, split_top_level
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
@@ -91,7 +91,7 @@ def list_items(expander: Expander, text: str) -> list[str]:
 
 def _closes_last(expander: Expander, text: str, tokens: list[Token], opening: int) -> bool:
     source = SourceText(expander.source.path, text)
-    return matching(source, tokens, opening) == len(tokens) - 1
+    return source.closing(tokens, opening) == len(tokens) - 1
 
 
 def _each(expander: Expander, arguments: list[str]) -> list[str]:

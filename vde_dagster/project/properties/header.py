@@ -14,7 +14,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import column_properties
-from vde_dagster.sql.scanner import SourceText, Token, matching, raw_text, split_top_level, unquote
+from vde_dagster.sql.scanner import SourceText, Token, raw_text, split_top_level, unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Value:
         return (
             bool(tokens)
             and tokens[0].text in opening
-            and matching(self.source, tokens, 0) == len(tokens) - 1
+            and self.source.closing(tokens, 0) == len(tokens) - 1
         )
 
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
@@ -247,7 +247,7 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
         raise source.error(
             f"'(' is missing after {word.text}", word.start, f"write {word.text.upper()} (name …);"
         )
-    closing = matching(source, tokens, 1)
+    closing = source.closing(tokens, 1)
     if closing != len(tokens) - 1:
         extra = tokens[closing + 1]
         raise source.error(

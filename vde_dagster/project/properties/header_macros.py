@@ -16,7 +16,7 @@ from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
 from vde_dagster.project.properties.header import Header, Value, parse_header
 from vde_dagster.sql.edits import NOTHING, Expanded, ExpandedSource
-from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching, scan, unquote
+from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, unquote
 from vde_dagster.sql.trees import has_placeholder
 
 _LATER = ("audits",)
@@ -194,7 +194,7 @@ def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[
     source, word = expander.source, following[0]
     end = word.end
     if word.text == "{" or _is_call(following):
-        end = following[matching(source, following, 0 if word.text == "{" else 1)].end
+        end = following[source.closing(following, 0 if word.text == "{" else 1)].end
     text = expander.expand(sign.start, end).text.strip() or NOTHING
     if has_placeholder(text):
         message, hint = _no_time(source.text[sign.end : end])

@@ -192,7 +192,7 @@ class Folder:
         if code is None:
             code = expander.expand(start, end)
         else:
-            refuse_too_deep(source)
+            refuse_too_deep(source, backslash=expander.scope.backslash)
         rendered = render(expander, code, names, what=what)
         if what == "query":
             self.parsed.keep(rendered.sql, rendered.tree)

@@ -21,7 +21,6 @@ from vde_dagster.api.values import parse_instant, quote
 from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
 
 _WHOLE = "incremental models of which one branch is known, computed whole"
 _MERGED = "incremental models of which one branch is known, whose whole query is merged"
@@ -298,8 +297,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
     """
-    backslash = dialect in BACKSLASH_DIALECTS
-    had, has = (Token.split(text, backslash=backslash) for text in (first, later))
+    had, has = (Token.split(text, dialect) for text in (first, later))
     found = []
     insertions = _insertions([t.text for t in had], [t.text for t in has])
     if insertions is None:

@@ -14,7 +14,6 @@ from vde_dagster.api.values import quote
 from vde_dagster.plugins.dbt.context import Context
 from vde_dagster.plugins.dbt.hooks import KEYS, hook_text
 from vde_dagster.plugins.dbt.manifest import Node
-from vde_dagster.sql.scanner import BACKSLASH_DIALECTS
 
 _STATEMENTS = frozenset(
     {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
@@ -141,7 +140,7 @@ def spark_statements(
 
 def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
     """Yield begin and end of statements, which semicolons separate."""
-    tokens = Token.split(source, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(source, dialect)
     own: list[Token] = []
     for token in tokens:
         if token.text != ";":
@@ -161,12 +160,10 @@ def _over_this(text: str, node: Node, dialect: str) -> str:
     Raises:
         ProjectError: A bracket, string or comment is not closed.
     """
-    backslash = dialect in BACKSLASH_DIALECTS
-    marks = "'\"" if backslash else "'"
     texts = [
         range(token.start, token.end)
-        for token in Token.split(text, backslash=backslash)
-        if token.text.lstrip("rRbBeE")[:1] in marks and token.text[-1:] in marks
+        for token in Token.split(text, dialect)
+        if token.is_string(dialect)
     ]
     names = dict.fromkeys((_relation(node), ".".join(node.relation), ".".join(node.relation[-2:])))
     any_name = "|".join(map(re.escape, names))
@@ -186,11 +183,11 @@ def _names_alone(text: str, node: Node, dialect: str) -> bool:
     """Say whether a word of a hook, outside of texts, is the name of its table."""
     name, tokens = (
         node.relation[-1].lower(),
-        Token.split(text, backslash=dialect in BACKSLASH_DIALECTS),
+        Token.split(text, dialect),
     )
     return any(token.text.strip('`"').lower() == name for token in tokens)
 
 
 def _first_word(text: str, dialect: str) -> str:
-    tokens = Token.split(text, backslash=dialect in BACKSLASH_DIALECTS)
+    tokens = Token.split(text, dialect)
     return tokens[0].text.upper() if tokens else ""
