@@ -203,7 +203,7 @@ class Folder:
     ) -> str:
         """Render a file's text as one Spark SQL statement, which is kept if it cannot be parsed.
 
-        Names of three parts in the project's own catalog lose the catalog.
+        Tables of the project's own catalog get the catalog's name in Spark.
 
         Raises:
             ProjectError: The text cannot be translated to Spark SQL; has the place.
