@@ -31,6 +31,7 @@ SIZES = {
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_launchpad": Size("--models 10 --times 1", spark=True),
     "dagster_load": Size("--models 50"),
+    "dagster_names": Size("--projects 10"),
     "dagster_recording": Size("--partitions 400"),
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),

@@ -48,7 +48,14 @@ OWNERS = st.one_of(
     st.text(LETTERS, min_size=1, max_size=20),
 )
 TEXTS = st.text(LETTERS + "`*|\n<>", max_size=30)
-MODELS = st.tuples(NAMES, OWNERS, st.lists(st.text(LETTERS, max_size=80), max_size=3), TEXTS)
+TAGS = st.lists(st.text(LETTERS, max_size=80), max_size=3)
+MODELS = st.tuples(NAMES, OWNERS, TAGS, TEXTS, st.sampled_from(["FULL", "VIEW", "EMBEDDED"]))
+PROJECTS = st.tuples(
+    st.lists(MODELS, min_size=12, max_size=24, unique_by=lambda model: _lower(model[0])),
+    st.lists(st.sampled_from(["sales", "売上", "注文", "a b", "a_b"]), max_size=3, unique=True),
+    st.lists(st.text(LETTERS, min_size=1, max_size=12), max_size=6),
+)
+"""Models, exposures and groups of a project."""
 
 
 def quoted(text: str) -> str:
@@ -58,9 +65,9 @@ def quoted(text: str) -> str:
 def write(root: Path, models: list[Any], exposures: list[str]) -> None:
     (root / "models").mkdir()
     (root / "pyproject.toml").write_text('[tool.vde]\nname = "names"\n')
-    for number, ((schema, name), owner, tags, description) in enumerate(models):
+    for number, ((schema, name), owner, tags, description, kind) in enumerate(models):
         (root / "models" / f"m{number}.sql").write_text(
-            f"MODEL (name `{schema}`.`{name}`, kind FULL, owner {quoted(owner)},\n"
+            f"MODEL (name `{schema}`.`{name}`, kind {kind}, owner {quoted(owner)},\n"
             f"  tags ({', '.join(map(quoted, tags))}), description {quoted(description)},\n"
             "  audits (not_null(columns := (id))));\nSELECT 1 AS id\n"
         )
@@ -119,31 +126,31 @@ def loaded_keys(root: Path, groups: list[str] = []) -> set[dg.AssetKey]:  # noqa
 def test_models_with_similar_names_load_with_their_own_keys(
     tmp_path: Path, names: list[str], keys: list[str]
 ) -> None:
-    models = [(tuple(ModelName.split(name)), "me@firma.de", ["", " "], "") for name in names]
+    models = [
+        (tuple(ModelName.split(name)), "me@firma.de", ["", " "], "", "FULL") for name in names
+    ]
     write(tmp_path, models, ["sales"])
     found = {key.to_user_string() for key in loaded_keys(tmp_path)}
     control = {f"vde/{name}" for name in CONTROL_ASSETS}
     assert found == {*keys, *control, "exposure/sales"}
 
 
-@pytest.mark.dagster
-@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(MODELS, min_size=12, max_size=24, unique_by=lambda model: _lower(model[0])),
-    st.lists(st.sampled_from(["sales", "売上", "注文", "a b", "a_b"]), max_size=3, unique=True),
-    st.lists(st.text(LETTERS, min_size=1, max_size=12), max_size=6),
-)
-def test_whatever_plans_is_loaded_by_dagster(
-    tmp_path_factory: pytest.TempPathFactory,
-    models: list[Any],
-    exposures: list[str],
-    groups: list[str],
-) -> None:
-    root = tmp_path_factory.mktemp("names") / "project"
+def check_project(root: Path, project: tuple[list[Any], list[str], list[str]]) -> None:
+    """Plan and load a project, and check that each of its assets has a key."""
+    models, exposures, groups = project
     root.mkdir()
     write(root, models, exposures)
     keys = loaded_keys(root, groups)
     assert len(keys) == len(models) + len(exposures) + len(CONTROL_ASSETS)
+
+
+@pytest.mark.dagster
+@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(PROJECTS)
+def test_whatever_plans_is_loaded_by_dagster(
+    tmp_path_factory: pytest.TempPathFactory, project: tuple[list[Any], list[str], list[str]]
+) -> None:
+    check_project(tmp_path_factory.mktemp("names") / "project", project)
 
 
 def _lower(name: tuple[str, str]) -> str:
@@ -183,7 +190,7 @@ KEYS = st.lists(
 def live(tmp_path_factory: pytest.TempPathFactory) -> LiveProject:
     root = tmp_path_factory.mktemp("keys")
     names = [("vde", "apply"), ("exposure", "sales"), ("a", "a"), ("a", "b"), ("b", "a")]
-    write(root, [(name, "me", [], "") for name in names], ["sales", "売上"])
+    write(root, [(name, "me", [], "", "FULL") for name in names], ["sales", "売上"])
     read = root / "models" / "m0.sql"
     read.write_text(read.read_text() + "FROM sales.sales JOIN a.b ON true\n")
     with Workspace.open(root) as workspace:
