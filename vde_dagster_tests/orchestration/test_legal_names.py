@@ -27,6 +27,7 @@ from vde_dagster.orchestration.names import (
     dagster_tag,
 )
 from vde_dagster.project.model import Asset
+from vde_dagster_tests.projects import ProjectFolder
 
 LETTERS = "ab_ÄöÜß売上éñ0 -.@:(){}$#!?&%,+=~^|é"
 PARTS = st.text(LETTERS, min_size=1, max_size=12).filter(
@@ -133,6 +134,45 @@ def test_models_with_similar_names_load_with_their_own_keys(
     found = {key.to_user_string() for key in loaded_keys(tmp_path)}
     control = {f"vde/{name}" for name in CONTROL_ASSETS}
     assert found == {*keys, *control, "exposure/sales"}
+
+
+METRICS = """
+semantic_model:
+  name: orders
+  node_relation: {schema_name: q, alias: gröse}
+  defaults: {agg_time_dimension: made_on}
+  entities: [{name: order, type: primary, expr: id}]
+  dimensions:
+    - {name: made_on, expr: day, type: time, type_params: {time_granularity: day}}
+  measures: [{name: revenue, agg: sum, expr: id, create_metric: true}]
+"""
+SYNC = {"name": "latest", "source": "q.gröse", "key": ["id"], "mode": "mirror", "sink": "http"}
+
+
+@pytest.mark.dagster
+def test_checks_schedules_syncs_and_metrics_of_any_names_load(tmp_path: Path) -> None:
+    pytest.importorskip("metricflow")
+    schedules = '"pr-12" = "0 * * * *"\npr_12 = "0 1 * * *"\n'
+    folder = ProjectFolder(
+        tmp_path / "project",
+        {
+            "pyproject.toml": f'[tool.vde]\nname = "x"\n[tool.vde.dagster.schedules]\n{schedules}',
+            "models/one.sql": "MODEL (name q.`gröse`, kind FULL);\n"
+            "SELECT 1 AS id, DATE '2025-01-01' AS day",
+            "models/two.sql": "MODEL (name `ä`.a, kind EMBEDDED);\nSELECT 1 AS id",
+            "tests/two.yaml": "size ä: {model: '`ä`.a', outputs: {query: [{id: 1}]}}\n",
+            "metrics/orders.yaml": METRICS,
+            "syncs.yaml": yaml.safe_dump([SYNC | {"to": {"prod": {"url": "http://localhost"}}}]),
+        },
+    )
+    assert {dg.AssetKey(["metric", "revenue"]), dg.AssetKey(["sync", "latest"])} < loaded_keys(
+        folder.root
+    )
+    graph = vde_definitions(folder.root).resolve_asset_graph()
+    read = {dg.AssetKey(["q", "gröse"]), SHORT.environment_key}
+    assert graph.get(dg.AssetKey(["metric", "revenue"])).parent_keys == read
+    assert graph.get(dg.AssetKey(["sync", "latest"])).parent_keys == read
+    assert dg.AssetKey(["ä", "a"]) in {check.asset_key for check in graph.asset_check_keys}
 
 
 def check_project(root: Path, project: tuple[list[Any], list[str], list[str]]) -> None:

@@ -277,19 +277,32 @@ def checks_alone(
     if not specs:
         return None
 
-    @dg.multi_asset_check(
-        name=f"{_operation(spec.key)}__checks",
-        specs=specs,
-        can_subset=True,
-        required_resource_keys={catalog.names.resource},
-        pool=POOL,
-    )
     @guarded_step
-    def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+    def compute(context: dg.AssetCheckExecutionContext, _inputs: Any) -> Iterator[Any]:
         chosen = {key.name for key in context.selected_asset_check_keys}
         yield from execute_checks(ProjectionContext.from_step(context, catalog), name, chosen)
 
-    return steps
+    # Dagster's decorator would derive names of inputs and outputs from keys of any characters.
+    keys = dict.fromkeys(
+        [spec.key, *(dep.asset_key for one in specs for dep in one.additional_deps)]
+    )
+    inputs = {f"parent_{number}": key for number, key in enumerate(keys)}
+    checks = {f"check_{one.name}": one for one in specs}
+    operation = dg.OpDefinition(
+        compute_fn=compute,
+        name=f"{_operation(spec.key)}__checks",
+        ins=dict.fromkeys(inputs, _IN),
+        outs=dict.fromkeys(checks, _CHECK_OUT),
+        required_resource_keys={catalog.names.resource},
+        pool=POOL,
+    )
+    found: dg.AssetChecksDefinition = dg.AssetChecksDefinition.create(
+        keys_by_input_name=inputs,
+        node_def=operation,
+        check_specs_by_output_name=checks,
+        can_subset=True,
+    )
+    return found
 
 
 def _audits(

@@ -32,7 +32,7 @@ from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names, dagster_name
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, find_readers
 from vde_dagster.orchestration.pages.report_text import section_table
 from vde_dagster.planning.environments.contracts import describe_breaks
@@ -294,7 +294,7 @@ def schedules(
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
     out = [
         dg.ScheduleDefinition(
-            name=names.named(f"vde_run_{environment}"),
+            name=names.named(dagster_name(f"vde_run_{environment}")),
             description=f"Computes the due intervals of {environment}.",
             job=run_job,
             cron_schedule=cron,

@@ -55,23 +55,33 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
         for one in readers
     }
 
-    @dg.multi_asset(
-        name=names.named("vde_metrics"),
-        specs=list(specs.values()),
-        can_subset=True,
-        required_resource_keys={names.resource},
-    )
     @guarded_step
-    def metrics(
-        context: dg.AssetExecutionContext, config: MetricsConfig
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
+        config = MetricsConfig(**context.op_execution_context.op_config)
         workspace = getattr(context.resources, names.resource).get()
         asked = [name for name, one in specs.items() if one.key in context.selected_asset_keys]
         for name, told in _values(workspace, asked, config.environment):
             told["environment"] = config.environment
             yield dg.MaterializeResult(asset_key=specs[name].key, metadata=told)
 
-    return metrics
+    # Dagster's decorator would derive the names of inputs from keys of any characters.
+    keys = dict.fromkeys(dep.asset_key for one in specs.values() for dep in one.deps)
+    inputs = {f"parent_{number}": key for number, key in enumerate(keys)}
+    operation = dg.OpDefinition(
+        compute_fn=compute,
+        name=names.named("vde_metrics"),
+        ins=dict.fromkeys(inputs, dg.In(dg.Nothing)),
+        outs=dict.fromkeys(specs, dg.Out(dg.Nothing, is_required=False)),
+        config_schema=MetricsConfig.to_config_schema(),
+        required_resource_keys={names.resource},
+    )
+    return dg.AssetsDefinition(
+        keys_by_input_name=inputs,
+        keys_by_output_name={name: one.key for name, one in specs.items()},
+        node_def=operation,
+        specs=list(specs.values()),
+        can_subset=True,
+    )
 
 
 def _values(

@@ -35,11 +35,16 @@ def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefini
 
     @dg.asset(
         key=names.asset_key("sync", definition.name),
-        deps=[
-            dg.AssetDep(catalog.key(definition.source), partition_mapping=all_of),
-            # A publication, and a rollback, too, is an event of this one.
-            dg.AssetDep(names.environment_key, partition_mapping=all_of),
-        ],
+        # Dagster would derive the input's name from a key of any characters.
+        ins={
+            "source": dg.AssetIn(
+                catalog.key(definition.source),
+                dagster_type=dg.Nothing,
+                partition_mapping=all_of,
+            )
+        },
+        # A publication, and a rollback, too, is an event of this one.
+        deps=[dg.AssetDep(names.environment_key, partition_mapping=all_of)],
         group_name=names.group,
         kinds={definition.sink} if definition.sink in ("postgresql",) else None,
         description=f"Keeps {definition.sink} in step with {definition.source} "
