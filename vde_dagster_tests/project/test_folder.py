@@ -1,4 +1,4 @@
-"""Methods of a folder with which sources read SQL, types and schedules."""
+"""A folder's methods for sources: reading SQL, types and schedules."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Context:
     def render(
         self, source: SourceText, code: Expanded, what: str = "query"
     ) -> tuple[str, dict[ModelName, SourceLocation]]:
-        """Return code in Spark SQL, in which nothing is a macro, and the tables that it reads.
+        """Return code without macros in Spark SQL, and the tables that it reads.
 
         Args:
             what: The code's name in errors.

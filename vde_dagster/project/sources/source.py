@@ -172,7 +172,7 @@ class Folder:
         what: str = "query",
         hint: Callable[[str | None], str] | None = None,
     ) -> Rendered:
-        """Render a part of a file, in which macros are expanded, as one Spark SQL query.
+        """Expand the macros in a part of a file, and render it as one Spark SQL query.
 
         Args:
             code: Text of the file with edits, instead of a part; its macros are not expanded.
