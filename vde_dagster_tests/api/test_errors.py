@@ -9,6 +9,7 @@ import pytest
 from vde_dagster.api.errors import (
     ConflictError,
     ExecutionError,
+    NoSparkError,
     ProjectError,
     SourceLocation,
     StoreError,
@@ -25,6 +26,11 @@ def test_ConflictError() -> None:
 
 def test_ExecutionError() -> None:
     error = ExecutionError("the target refused 3 rows", hint="see them with `vde sync status`")
+    assert isinstance(error, VdeError)
+
+
+def test_NoSparkError() -> None:
+    error = NoSparkError("Java is not installed", hint="install Java 17")
     assert isinstance(error, VdeError)
 
 

@@ -12,6 +12,7 @@ from vde_dagster.api.sql import (
     SourceText,
     Token,
     apply_edits,
+    in_spark,
     placeholder,
     read_expression,
     read_query,
@@ -54,6 +55,10 @@ def test_Token() -> None:
 
 def test_apply_edits() -> None:
     assert apply_edits("a + b", [Edit(0, 1, "x"), Edit(4, 5, "y")]) == "x + y"
+
+
+def test_in_spark() -> None:
+    assert in_spark("day::date", "duckdb") == "CAST(day AS DATE)"
 
 
 def test_placeholder() -> None:
