@@ -401,7 +401,7 @@ class SparkEngine:
     def _writable(self) -> Lakehouse:
         if self._lakehouse is None:
             raise UsageError(
-                "an engine that writes tables needs a Lakehouse of their catalog",
+                "an engine that writes tables needs the Lakehouse of the tables' catalog",
                 hint="open a Workspace, or give SparkEngine its lakehouse",
             )
         return self._lakehouse

@@ -56,7 +56,7 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that leaves it unchanged; restarted if its JVM is gone."""
+        """The session for work that changes no session state; restarted if its JVM has ended."""
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):

@@ -180,7 +180,7 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
             raise ExecutionError(
                 f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
                 "the new definition, according to Spark",
-                hint=f"cast it in the query, to {was} or to {becomes}: then the plan shows the "
-                "effect",
+                hint=f"cast {column.name} to {was} or {becomes} in the query: then the plan shows "
+                "the effect",
                 location=snapshot.model.location,
             )

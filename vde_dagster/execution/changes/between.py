@@ -161,11 +161,11 @@ def version_steps(
     pinned_only: bool = False,
     first: int = 0,
 ) -> ModelChanges:
-    """Return how each version is compared with the previous one.
+    """Return the changes of each version since the previous version.
 
     Args:
         shown: The versions, oldest first; None first for the time before any version.
-        whole: The net changes of all of them.
+        whole: The net changes from the first to the last version.
         pinned_only: Whether to read only pinned snapshots, and no commits in between.
         first: Ordinal of the first step.
     """

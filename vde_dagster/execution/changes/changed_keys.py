@@ -127,13 +127,13 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
         tables = tasks.handles.store.tables.own_tables(name) if name is not None else []
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
-            gone = ", and the one that was read no longer exists" if others else ""
+            gone = ", and the table that the last fill read no longer exists" if others else ""
             why = f"{table_name(tasks, read)} is another table now{gone}"
             raise ComputesAllError(why, lost=bool(others))
         others.discard(known[0].id)
         found[read.key] = Earlier(seen[known[0].id], known[0])
     if others:
-        raise ComputesAllError("it no longer reads all tables that it read before")
+        raise ComputesAllError("the model no longer reads all tables that its last fill read")
     return found
 
 
@@ -215,14 +215,14 @@ def _rows_of_another(
     now: InputState,
     metadata: dict[str, Any],
 ) -> _Rows:
-    """Compare the state that was read of one table with its replacement's current state."""
+    """Compare a table's state at the last fill with the current state of its replacement."""
     old, new = was.other, {**tasks.target.tables, **tasks.written.tables}[read.key]
     assert old is not None
     found = tasks.handles.lakehouse.find_table(old.ref)
     kept = _kept(found.metadata) if found is not None else {}
     if found is None or was.state.read_id not in kept:
-        gone = f"{name} is another table now, and the state that was read no longer exists"
-        raise ComputesAllError(gone, lost=True)
+        gone = "the state that the last fill read no longer exists"
+        raise ComputesAllError(f"{name} is another table now, and {gone}", lost=True)
     columns, types = _columns(name, read, metadata)
     had = columns_of(found.metadata, kept[was.state.read_id])
     places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}
@@ -230,7 +230,9 @@ def _rows_of_another(
     for column in columns:
         place = places.get(versions.get(column.name, ""), "")
         if not written_alike(had.get(place, ""), column.type):
-            raise ComputesAllError(f"{name} is another table now, with another {column.name}")
+            raise ComputesAllError(
+                f"{name} is another table now, whose column {column.name} differs"
+            )
         listed.append((column.name, place))
     after = columns_of(metadata, _kept(metadata).get(now.read_id or 0))
     weighed = weigh_versions(
@@ -242,14 +244,14 @@ def _rows_of_another(
 
 
 def _kept(metadata: dict[str, Any]) -> dict[int | None, int | None]:
-    """Return the schemas by the snapshots that a table has."""
+    """Return the schema id of each Iceberg snapshot in a table's metadata."""
     return {int(one["snapshot-id"]): one.get("schema-id") for one in metadata["snapshots"]}
 
 
 def _columns(
     name: str, read: TableRead, metadata: dict[str, Any]
 ) -> tuple[Sequence[ViewColumn], Mapping[str, str]]:
-    """Return the columns that are read of a table, and the current types of all columns."""
+    """Return the columns that a query reads from a table, and the current types of all columns."""
     types = columns_of(metadata, None)
     names = read.columns if read.columns is not None else tuple(types)
     for one in names:

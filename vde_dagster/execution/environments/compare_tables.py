@@ -153,7 +153,7 @@ def compare_tables(
     """Compare two tables by a key.
 
     Args:
-        source: One table, quoted; `target` is the other.
+        source: Quoted name of the first table; `target` is the second table's.
         where: Spark SQL condition on the rows of both.
 
     Raises:

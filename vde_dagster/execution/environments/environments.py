@@ -1,4 +1,4 @@
-"""Published environments: rolled back, frozen, audited, dropped, and their versions."""
+"""Operations on published environments: list versions, roll back, freeze, audit, drop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """Result of a freeze; `live` are external tables that its queries read unpinned."""
+    """Result of a freeze.
+
+    Args:
+        live: External tables that the frozen queries read without a pin.
+    """
 
     environment: Environment
     tables: int
@@ -56,7 +60,7 @@ class FreezeResult:
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """Published environments: rolled back, frozen, audited, dropped, and their versions."""
+    """Operations on published environments: list versions, roll back, freeze, audit, drop."""
 
     handles: Handles
 

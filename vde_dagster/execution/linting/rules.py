@@ -119,8 +119,8 @@ class ModelView(Model):
     """View of a model for rules, with SQLMesh's names in addition to ours.
 
     Args:
-        parents: Snapshots of its parents, for built-in rules, like the next two.
-        tested: Whether it has a unit test.
+        parents: Snapshots of the model's parents; only built-in rules use them.
+        tested: Whether the model has a unit test; only built-in rules use this.
     """
 
     def __init__(

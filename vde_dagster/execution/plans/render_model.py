@@ -163,7 +163,7 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the uncomputed tables that a snapshot reads, directly or through views."""
+    """Yield the parents, also of views in between, whose tables are not created yet."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

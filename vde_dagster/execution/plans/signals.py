@@ -134,7 +134,7 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object, under the name that SQLMesh's signals use for `fetchdf`."""
+        """This object, because SQLMesh's signals call `context.engine_adapter.fetchdf`."""
         return self
 
     @property

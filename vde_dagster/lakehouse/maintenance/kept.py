@@ -57,14 +57,14 @@ _FREE = Ruling("free")
 
 @dataclass(frozen=True, slots=True)
 class _TableNames:
-    """The names in one table's metadata file.
+    """The file names in one table's metadata file.
 
     Args:
         folder: The table's base location, as `place_key` returns it.
         files: The files that the metadata file itself names.
-        heads: The snapshots of branches and tags.
-        is_known: Whether the ledger has the table of that folder.
-        is_readable: Whether the metadata file could be read; else its folder is a guess.
+        heads: Ids of the Iceberg snapshots that branches and tags refer to.
+        is_known: Whether the state store records the table in this folder.
+        is_readable: Whether the metadata file could be read; if not, `folder` is a guess.
     """
 
     location: str

@@ -41,8 +41,9 @@ class PreparedPins:
     """Pins prepared before a publication's transaction.
 
     Args:
-        heads: By table id, for tables that it moves, shows first, or whose columns it changes.
-        places: Tables that it shows first or changes; others may write them until it commits.
+        heads: Heads by table id, of tables that the publication moves, adds, or changes columns of.
+        places: Places by table id, of tables that the publication adds or changes; other processes
+            may write these tables until the publication commits.
     """
 
     heads: Mapping[str, Head]

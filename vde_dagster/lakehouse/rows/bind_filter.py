@@ -94,7 +94,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Return a condition, for skipping files, that all rows after a sorted page's last row meet."""
+    """Return a filter that every row after a sorted page's last row meets, to skip files."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type

@@ -260,12 +260,12 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
     how = f"select one plan in the partitions of {shown}, or set `plan` in the config to its id"
     if not beside:
         raise dg.Failure(
-            f"nothing was done: the run selects several plans ({', '.join(chosen)}). To decide, "
-            f"{how}",
+            f"nothing was done: the run selects several plans ({', '.join(chosen)}). "
+            f"To decide about one plan, {how}",
             allow_retries=False,
         )
     context.log.warning(
-        f"{shown} was materialized together with other assets, so nothing was decided. To decide, "
-        f"{how}"
+        f"{shown} was materialized together with other assets, so nothing was decided. "
+        f"To decide about one plan, {how}"
     )
     return False

@@ -140,7 +140,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return the name of an asset's op; a one-part key may be a keyword of Dagster (`type`)."""
+    """Return the name of an asset's op; a prefix keeps `type` and other reserved words valid."""
     name = dagster_name(*key.path)
     return name if len(key.path) > 1 else f"__{name}"
 

@@ -39,7 +39,7 @@ class EnvironmentStatements:
         return bool(self.before or self.after)
 
     def map(self, change: Callable[[str], str]) -> EnvironmentStatements:
-        """Return them with each text changed."""
+        """Return the statements with each text changed."""
         return EnvironmentStatements(
             tuple(map(change, self.before)), tuple(map(change, self.after))
         )
@@ -47,9 +47,12 @@ class EnvironmentStatements:
     def at(
         self, now: datetime, start: datetime | None, end: datetime | None
     ) -> EnvironmentStatements:
-        """Return them as complete Spark SQL.
+        """Return the statements as complete Spark SQL, with values for the time variables.
 
-        `start` is the plan's start option (UTC); without one, the start of the last whole day.
+        Args:
+            now: The instant of the plan (UTC).
+            start: The plan's start option (UTC); by default, the start of yesterday.
+            end: The plan's end option (UTC); by default, the start of today.
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)

@@ -129,7 +129,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def relation(self) -> tuple[str, ...]:
-        """Its table's name in parts: catalog, where dbt has one, schema and name."""
+        """Parts of the node's table name: catalog and schema, if dbt sets them, and the name."""
         name = self.identifier or self.alias or self.name
         return (*(part for part in (self.database, self.schema) if part), name)
 
@@ -244,7 +244,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         owner: Owner of its group.
         given: Tables whose rows unit tests provide, by the text of the test's input.
         parents: Tables that a Python model reads.
-        event_times: Time columns by which dbt filters the inputs of a microbatch, by relation.
+        event_times: Time columns that dbt filters the inputs of a microbatch by, for each relation.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
         limited: Code of a microbatch compiled with `--empty`, which limits filtered inputs; None if
@@ -356,7 +356,7 @@ def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> 
 
 
 def later_nodes(content: bytes) -> dict[str, Node]:
-    """Read the compiled nodes of a manifest in which only incremental models are compiled."""
+    """Read the compiled nodes of a manifest whose only compiled models are incremental."""
     manifest = msgspec.json.decode(content, type=Manifest)
     return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 

@@ -226,7 +226,7 @@ class _Artifacts:
 
     @cached_property
     def _readable(self) -> dict[str, str]:
-        """Quoted relations by the project's names, where they exist."""
+        """Quoted relation name by model name, for all models except ephemeral models."""
         return {
             model.name: str(self._named(model)["relation_name"])
             for model in self.document.models

@@ -216,9 +216,9 @@ class States:
         )
 
     def deletions(self, new: str, one: str, gaps: str) -> str:
-        """Return the query that counts the keys each new time deletes, and the keys before it.
+        """Return a query that counts the deleted keys of each new time that deletes keys.
 
-        Its rows are the time, the number of deleted keys, and of keys at the time just before.
+        Columns: the time, the number of deleted keys, and the number of keys at the previous time.
         """
         time = quote(self.time)
         return (

@@ -73,12 +73,12 @@ def with_ghost(
     time_type: str = "",
     sequence: str = "",
 ) -> str:
-    """`@WITH_GHOST(satellite, key)`: its rows, and one with the zero key at the beginning of time.
+    """`@WITH_GHOST(satellite, key)`: the satellite's rows, and a ghost row with the zero key.
 
-    Its source is `SYSTEM`; its other columns are NULL.
+    The ghost row has the beginning of time and the source `SYSTEM`; its other columns are NULL.
 
     Args:
-        sequence: A number that orders the states of one time; the ghost's is 0.
+        sequence: Column that orders the rows of one key and time; 0 in the ghost row.
         algorithm, form, time_type: See `@GHOST`.
     """
     names = _columns(evaluator, satellite)

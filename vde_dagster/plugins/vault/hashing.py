@@ -98,7 +98,7 @@ def hashdiff(
     if multi_active is not None:
         raise evaluator.error(
             "@HASHDIFF takes multi_active with compat := 'datavault4dbt' only",
-            "a kind with set_key compares whole sets itself",
+            "leave out multi_active: a kind with set_key already compares whole sets",
         )
     by_name: dict[str, str] = {}
     for part in parts:

@@ -156,7 +156,7 @@ def _model_renamed(
     if not any(one.defines for one in known):
         raise UsageError(
             f"the name of {symbol.model} is not written in a SQL header",
-            hint="rename it where it is defined; the resulting mistakes show its readers",
+            hint="rename the model in its own file, then fix the errors in models that read it",
         )
     edits: defaultdict[str, dict[Span, Edit]] = defaultdict(dict)
     for one in known:

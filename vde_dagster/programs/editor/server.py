@@ -79,7 +79,7 @@ class VdeServer(LanguageServer):
         return from_fs_path(str(self.desk.root / path)) or ""
 
     def take(self, uri: str, *, saved: bool = False) -> None:
-        """Read a document's current text, and analyze all of them soon."""
+        """Read a document's current text, and schedule an analysis of all documents."""
         path = self.project_path(uri)
         if path is not None and (saved or not path.endswith(".py")):
             self.desk.change(path, self.workspace.get_text_document(uri).source)

@@ -89,7 +89,7 @@ def _model(
         read_name(value.identifier(), context.names, value.error): value.location()
         for value in properties.depends_on
     }
-    for parent in _reads(notebook, context, told=bool(reads)):
+    for parent in _reads(notebook, context, lists_inputs=bool(reads)):
         reads.setdefault(parent, SourceLocation(notebook.path))
     if name in reads:
         raise error(f"{name} reads itself", "read other models; a notebook is made from them")
@@ -209,11 +209,11 @@ def _parameters(notebook: Notebook) -> set[str]:
     }
 
 
-def _reads(notebook: Notebook, context: FileContext, *, told: bool) -> Iterator[ModelName]:
+def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> Iterator[ModelName]:
     """Yield the models that cells name: in `workspace.read("…")`, and in SQL.
 
     Args:
-        told: Whether the header lists the inputs, so that a name may be unknown here.
+        lists_inputs: Whether the header lists the inputs; if so, computed names are skipped.
     """
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
@@ -222,7 +222,7 @@ def _reads(notebook: Notebook, context: FileContext, *, told: bool) -> Iterator[
                 continue
             is_query, text = found
             if text is None:
-                if told:
+                if lists_inputs:
                     continue
                 raise ProjectError(
                     f"cell {cell.number}: the model read here cannot be determined from the code: "

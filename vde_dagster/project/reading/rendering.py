@@ -129,9 +129,9 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement over views; names in it are in the catalogs that Spark knows.
+    """Render a statement that runs on published views, with Spark's name of the project's catalog.
 
-    In other statements, names cannot be recognized from the text alone.
+    In other statements, table names cannot be recognized from the text alone.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names
@@ -332,7 +332,7 @@ def _word_by_word(sql: str, text: _Text) -> Expanded:
 
 
 def _columns_by_name(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
-    """Return a function for the columns of tables, by the names in the file."""
+    """Return a function that looks up a table's columns by the name in the file."""
     known = expander.scope.known_columns
 
     def found(name: ModelName) -> Columns:

@@ -187,7 +187,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         entry.parts = (alias,)
     if names:
         if entry.open:
-            raise Unsupported("an alias list of a table whose columns are not known")
+            raise Unsupported("column aliases of a table whose columns are not known")
         _renames(binder, e, names, len(entry.names))
         lower = [name.lower() for name in names]
         entry.leaf_names = dict(zip(lower, entry.names, strict=True))
@@ -206,7 +206,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
     if isinstance(inner, (exp.Table, exp.Subquery)) and not _is_query(inner):
         made = _item(binder, inner, scope)
         if e.alias:
-            raise Unsupported("an alias of a join in parentheses")
+            raise Unsupported("a parenthesized join with an alias")
     else:
         # The parentheses only matter when they carry ORDER BY or LIMIT.
         carries = any(e.args.get(key) for key in ("order", "limit", "offset", "with_"))
@@ -383,7 +383,7 @@ def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
         # Spark refuses the query unless a table whose columns are not known has it.
         having = [entry for entry in sources.entries if entry.open]
         if len(having) != 1:
-            raise Unsupported(f"USING ({name}), which may belong to several unknown tables")
+            raise Unsupported(f"USING ({name}) with several tables whose columns are not known")
         having[0].types[name] = None
     if len(having) != 1 or name in having[0].repeated:
         raise Unsupported(f"USING ({name}) with several columns of that name")

@@ -137,7 +137,7 @@ class Parts:
         self.change(lambda node: rewrite(node, known.get, terms, memo))
 
     def change(self, change: Callable[[Node], Node]) -> None:
-        """Put what a function returns in the place of every expression of these parts."""
+        """Replace every expression of these parts by the function's result for it."""
 
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]

@@ -79,7 +79,7 @@ def create_physical_table(
         if found != table.id:
             raise ConflictError(
                 f"there is another table at {table.ref} (its id is {found}, not {table.id})",
-                hint="drop it or rename it, then apply the plan again",
+                hint="drop or rename the other table, then apply the plan again",
             )
     if layout.order:
         session.sql(f"ALTER TABLE {target} WRITE ORDERED BY {layout.order}")

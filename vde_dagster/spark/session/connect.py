@@ -156,7 +156,7 @@ def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
         raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} cannot open the catalog "
             f"'{settings.catalog}': {cause_line(error)}",
-            hint=f"it must reach the database and the warehouse. {_lacks(settings)}",
+            hint=f"the server must reach the database and the warehouse. {_lacks(settings)}",
         ) from error
 
 

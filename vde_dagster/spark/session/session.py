@@ -178,7 +178,7 @@ def _off_main_thread(function: Callable[[], T]) -> T:
 
 
 def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
-    """Refuse a JVM without Iceberg or the driver, in which every statement would fail obscurely."""
+    """Refuse a JVM without Iceberg or the driver, before statements fail with unclear errors."""
     from py4j.protocol import Py4JJavaError
 
     if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
@@ -197,8 +197,8 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
     except Py4JJavaError:
         raise StoreError(
             f"Spark was started in this process without the database driver {driver}",
-            hint="start it for the project that needs the driver first, or list both drivers in "
-            "spark.packages",
+            hint="restart the process and open the project that needs this driver first, or list "
+            "the drivers of all projects in spark.packages",
         ) from None
 
 

@@ -61,7 +61,7 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the function on a scratch branch, and publishes that if it follows the rule."""
+    """Calls the function on a scratch branch, and accepts the branch if it has one new commit."""
 
     own_session = True
 

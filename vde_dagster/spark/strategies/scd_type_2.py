@@ -199,7 +199,7 @@ class Versions:
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
 
     def _compared(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns to compare, for all columns without the update's time."""
+        """Return the physical columns to compare; ALL leaves out the `updated_at` column."""
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name

@@ -30,13 +30,13 @@ _DIGITS = {
 
 
 def number_type(node: exp.DataType, dialect: str) -> None:
-    """Give a type of numbers the width that its name has in a dialect.
+    """Widen a numeric type to the precision that its name has in the dialect, in place.
 
-    Snowflake's integers get their 38 digits only in TRY_CAST, which would be NULL; a CAST of what
-    is too large fails.
+    Snowflake's integer types become DECIMAL(38, 0) only in TRY_CAST, where Spark's narrower type
+    would give NULL. A CAST keeps the narrower type: it fails for larger values.
 
     Raises:
-        Unwritable: The digits of a decimal are not known.
+        Unwritable: The dialect's default precision of DECIMAL is not known.
     """
     kind = node.this
     if kind == exp.DType.BIGDECIMAL:

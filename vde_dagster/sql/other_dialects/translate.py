@@ -198,7 +198,7 @@ def _names_before(select: exp.Select) -> set[str] | None:
 
 
 def _defined(table: exp.Expr | None) -> exp.Expr | None:
-    """Return the query of a common table expression that a table is, if it is one."""
+    """Return the query of the common table expression that a table name refers to, or None."""
     if not isinstance(table, exp.Table) or table.db:
         return None
     above: exp.Expr | None = table
