@@ -119,8 +119,8 @@ class ModelView(Model):
     """View of a model for rules, with SQLMesh's names in addition to ours.
 
     Args:
-        parents: Snapshots of the model's parents; only built-in rules use them.
-        tested: Whether the model has a unit test; only built-in rules use this.
+        parents: Snapshots of the model's parents, for built-in rules.
+        tested: Whether the model has a unit test, for built-in rules.
     """
 
     def __init__(

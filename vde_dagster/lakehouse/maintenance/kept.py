@@ -310,7 +310,7 @@ class _Read:
     metadata: Mapping[str, Any] | None
 
     def names(self, is_known: bool) -> _TableNames:
-        """Return the names in it."""
+        """Return the file names in this metadata file."""
         if self.metadata is None:
             return _TableNames(
                 self.location, place_key(self.folder_location), is_known=is_known, is_readable=False

@@ -125,7 +125,7 @@ class _Column:
         return ".".join(self.path)
 
     def test(self, judge: Callable[[Any], Any], files: Any = _not_null, *values: Any) -> RowTest:
-        """Return a test of its values.
+        """Return a row test of the column's values.
 
         Args:
             judge: Returns for each value whether it fulfils the condition.
@@ -144,7 +144,7 @@ class _Column:
 
     @property
     def arrow(self) -> pa.DataType:
-        """The Arrow type for comparing its values."""
+        """The Arrow type for comparing the column's values."""
         if isinstance(self.type, (types.UUIDType, types.FixedType)):
             return pa.large_binary()
         return schema_to_pyarrow(self.type, include_field_ids=False)
@@ -158,7 +158,7 @@ def _always(value: bool) -> RowTest:
 
 
 def _constant(column: _Column, value: bool) -> RowTest:
-    """Return a test that all values fulfil, or none of them; NULL never does."""
+    """Return a test that accepts all values or no value; NULL never passes."""
     return column.test(pc.is_valid) if value else _always(False)
 
 

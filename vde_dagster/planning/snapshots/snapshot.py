@@ -74,7 +74,7 @@ class Forward:
 
     @property
     def content(self) -> str:
-        """Hash of the fill version and the column versions, without name and metadata."""
+        """Hash of the definition's own fill and column versions, without name and metadata."""
         return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
 
 

@@ -99,7 +99,7 @@ def _with_casts(tree: exp.Expr) -> exp.Expr:
 _CUTTING = frozenset(
     {"postgres", "redshift", "tsql", "fabric", "mysql", "materialize", "risingwave"}
 )
-"""Dialects in which such a cast cuts off what is too long."""
+"""Dialects in which such a cast truncates values that are too long."""
 
 
 def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
@@ -185,7 +185,7 @@ def _without_aliases_in_windows(tree: exp.Expr) -> None:
 
 
 def _names_before(select: exp.Select) -> set[str] | None:
-    """Return the columns of what a SELECT reads, in small letters; None where not all are told."""
+    """Return the lowercase columns of the relations that a SELECT reads; None if any is unknown."""
     read = [select.args.get("from_"), *(select.args.get("joins") or ())]
     found: set[str] = set()
     for part in read:
