@@ -100,7 +100,7 @@ class _Parser:
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token, which must be `mark`; if no mark is given, a word or number."""
+        """Take the next token, which must be `mark`; without `mark`, any token but a mark."""
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()

@@ -194,7 +194,7 @@ def ask_without_limits(parts: Parts) -> None:
 def _correlates_plainly(group: Group) -> bool:
     """Whether all correlated conditions of a group compare two columns of the same type.
 
-    If a condition casts one of its columns, Spark applies LIMIT per value of another column.
+    If a condition casts one of its columns, Spark takes the first rows per value of another column.
     """
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]

@@ -61,7 +61,7 @@ class CustomTarget:
 
 @strategy_for(Custom)
 class CustomTable(Strategy):
-    """Calls the function on a scratch branch, and accepts the branch if it has one new commit."""
+    """Calls the function on a scratch branch, checks for exactly one commit, and publishes it."""
 
     own_session = True
 
