@@ -6,18 +6,26 @@ Which names mean the same is in `spark_functions`, proved there on Spark itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type, type_key
-from vde_dagster.semantics.algebra.nodes import AGGREGATES, Node, Terms, is_plain_date, plain_string
+from vde_dagster.semantics.algebra.nodes import (
+    AGGREGATES,
+    Node,
+    Terms,
+    integer,
+    is_plain_date,
+    plain_string,
+)
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.semantics.simplify.facts import Facts
+from vde_dagster.semantics.types import infer
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
 
@@ -89,6 +97,38 @@ def note_arguments(binder: Binder, e: exp.Expr) -> None:
         binder.note("number of arguments", e, len(given))
 
 
+_ARITHMETIC = frozenset(
+    {"mod", "pmod", "try_add", "try_subtract", "try_multiply", "try_divide", "try_mod"}
+)
+
+
+def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
+    """Give an INT literal beside a DECIMAL the type that it has there: as many digits as it has.
+
+    Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
+
+    Args:
+        parts: The two operands of an arithmetic operator.
+        sides: Their nodes.
+    """
+    found = list(sides)
+    for at, other in ((0, 1), (1, 0)):
+        number = integer(sides[at])
+        if number is None or not _is_number(parts[at].unnest()):
+            continue
+        kind = infer(parts[other])
+        if kind is None or kind.this == exp.DType.UNKNOWN:
+            found[at] = binder.terms.make("digits", sides[at])
+        elif kind.this == exp.DType.DECIMAL:
+            digits = exp.DataType.build(f"DECIMAL({len(str(abs(number)))}, 0)")
+            found[at] = cast(binder.terms, sides[at], digits)
+    return found
+
+
+def _is_number(e: exp.Expr) -> bool:
+    return isinstance(e.this if isinstance(e, exp.Neg) else e, exp.Literal)
+
+
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
@@ -98,6 +138,8 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         condition = binder.boolean(arguments[0], e.expressions[0])
         chosen = choice(binder.terms, [condition, arguments[1]], arguments[2])
         return binder.common(chosen, e.expressions[1:])
+    if name in _ARITHMETIC and len(arguments) == len(e.expressions) == 2:
+        arguments = with_digits(binder, e.expressions, arguments)
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
     if name in _BY_UNIT and len(arguments) == 3:

@@ -24,6 +24,7 @@ from vde_dagster.semantics.binding.calls import (
     choice,
     modified_aggregate,
     session_value,
+    with_digits,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
 from vde_dagster.semantics.types import infer, type_class
@@ -39,10 +40,13 @@ def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
 
 def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     kind = e.__class__
-    if kind not in BINARY:
-        return binder.generic(e, scope)
-    make, name = BINARY[kind]
     sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
+    if kind in _ARITHMETIC:
+        sides = with_digits(binder, [e.args["this"], e.args["expression"]], sides)
+    if kind not in BINARY:
+        parts: list[Any] = ["expression", sides[1], "this", sides[0]]
+        return binder.terms.make(kind.__name__, *parts)
+    make, name = BINARY[kind]
     if any(side.tag in BOOLEAN for side in sides) and kind in _ARITHMETIC:
         return binder.give_up("arithmetic with a BOOLEAN", *sides)
     if _is_refused(e):
