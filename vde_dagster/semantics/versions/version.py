@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
-CANONICALISER_VERSION = 15
+CANONICALISER_VERSION = 16
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
 
 OTHER_COLUMNS = "*"
