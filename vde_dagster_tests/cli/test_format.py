@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution import format_files
+from vde_dagster.execution.project_files import format_files
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster_tests.cli.conftest import Vde

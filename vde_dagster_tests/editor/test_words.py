@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.fixing import fix_edits
+from vde_dagster.execution.project_files.fixing import fix_edits
 from vde_dagster.programs.editor import command
 from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.navigation import definitions, references, rename

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.fixing import mend
+from vde_dagster.execution.project_files.fixing import mend
 from vde_dagster.execution.workspace import Workspace
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mistakes"

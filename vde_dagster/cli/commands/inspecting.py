@@ -69,7 +69,7 @@ def render(
 
     shown = require_environment(workspace.store, environment)
     sql = workspace.models.render(model, shown, options.start, options.end)
-    from vde_dagster.execution.format_files import lay_out_query
+    from vde_dagster.execution.project_files.format_files import lay_out_query
 
     pretty = lay_out_query(sql, workspace.settings)
     output.result({"model": model.lower(), "environment": environment, "sql": pretty}, pretty)

@@ -204,7 +204,7 @@ def lint(
     if fix:
         from rich.markup import escape
 
-        from vde_dagster.execution.fixing import mend
+        from vde_dagster.execution.project_files.fixing import mend
 
         mended = mend(workspace, rule or (), among)
         for place, one in mended.done:
@@ -248,7 +248,7 @@ def format_sql(
     models/sales/orders.sql; vde format sales.* --check
     """
     from vde_dagster.base.texts import count
-    from vde_dagster.execution.format_files import format_files
+    from vde_dagster.execution.project_files.format_files import format_files
 
     done = format_files(workspace, files or (), check=check)
     verb = "would format" if check else "formatted"
@@ -282,7 +282,7 @@ def create_external_models(workspace: Workspace, output: Output, dry_run: DryRun
 
     Example: vde create-external-models --dry-run
     """
-    from vde_dagster.execution.declare_tables import declare_tables
+    from vde_dagster.execution.project_files.declare_tables import declare_tables
 
     done = declare_tables(workspace, dry_run=dry_run)
     verb = "would declare" if dry_run else "declared"

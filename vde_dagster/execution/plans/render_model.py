@@ -20,7 +20,7 @@ from vde_dagster.project.selection import find_model
 if TYPE_CHECKING:
     from vde_dagster.errors import ProjectError
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.execution.write_descriptions import Written
+    from vde_dagster.execution.project_files.write_descriptions import Written
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Exposure, Model
 
@@ -49,7 +49,7 @@ class Models:
 
     def write_descriptions(self) -> Written:
         """Add empty places for undescribed columns and models; see `write_descriptions`."""
-        from vde_dagster.execution.write_descriptions import write_descriptions
+        from vde_dagster.execution.project_files.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)
 

@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import PositionCodec
 
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.execution.fixing import fix_edits
+from vde_dagster.execution.project_files.fixing import fix_edits
 from vde_dagster.programs.editor.desk import Desk
 from vde_dagster.programs.editor.navigation import (
     definitions,

@@ -23,7 +23,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
-from vde_dagster.execution.format_files import laid_out
+from vde_dagster.execution.project_files.format_files import laid_out
 from vde_dagster.programs.editor.desk import Desk, plan_text
 from vde_dagster.programs.editor.diagnostics import SOURCE, diagnostics
 from vde_dagster.programs.editor.lenses import lenses

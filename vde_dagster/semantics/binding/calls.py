@@ -103,7 +103,7 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an INT literal beside a DECIMAL the type that it has there: as many digits as it has.
+    """Give an INT literal next to a DECIMAL the type that it has there: as many digits as it has.
 
     Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
 

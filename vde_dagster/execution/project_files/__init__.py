@@ -1,0 +1,1 @@
+"""Changes of a project's own files: formatting, fixes, declared tables and descriptions."""
