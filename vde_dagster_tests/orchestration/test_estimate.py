@@ -28,6 +28,6 @@ def test_the_page_of_a_plan_says_what_its_models_took_before(built: ProjectFolde
     assert set(estimate.models) == {daily.name}
     assert "| 15 s |" in page["plan"].value
     assert page["vde/estimate"].startswith(
-        "about 15 s (10 to 22) of work, 20 (13 to 30) rows, by 2 earlier"
+        "about 15 s (10 to 22) of work, 20 (13 to 30) rows, based on 2 earlier"
     )
     assert page["vde/computes"] == len(plan.builds)

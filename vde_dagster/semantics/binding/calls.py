@@ -17,7 +17,6 @@ from vde_dagster.semantics.algebra.nodes import (
     AGGREGATES,
     Node,
     Terms,
-    integer,
     is_plain_date,
     plain_string,
 )
@@ -103,7 +102,7 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an INT literal next to a DECIMAL the type that it has there: as many digits as it has.
+    """Give an integer literal next to a DECIMAL its type there: as many digits as it has.
 
     Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
 
@@ -113,20 +112,24 @@ def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) ->
     """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
-        number = integer(sides[at])
-        if number is None or not _is_number(parts[at].unnest()):
+        number = _digits(parts[at].unnest())
+        if not number or sides[at].tag != "lit":
             continue
         kind = infer(parts[other])
         if kind is None or kind.this == exp.DType.UNKNOWN:
             found[at] = binder.terms.make("digits", sides[at])
         elif kind.this == exp.DType.DECIMAL:
-            digits = exp.DataType.build(f"DECIMAL({len(str(abs(number)))}, 0)")
-            found[at] = cast(binder.terms, sides[at], digits)
+            found[at] = cast(binder.terms, sides[at], exp.DataType.build(f"DECIMAL({number}, 0)"))
     return found
 
 
-def _is_number(e: exp.Expr) -> bool:
-    return isinstance(e.this if isinstance(e, exp.Neg) else e, exp.Literal)
+def _digits(e: exp.Expr) -> int:
+    """The number of digits of a literal of an integer type, with or without a sign; 0 if none."""
+    literal = e.this if isinstance(e, exp.Neg) else e
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        return 0
+    text = str(literal.this).rstrip("LSYlsy")
+    return len(text.lstrip("0") or "0") if text.isdigit() else 0
 
 
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
