@@ -115,7 +115,7 @@ def _alike(one: Node, two: Node) -> bool:
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
     """One branch as a comparison, a COALESCE, or with a condition that is not negated."""
     terms = facts.terms
-    if value.tag == other.tag == "bool" and facts.is_boolean(condition):
+    if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = is_true(condition, facts)
         return true if value.parts[0] else terms.negate(true)
     tested = null_test(condition)
