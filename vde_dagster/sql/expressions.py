@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.other_dialects import SPARKS
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -157,7 +158,7 @@ def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str
 
     from vde_dagster.sql.reading import parse_plain
 
-    if dialect in _SPARKS:
+    if dialect in SPARKS:
         return text
     call = _CALL.fullmatch(text.strip())
     if call is None:
@@ -192,7 +193,6 @@ TRANSFORMS = (
 )
 """Names of Iceberg's partition transforms."""
 _CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
-_SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 _ICEBERGS = frozenset({"trino", "athena"})
 """Dialects whose partition transforms are Iceberg's, too."""
 _PARTS_OF_DATES = frozenset({"month", "day", "hour"})

@@ -20,6 +20,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.errors import Finding, finding
 from vde_dagster.semantics.types import infer
+from vde_dagster.sql.other_dialects import SPARKS
 from vde_dagster.sql.other_dialects.dates import DAYS_BETWEEN
 from vde_dagster.sql.other_dialects.numbers import CUTTING_CASTS
 
@@ -47,7 +48,6 @@ _NAMES = {
     "tsql": "SQL Server",
     "fabric": "Fabric",
 }
-_SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 _WHOLE_DIVISION = frozenset(
     {"postgres", "redshift", "trino", "athena", "presto", "tsql", "fabric", "sqlite"}
 )
@@ -107,7 +107,7 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
 
     Unknown types are reported once for each kind of operator.
     """
-    if origin.dialect in _SPARKS or "*" in origin.trusted:
+    if origin.dialect in SPARKS or "*" in origin.trusted:
         return
     unknown: set[str] = set()
     for e in parts:

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+SPARKS = frozenset({"", "spark", "spark2", "databricks"})
+"""Dialects whose functions Spark itself runs; those of Databricks alone, it does not have."""
+
+
 class Unwritable(ValueError):
     """A form of another dialect without an equal in Spark; the message names the form.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import (
+    SPARKS,
     Unwritable,
     dates,
     lists,
@@ -31,7 +32,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
     Raises:
         Unwritable: Something in there has no form in Spark.
     """
-    if dialect in ("", "spark", "spark2", "databricks"):
+    if dialect in SPARKS:
         return tree
     lists.note_subscripts(tree, dialect)
     kinds = [kind for kinds, _ in _RULES for kind in kinds]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 
 _IN_PLACE = frozenset({"duckdb", "sqlite", "clickhouse"})
 """Dialects that leave the columns of USING in the left table."""
@@ -22,7 +22,7 @@ def keep_star_order(tree: exp.Expr, dialect: str) -> None:
     Raises:
         Unwritable: The columns' places depend on columns of the tables, which are unknown.
     """
-    if dialect in ("", "spark", "spark2", "databricks"):
+    if dialect in SPARKS:
         return
     for select in list(tree.find_all(exp.Select)):
         joins = select.args.get("joins") or []

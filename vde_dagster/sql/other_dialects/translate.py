@@ -7,7 +7,7 @@ from itertools import takewhile
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
 from vde_dagster.sql.other_dialects.joins import keep_star_order
 from vde_dagster.sql.other_dialects.percentiles import interpolates
@@ -26,9 +26,6 @@ _WRONG = {
     "SafeFunc": "SAFE.",
 }
 """Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
-
-
-_SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 
 
 def spark_text(
@@ -51,7 +48,7 @@ def spark_text(
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
-        if isinstance(node, exp.Cast) and dialect not in _SPARKS and is_text_of_instant(node):
+        if isinstance(node, exp.Cast) and dialect not in SPARKS and is_text_of_instant(node):
             raise Unwritable("the text of an instant, which has a zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
@@ -64,7 +61,7 @@ def spark_text(
     if unverified is not None:
         raise unverified
     try:
-        text = query_sql(tree, strict=dialect not in _SPARKS)
+        text = query_sql(tree, strict=dialect not in SPARKS)
         again = query_sql(parse_plain(text))
     except (SqlglotError, TypeError, AttributeError, ValueError) as error:
         # SQLGlot (30.30) writes some trees of other dialects with a mistake of its own.

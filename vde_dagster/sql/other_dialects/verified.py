@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 
 FILE = Path(__file__).parent / "verified.txt"
 _SYNTAX = (
@@ -62,8 +62,6 @@ def verified_functions(dialect: str) -> frozenset[str]:
     )
 
 
-_SAME_LANGUAGE = frozenset({"", "spark", "spark2", "databricks"})
-"""Dialects whose functions Spark itself runs; those of Databricks alone, it does not have."""
 _LISTS = {"athena": "trino", "fabric": "tsql"}
 """Dialects that have the functions of another one by their vendors' documentation."""
 
@@ -74,7 +72,7 @@ def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Un
     A function that SQLGlot does not have keeps its name: only names of Spark's own are refused
     here, as all others are refused later, or are functions of the session.
     """
-    if dialect in _SAME_LANGUAGE or "*" in trusted:
+    if dialect in SPARKS or "*" in trusted:
         return None
     known = verified_functions(_LISTS.get(dialect, dialect))
     for node in tree.walk():
