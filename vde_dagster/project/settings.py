@@ -374,7 +374,12 @@ class Settings:
         """
         from vde_dagster.sql.expressions import in_spark
 
-        return in_spark(text, dialect, frozenset(map(str.lower, self.dialect_trust)))
+        return in_spark(text, dialect, self.trusted_functions)
+
+    @property
+    def trusted_functions(self) -> frozenset[str]:
+        """The functions of `dialect_trust` in lower case, for all models."""
+        return frozenset(map(str.lower, self.dialect_trust))
 
     @property
     def identity(self) -> ProjectIdentity:

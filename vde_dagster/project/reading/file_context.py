@@ -80,7 +80,7 @@ class FileContext:
             texts,
             dialect,
             settings=values,
-            dialect_trust=self.trusted.union(map(str.lower, self.settings.dialect_trust)),
+            dialect_trust=self.trusted | self.settings.trusted_functions,
             names=self.names,
             known_columns=self.known_columns,
             templates=self.templates,

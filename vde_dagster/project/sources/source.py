@@ -215,7 +215,7 @@ class Folder:
         return render_last_statement(expander, expander.expand())
 
     def _expander(self, source: SourceText, dialect: str, variables: Mapping[str, str]) -> Expander:
-        trusted = frozenset(map(str.lower, self.settings.dialect_trust))
+        trusted = self.settings.trusted_functions
         return Expander(source, MacroScope({}, dict(variables), dialect, dialect_trust=trusted))
 
     def load_seed(self, model: Model) -> Model:
