@@ -22,7 +22,6 @@ from vde_dagster.state import StateStore
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.plan.plan import Plan
 
 
 _GREATEST = 2**31 - 1
@@ -114,16 +113,6 @@ def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelNa
     ids = {entry.snapshot_id for entry in environment.entries.values()}
     found = handles.store.snapshots.load(sorted(ids))
     return in_order({name: found[one.snapshot_id] for name, one in environment.entries.items()})
-
-
-def previous_snapshots(handles: Handles, plan: Plan) -> dict[str, Snapshot]:
-    """Read the snapshots that a plan replaces or removes."""
-    ids = [
-        model.previous_snapshot_id
-        for model in plan.models
-        if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
-    ]
-    return dict(handles.store.snapshots.load(ids)) if ids else {}
 
 
 def version_number(text: str) -> int | None:

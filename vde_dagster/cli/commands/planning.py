@@ -94,7 +94,6 @@ def plan(
     """
     from vde_dagster.base.names import current_user
     from vde_dagster.cli.applying import confirm_environment
-    from vde_dagster.execution.published_version import previous_snapshots
 
     if output.as_json and form is Form.MARKDOWN:
         raise UsageError(
@@ -123,7 +122,7 @@ def plan(
     work = workspace.plans.estimate(made)
     analysis = check_plan(workspace, made, output) if check else None
     without = no_diff or workspace.settings.no_diff
-    previous = {} if without or made.is_empty else previous_snapshots(workspace, made)
+    previous = {} if without or made.is_empty else workspace.plans.previous_snapshots(made)
     if form is Form.MARKDOWN:
         from vde_dagster.reports.markdown import plan_comment
 
@@ -212,10 +211,9 @@ def diff(
     made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
     from vde_dagster.cli.report_view import diff_json, show_diffs
     from vde_dagster.execution.environments.compare import Difference
-    from vde_dagster.execution.published_version import previous_snapshots
     from vde_dagster.planning.plan.plan import Change
 
-    previous = previous_snapshots(workspace, made)
+    previous = workspace.plans.previous_snapshots(made)
     found = [
         Difference(
             model.name,
@@ -346,7 +344,6 @@ def apply(
         confirm_environment,
         is_interactive,
     )
-    from vde_dagster.execution.published_version import previous_snapshots
 
     if plan_id is not None:
         from vde_dagster.planning.environments.environment import environment_name
@@ -374,7 +371,7 @@ def apply(
         if plan.is_empty:
             show_warnings(output.err, plan.notices)
         else:
-            show_report(output.err, plan_report(plan, previous_snapshots(workspace, plan)))
+            show_report(output.err, plan_report(plan, workspace.plans.previous_snapshots(plan)))
     breaks = workspace.plans.breaks_to_accept(plan)
     if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
         output.note(f"not applied; to apply it, run: vde apply {plan.environment} --plan {plan.id}")

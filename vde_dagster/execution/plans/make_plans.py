@@ -238,6 +238,15 @@ class Plans:
 
         return proven(self.handles, plan)
 
+    def previous_snapshots(self, plan: Plan) -> dict[str, Snapshot]:
+        """Read the snapshots that a plan replaces or removes, by id."""
+        ids = [
+            model.previous_snapshot_id
+            for model in plan.models
+            if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
+        ]
+        return dict(self.handles.store.snapshots.load(ids)) if ids else {}
+
     def estimate(self, plan: Plan) -> Estimate:
         """Estimate the work of a plan; see `estimate_plan`."""
         from vde_dagster.execution.plans.estimate import estimate_plan

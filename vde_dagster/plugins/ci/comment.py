@@ -77,14 +77,8 @@ def plan_parts(
     if against:
         rules = (f"- **{one.level}**: {literal(one.sentence)}" for one in against)
         parts.append("\n".join(["### Rules", "", *rules]))
-    store = workspace.store
-    old = [
-        model.previous_snapshot_id
-        for model in plan.models
-        if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
-    ]
     # It is planned again once all is computed, so this plan must not be applied by its id.
-    previous = store.snapshots.load(old) if old else {}
+    previous = workspace.plans.previous_snapshots(plan)
     most = max(MAX_COMMENT - room - sum(map(len, parts)) - 2_000, _OF_PLAN)
     text = plan_comment(plan, previous, most, with_id=False)
     parts.append(text.partition("\n")[2])  # Its own marker would make it another comment.

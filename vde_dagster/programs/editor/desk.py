@@ -23,7 +23,6 @@ from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.execution.mistakes import understood
-from vde_dagster.execution.published_version import previous_snapshots
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
 from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
@@ -335,7 +334,7 @@ class Desk:
 
     def previous(self, plan: Plan) -> dict[str, Snapshot]:
         """Return the snapshots that a plan replaces."""
-        return previous_snapshots(self._workspace, plan)
+        return self._workspace.plans.previous_snapshots(plan)
 
     def close(self) -> None:
         """Close the state, if it is open."""

@@ -12,7 +12,6 @@ from rich.console import Console
 from vde_dagster.base.json_values import text_value
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.published_version import previous_snapshots
 from vde_dagster.execution.query.read_rows import rows_as_tuples
 from vde_dagster.programs.notebook.report_html import report_html
 from vde_dagster.reports.plan import plan_report
@@ -131,7 +130,7 @@ def plan_as_html(workspace: Workspace, plan: Plan) -> str:
 
 
 def _report(workspace: Workspace, plan: Plan) -> Report:
-    return plan_report(plan, previous_snapshots(workspace, plan))
+    return plan_report(plan, workspace.plans.previous_snapshots(plan))
 
 
 def _cell(value: Any) -> str:
