@@ -118,8 +118,8 @@ def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) ->
         kind = infer(parts[other])
         if kind is None or kind.this == exp.DType.UNKNOWN:
             found[at] = binder.terms.make("digits", sides[at])
-        elif kind.this == exp.DType.DECIMAL:
-            found[at] = cast(binder.terms, sides[at], exp.DataType.build(f"DECIMAL({number}, 0)"))
+        elif kind.this == exp.DType.DECIMAL and (digits := data_type(f"DECIMAL({number}, 0)")):
+            found[at] = cast(binder.terms, sides[at], digits)
     return found
 
 

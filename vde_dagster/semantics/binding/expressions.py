@@ -44,30 +44,31 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     if kind in _ARITHMETIC:
         sides = with_digits(binder, [e.args["this"], e.args["expression"]], sides)
     if kind not in BINARY:
-        parts: list[Any] = ["expression", sides[1], "this", sides[0]]
-        return binder.terms.make(kind.__name__, *parts)
+        return binder.terms.make(kind.__name__, "expression", sides[1], "this", sides[0])
     make, name = BINARY[kind]
-    if any(side.tag in BOOLEAN for side in sides) and kind in _ARITHMETIC:
+    if kind in _ARITHMETIC and any(side.tag in BOOLEAN for side in sides):
         return binder.give_up("arithmetic with a BOOLEAN", *sides)
     if _is_refused(e):
         return binder.give_up("an operator over types that it does not take", *sides)
     return make(binder.terms, name, *sides)
 
 
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *DIVISIONS)
 _PLAIN = (exp.Column, exp.Literal, exp.Boolean, exp.Cast)
-_COMPARABLE = ({"a number", "a boolean"}, {"a date", "a time"})
-_SINGLE = {"text", "a number", "a boolean", "a date", "a time"}
+_COMPARABLE: tuple[set[str | None], ...] = ({"a number", "a boolean"}, {"a date", "a time"})
+_SINGLE: set[str | None] = {"text", "a number", "a boolean", "a date", "a time"}
 
 
 def _is_refused(e: exp.Binary) -> bool:
     """Whether Spark certainly refuses an operator for the types of columns, literals and casts."""
+    compares = e.__class__ in COMPARISONS
+    if not compares and e.__class__ not in _ARITHMETIC:
+        return False
     sides = (e.args["this"].unnest(), e.args["expression"].unnest())
-    known = [type_class(infer(side)) for side in sides if isinstance(side, _PLAIN)]
-    if isinstance(e, _ARITHMETIC):
-        return "a boolean" in known
-    classes = {one for one in known if one is not None}
-    if not isinstance(e, tuple(COMPARISONS)) or len(classes) < 2 or None in known:
+    classes = {type_class(infer(side)) for side in sides if isinstance(side, _PLAIN)}
+    if not compares:
+        return "a boolean" in classes
+    if len(classes) < 2 or None in classes:
         return False
     return classes not in _COMPARABLE and not ("text" in classes and classes <= _SINGLE)
 

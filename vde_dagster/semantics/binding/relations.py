@@ -61,14 +61,15 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
-    for item in flat_operands(e, exp.And):
-        node = binder.boolean(binder.bind(item, scope), item)
+    operands = flat_operands(e, exp.And)
+    is_whole = scope.clause != "having" and len(operands) == 1
+    check = binder.condition if is_whole else binder.boolean
+    for item in operands:
+        node = check(binder.bind(item, scope), item)
         nodes.append(node)
         equal = joining and isinstance(item, (exp.EQ, exp.NullSafeEQ))
         if equal and is_injective_equality(infer(item.this), infer(item.expression)):
             binder.terms.same_type.add(node)
-    if scope.clause != "having" and len(nodes) == 1:
-        nodes = [binder.condition(nodes[0], e)]
     found = conjuncts(binder.terms.combine("and", nodes))
     if scope.clause in ("where", "on"):
         found = memberships_as_exists(found, binder.terms)
