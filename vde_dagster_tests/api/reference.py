@@ -50,38 +50,44 @@ def docstring(module: ModuleType, name: str) -> str:
 
 
 def examples(module: str) -> dict[str, str]:
-    """Return the examples of a module by name, with the imports and constants that they use."""
+    """Return the examples of a module by name, with the imports and definitions that they use."""
     text = (Path(__file__).parent / f"test_{module}.py").read_text("utf-8")
     tree = ast.parse(text)
+    own = {name: node for node in tree.body if (name := _defined_name(node))}
     found = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            used = {
-                one.id for part in node.body for one in ast.walk(part) if isinstance(one, ast.Name)
-            }
-            before = [*_constants_of(tree, text, used)]
-            used |= {
-                one.id
-                for part in before
-                for one in ast.walk(ast.parse(part))
-                if isinstance(one, ast.Name)
-            }
-            body = "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
+            used, waiting = set[str](), _used_names(*node.body)
+            while new := waiting - used:
+                used |= new
+                waiting = _used_names(*(own[name] for name in new if name in own))
+            before = [_source(text, one) for name, one in own.items() if name in used]
+            first = _first_line(node.body[0]) - 1
+            body = "\n".join(text.splitlines()[first : node.end_lineno])
             parts = ["\n".join(_imports(tree, used)), *before, textwrap.dedent(body)]
             found[node.name.removeprefix("test_")] = "\n\n".join(filter(None, parts))
     return found
 
 
-def _first_line(node: ast.FunctionDef) -> int:
-    first = node.body[0]
-    return min([first.lineno, *(mark.lineno for mark in getattr(first, "decorator_list", ()))])
+def _defined_name(node: ast.stmt) -> str | None:
+    """Return the name of a constant, class or function that examples of a file share."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("test_"):
+        return node.name
+    return None
 
 
-def _constants_of(tree: ast.Module, text: str, used: set[str]) -> Iterator[str]:
-    for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(target, ast.Name) and target.id in used:
-            yield ast.get_source_segment(text, node) or ""
+def _used_names(*nodes: ast.stmt) -> set[str]:
+    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(mark.lineno for mark in getattr(node, "decorator_list", ()))])
+
+
+def _source(text: str, node: ast.stmt) -> str:
+    return "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
 
 
 def _imports(tree: ast.Module, used: set[str]) -> Iterator[str]:

@@ -30,6 +30,30 @@ from vde_dagster.api.values import ModelName
 NAMES = TableNames("lake", "main")
 
 
+class ToyFiles:
+    """A source of one file, which does not depend on others."""
+
+    name, key, names = "toy", "1", NAMES
+
+    def files(self) -> Sequence[str]:
+        return ("words.toy",)
+
+    def other_files(self) -> Sequence[str]:
+        return ()
+
+    def draws_in(self, path: str) -> Sequence[str]:
+        return ()
+
+    def prepare(self) -> Sequence[ProjectError]:
+        return ()
+
+    def follows(self, mistake: ProjectError) -> bool:
+        return False
+
+    def read(self, path: str, text: str) -> LoadedFile:
+        return LoadedFile(Path(path))
+
+
 def test_FileContext() -> None:
     def read_words(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
         """Reads a file of the seam `model_files`, which lies next to models."""
@@ -41,29 +65,8 @@ def test_FileContext() -> None:
 
 def test_Folder() -> None:
     def toy_files(folder: Folder) -> Source | None:
-        """Returns a source where the folder has files for it."""
+        """An entry of `vde_dagster.sources`: a source, where the folder has files for it."""
         return ToyFiles() if any(folder.root.glob("*.toy")) else None
-
-    class ToyFiles:
-        name, key, names = "toy", "1", NAMES
-
-        def files(self) -> Sequence[str]:
-            return ("words.toy",)
-
-        def other_files(self) -> Sequence[str]:
-            return ()
-
-        def draws_in(self, path: str) -> Sequence[str]:
-            return ()
-
-        def prepare(self) -> Sequence[ProjectError]:
-            return ()
-
-        def follows(self, mistake: ProjectError) -> bool:
-            return False
-
-        def read(self, path: str, text: str) -> LoadedFile:
-            return LoadedFile(Path(path))
 
     assert toy_files.__name__ == "toy_files"
 
@@ -86,31 +89,8 @@ def test_Problem() -> None:
 
 
 def test_Source() -> None:
-    class OneView:
-        """A source of one view, without files that several others read."""
-
-        name, key, names = "one", "1", NAMES
-
-        def files(self) -> Sequence[str]:
-            return ("one.view",)
-
-        def other_files(self) -> Sequence[str]:
-            return ()
-
-        def draws_in(self, path: str) -> Sequence[str]:
-            return ()
-
-        def prepare(self) -> Sequence[ProjectError]:
-            return ()
-
-        def follows(self, mistake: ProjectError) -> bool:
-            return False
-
-        def read(self, path: str, text: str) -> LoadedFile:
-            return LoadedFile(Path(path))
-
-    source: Source = OneView()
-    assert source.files() == ("one.view",)
+    source: Source = ToyFiles()
+    assert source.files() == ("words.toy",)
 
 
 def test_TableNames() -> None:
