@@ -37,11 +37,8 @@ def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
     match stage:
         case RunUnitTests(names):
             yield f"run the unit tests of {listed(names, MOST_NAMES)}; a failure ends the apply"
-        case RunStatements("before", statements):
-            yield f"run {count(len(statements), 'statement')} of before_all"
-            yield from statements
-        case RunStatements(_, statements):
-            yield f"run {count(len(statements), 'statement')} of after_all"
+        case RunStatements(when, statements):
+            yield f"run {count(len(statements), 'statement')} of {when}_all"
             yield from statements
         case LockTables(names):
             yield f"lock the published ones of {count(len(names), 'table')} to write"

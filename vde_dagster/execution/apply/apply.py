@@ -60,7 +60,7 @@ from vde_dagster.planning.plan.stages import (
     plan_audit_order,
 )
 from vde_dagster.planning.table_contents import Skipped
-from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
+from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.state.db.leases import Lease, environment_lease
 
 if TYPE_CHECKING:
@@ -253,7 +253,8 @@ class _Run:
         """Take the leases of the published tables that the plan writes, and prepare the fills."""
         plan, handles, store = self._plan, self._handles, self._handles.store
         target = self._resolver()
-        written = [(self._models[name], table) for name in names if (table := self._table(name))]
+        models = (self._models[name] for name in names)
+        written = [(model, model.table) for model in models if model.table is not None]
         for _, table in written:
             target.require_writable(table)
         moved = (table.id for model, table in written if model.builds or model.deploys)
@@ -280,9 +281,6 @@ class _Run:
             self._stop,
             Slots(self._applier.concurrency),
         )
-
-    def _table(self, name: ModelName) -> PhysicalTable | None:
-        return self._models[name].table
 
     def _resolver(self) -> Resolver:
         production = self._handles.store.environments.get(PRODUCTION)
