@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,9 +83,12 @@ class Location:
 @contextmanager
 def open_location(root: Path, instance: dg.DagsterInstance, monkeypatch: Any) -> Iterator[Location]:
     """Load a project's code location in a server process of its own."""
+    module = "vde_dagster.orchestration.location"
     monkeypatch.setenv("VDE_PROJECT", str(root))
+    # Runs in this process import it, too: it may be the one of another test's project.
+    monkeypatch.delitem(sys.modules, module, raising=False)
     target = ModuleTarget(
-        module_name="vde_dagster.orchestration.location",
+        module_name=module,
         attribute=None,
         working_directory=str(root),
         location_name="vde",
