@@ -180,9 +180,7 @@ def abandoned_checks(instance: dg.DagsterInstance) -> set[dg.AssetCheckKey]:
     for run in instance.get_runs(filters=ended, limit=_MOST_RUNS):
         planned = {
             event.asset_check_planned_data.asset_check_key
-            for entry in instance.all_logs(
-                run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
-            )
+            for entry in instance.all_logs(run.run_id, of_type=_CHECK_PLANNED)
             if (event := entry.dagster_event) is not None
         }
         latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*planned])
@@ -197,10 +195,8 @@ def abandoned_checks(instance: dg.DagsterInstance) -> set[dg.AssetCheckKey]:
 
 def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
     """Write the published models' status of some checks again."""
-    reporter, assets = (
-        Reporter(context.workspace, context.instance),
-        {key.asset_key for key in keys},
-    )
+    reporter = Reporter(context.workspace, context.instance)
+    assets = {key.asset_key for key in keys}
     for name in context.catalog.live.models:
         if context.catalog.key(name) in assets:
             for event in AuditEvents(context).standing(name):

@@ -47,7 +47,6 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.state.db.outbox import OutboxRecord
-from vde_dagster.state.db.rows import from_micros
 
 _UNENDED = ("planned", "applying")
 _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
@@ -123,9 +122,7 @@ class Projector:
         elif plan is not None and record.kind == "plan":
             yield from self._proposed(plan, is_own)
         elif plan is not None and record.kind == "fill":
-            ends = ((one.subject["start"], one.subject["end"]) for one in group)
-            filled = {Interval(from_micros(start), from_micros(end)) for start, end in ends}
-            yield from self._filled(plan, subject["table"], filled)
+            yield from self._filled(plan, subject["table"], {one.interval for one in group})
         elif plan is not None and record.kind == "failed":
             yield from self._failed(plan, is_own)
 
