@@ -1,7 +1,7 @@
 """Reports of plans, Markdown, and a project as one document."""
 
-from vde_dagster.reports.documentation.gather import gather_document
-from vde_dagster.reports.documentation.values import Document
+from vde_dagster.overviews.documentation.gather import gather_document
+from vde_dagster.overviews.documentation.values import Document
 from vde_dagster.reports.markdown import literal, plain_table, plan_comment, without_mentions
 from vde_dagster.reports.plan import summary
 

@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.reports.environments import janitor_section
+from vde_dagster.overviews.environments import janitor_section
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 from vde_dagster.lakehouse.maintenance.sweep import Decision
-from vde_dagster.reports.environments import janitor_section
+from vde_dagster.overviews.environments import janitor_section
 from vde_dagster.terminal.reports import show_table
 
 

@@ -17,11 +17,11 @@ from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
+from vde_dagster.overviews.environments import data_summary
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import Report
-from vde_dagster.reports.environments import data_summary
 from vde_dagster.reports.markdown import MAX_COMMENT, plan_comment
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.terminal.reports import show_report, show_summary

@@ -21,8 +21,8 @@ from datahub.ingestion.source.file import read_metadata_file
 from datahub.metadata import schema_classes as aspects
 from datahub.metadata.urns import DatasetUrn, SchemaFieldUrn, Urn
 
+from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.plugins.exports.datahub import datahub_proposals
-from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder

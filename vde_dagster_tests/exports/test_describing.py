@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from vde_dagster.overviews.documentation.values import Document
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.reports.documentation.values import Document
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.dbt.conftest import SETTINGS
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.reports.documentation.gather import gather_document
+from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake

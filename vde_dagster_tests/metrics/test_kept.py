@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.plugins.metrics.answers import redefined
 from vde_dagster.plugins.metrics.kept import NAME, semantic_layer
 from vde_dagster.plugins.metrics.layer import Question
-from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake

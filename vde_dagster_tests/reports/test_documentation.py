@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from vde_dagster.reports.documentation.gather import gather_document
-from vde_dagster.reports.documentation.values import Document, DocumentedModel
+from vde_dagster.overviews.documentation.gather import gather_document
+from vde_dagster.overviews.documentation.values import Document, DocumentedModel
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.projects import ProjectFolder
 

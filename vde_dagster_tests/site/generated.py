@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from vde_dagster.reports.documentation.values import (
+from vde_dagster.overviews.documentation.values import (
     DOCUMENT_VERSION,
     AuditOutcome,
     ColumnFlow,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.plugins.site.build import site_files, write_site
-from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.orchestration.browser import keep, open_page
 from vde_dagster_tests.projects import ProjectFolder

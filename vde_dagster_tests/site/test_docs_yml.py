@@ -9,8 +9,8 @@ import pytest
 
 from vde_dagster.cli.app import call
 from vde_dagster.errors import ProjectError
+from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.reports.documentation.gather import gather_document
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 

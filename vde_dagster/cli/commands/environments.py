@@ -93,8 +93,8 @@ def history(
 
     Example: vde history prod --limit 5
     """
+    from vde_dagster.overviews.environments import history_section
     from vde_dagster.planning.environments.environment import environment_name
-    from vde_dagster.reports.environments import history_section
     from vde_dagster.terminal.reports import show_table
 
     name = environment_name(environment)
@@ -139,7 +139,7 @@ def rollback(
     Nothing is computed: tables return to the Iceberg snapshots that the version pinned. Examples:
     vde rollback prod; vde rollback prod --to 1 --dry-run
     """
-    from vde_dagster.reports.environments import rollback_notes, rollback_sentence
+    from vde_dagster.overviews.environments import rollback_notes, rollback_sentence
 
     result = workspace.environments.rollback(
         environment, to, definitions_only=definitions_only, dry_run=dry_run
@@ -233,7 +233,7 @@ def freeze(
     Nothing is computed or copied. Example: vde freeze prod@41 close_2026_11 --keep 400d
     """
     from vde_dagster.base.times import parse_duration
-    from vde_dagster.reports.environments import freeze_notes, freeze_sentence
+    from vde_dagster.overviews.environments import freeze_notes, freeze_sentence
 
     length = parse_duration(keep, "--keep") if keep is not None else None
     result = workspace.environments.freeze(version, name, length)

@@ -24,7 +24,7 @@ def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> No
     A table is unused if no kept version of any environment contains it. Example: vde janitor
     --dry-run
     """
-    from vde_dagster.reports.environments import janitor_section
+    from vde_dagster.overviews.environments import janitor_section
     from vde_dagster.terminal.reports import show_table
 
     report = workspace.maintenance.janitor(dry_run=dry_run)

@@ -35,16 +35,16 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names, dagster_name
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, find_readers
 from vde_dagster.orchestration.pages.report_text import section_table
-from vde_dagster.planning.environments.contracts import describe_breaks
-from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.project.settings import Settings
-from vde_dagster.reports.environments import (
+from vde_dagster.overviews.environments import (
     freeze_notes,
     freeze_sentence,
     janitor_section,
     rollback_notes,
     rollback_sentence,
 )
+from vde_dagster.planning.environments.contracts import describe_breaks
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.project.settings import Settings
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor

@@ -15,10 +15,10 @@ from vde_dagster.execution.environments.compare import VersionChange
 from vde_dagster.orchestration.models.live import Combination, version_key
 from vde_dagster.orchestration.names import Names, without_nones
 from vde_dagster.orchestration.pages.report_text import section_table
+from vde_dagster.overviews.environments import data_section, history_section
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.environments import data_section, history_section
 from vde_dagster.reports.markdown import markdown_table, short_name
 from vde_dagster.state.environments.mirror import MirrorStanding
 

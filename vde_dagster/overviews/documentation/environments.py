@@ -15,19 +15,7 @@ from vde_dagster.execution.environments.compare import (
     changes_until,
     compare_data,
 )
-from vde_dagster.planning.environments.environment import (
-    PRODUCTION,
-    Entry,
-    Environment,
-    production_first,
-)
-from vde_dagster.planning.intervals.cadence import ALWAYS
-from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
-from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
-from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.documentation.values import (
+from vde_dagster.overviews.documentation.values import (
     AuditOutcome,
     DefinitionDifference,
     DocumentedEnvironment,
@@ -41,6 +29,18 @@ from vde_dagster.reports.documentation.values import (
     ShownModel,
     Whose,
 )
+from vde_dagster.planning.environments.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    production_first,
+)
+from vde_dagster.planning.intervals.cadence import ALWAYS
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
+from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.state.environments.pins import load_filled
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.plans.keepers import find_readers
 from vde_dagster.execution.published_version import named_environment, stored_snapshots
-from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.project.kinds.seed import Seed
-from vde_dagster.reports.documentation.environments import EnvironmentContents
-from vde_dagster.reports.documentation.values import (
+from vde_dagster.overviews.documentation.environments import EnvironmentContents
+from vde_dagster.overviews.documentation.values import (
     DOCUMENT_VERSION,
     ColumnFlow,
     Document,
@@ -22,6 +20,8 @@ from vde_dagster.reports.documentation.values import (
     DocumentedExposure,
     DocumentedModel,
 )
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.kinds.seed import Seed
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
