@@ -1,16 +1,18 @@
 """Recording 10,000 partitions in Dagster: `python -m benchmarks.dagster_recording`.
 
 A daily model with 10,000 partitions is filled by an engine that computes nothing, and recorded in
-Dagster's default storage, SQLite: by the sensor after an apply outside of Dagster (goal: 15 s), and
+SQLite by the package's storage: by the sensor after an apply outside of Dagster (goal: 15 s), and
 by a run of the job `vde_plan_and_apply` and a backfill from the asset's page (goal: 30 s after the
-last fill). The column `planned` shows the events of planned materializations, which Dagster itself
-writes before a run begins, one transaction each.
+last fill). The last line shows the time of the events of planned materializations, which Dagster
+writes before a run begins. `--storage dagster` measures Dagster's own storage, which takes one
+transaction for each of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,6 +33,18 @@ from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 OUTSIDE, INSIDE = 15.0, 30.0
+STORAGES = {
+    "batched": {
+        "storage": {
+            "custom": {
+                "module": "vde_dagster.orchestration.storage",
+                "class": "BatchedSqliteStorage",
+                "config": {},
+            }
+        }
+    },
+    "dagster": {},
+}
 DAYS = dg.AssetKey(["db", "days"])
 
 
@@ -79,11 +93,17 @@ def print_figures(name: str, records: list[dg.EventLogRecord], after: float, goa
     print(f"{name:12} {len(keys):>7,} events {order}, {seconds:6.1f} s, goal {goal:.0f} s {met}")
 
 
-def record_outside(folder: ProjectFolder, home: Path) -> None:
+def open_instance(home: Path, storage: str) -> dg.DagsterInstance:
+    """Open an empty instance."""
+    os.environ["DAGSTER_HOME"] = str(home)
+    return dg.DagsterInstance.local_temp(str(home), overrides=STORAGES[storage])
+
+
+def record_outside(folder: ProjectFolder, home: Path, storage: str) -> None:
     """Record an apply of another process by the ticks of the sensor."""
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
+    with open_instance(home, storage) as instance:
         looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
         began, cpu, ticks = time.time(), time.process_time(), 1
         while not isinstance(forward_outbox(folder.root, instance, None, looks, log), str):
@@ -95,7 +115,7 @@ def record_outside(folder: ProjectFolder, home: Path) -> None:
         )
 
 
-def record_inside(folder: ProjectFolder, home: Path) -> None:
+def record_inside(folder: ProjectFolder, home: Path, storage: str) -> None:
     """Record an apply and a backfill by the run that does the work."""
     last = 0.0
 
@@ -104,7 +124,7 @@ def record_inside(folder: ProjectFolder, home: Path) -> None:
         if isinstance(event, IntervalFilled):
             last = time.time()
 
-    with dg.DagsterInstance.local_temp(str(home)) as instance, fake_engine(), watching(watch):
+    with open_instance(home, storage) as instance, fake_engine(), watching(watch):
         job = vde_definitions(folder.root).resolve_job_def("vde_plan_and_apply")
         ops = {"plan_and_apply": {"config": {"environment": "prod"}}}
         job.execute_in_process(instance=instance, run_config={**QUIET, "ops": ops})
@@ -131,6 +151,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--batch", type=int, default=200, help="Days of one fill.")
     parser.add_argument("--only", choices=("outside", "inside"), help="Measure one path.")
+    parser.add_argument("--storage", choices=STORAGES, default="batched")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -139,7 +160,7 @@ def main() -> None:
                 continue
             project = make_project(root / name, arguments.partitions, arguments.batch)
             (root / f"{name}-home").mkdir()
-            record(project, root / f"{name}-home")
+            record(project, root / f"{name}-home", arguments.storage)
 
 
 if __name__ == "__main__":

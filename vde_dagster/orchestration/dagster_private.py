@@ -60,6 +60,8 @@ from dagster._time import get_current_timestamp
 
 if TYPE_CHECKING:
     import dagster as dg
+    from dagster._core.storage.event_log import SqliteEventLogStorage
+    from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
 __all__ = [
     "AUTOMATION_CONDITION_TAG",
@@ -87,10 +89,12 @@ __all__ = [
     "ConfigurableClassData",
     "DagsterEvent",
     "DagsterEventType",
+    "DagsterSqliteStorage",
     "DefaultRunLauncher",
     "LaunchRunContext",
     "RemoteJobOrigin",
     "RemoteRepositoryOrigin",
+    "SqliteEventLogStorage",
     "UserConfigSchema",
     "WorkerStatus",
     "get_input_data_version_tag",
@@ -101,6 +105,7 @@ __all__ = [
     "output_without_events",
     "run_arguments",
     "run_command",
+    "store_in_sqlite",
     "store_materializations",
 ]
 
@@ -111,6 +116,15 @@ RUN_MODULES = (
     "dagster._core.storage.sqlite_storage",
 )
 """Modules that a run imports, which a process that waits for runs imports before."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import Dagster's SQLite storage on first use, because its modules take 0.9 seconds."""
+    from dagster._core.storage import sqlite_storage
+
+    if name in ("DagsterSqliteStorage", "SqliteEventLogStorage"):
+        return getattr(sqlite_storage, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def location_origins(workspace_file: str) -> list[CodeLocationOrigin]:
@@ -169,7 +183,7 @@ def store_materializations(
     entries = [_log_entry(event, step) for event in events]
     storage = instance.event_log_storage
     if isinstance(storage, SqliteEventLogStorage):
-        _store_in_sqlite(storage, entries)
+        store_in_sqlite(storage, entries)
     else:
         storage.store_event_batch(entries)
 
@@ -205,8 +219,12 @@ def _log_entry(
     )
 
 
-def _store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
-    """Store records in the database of their run, then in the index of all assets."""
+def store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
+    """Store records of one run in the database of the run, then in the index of all assets.
+
+    Dagster's own method opens both databases for each record.
+    """
+    from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
     from dagster._core.storage.event_log import SqlEventLogStorageTable
 
     rows = [storage._event_to_row(entry) for entry in entries]
@@ -215,5 +233,19 @@ def _store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
         connection.execute(insertion, rows)
     with storage.index_transaction() as connection:
         ids = [connection.execute(insertion, row).inserted_primary_key[0] for row in rows]
-        storage._store_asset_event_tags(connection, entries, ids)
-        storage._store_asset_event(connection, entries[-1], ids[-1])
+        found = list(zip(entries, ids, strict=True))
+        events = [(one, id_) for one, id_ in found if one.dagster_event_type in ASSET_EVENTS]
+        storage._store_asset_event_tags(
+            connection, [one for one, _ in events], [id_ for _, id_ in events]
+        )
+        # The index has one row per asset, with the latest event of each type.
+        latest = {(one.dagster_event_type, _asset_key(one)): (one, id_) for one, id_ in events}
+        for entry, id_ in latest.values():
+            storage._store_asset_event(connection, entry, id_)
+    for entry, id_ in found:
+        if entry.dagster_event_type in ASSET_CHECK_EVENTS:
+            storage.store_asset_check_event(entry, id_)
+
+
+def _asset_key(entry: EventLogEntry) -> dg.AssetKey | None:
+    return entry.dagster_event and entry.dagster_event.asset_key

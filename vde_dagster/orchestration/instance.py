@@ -48,7 +48,7 @@ def open_instance(root: Path) -> dg.DagsterInstance:
     import dagster as dg
 
     home = dagster_home(root)
-    os.environ.setdefault(HOME_VARIABLE, str(home))
+    os.environ[HOME_VARIABLE] = str(home)
     return dg.DagsterInstance.from_config(str(home))
 
 

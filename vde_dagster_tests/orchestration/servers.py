@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import dagster as dg
 
@@ -246,6 +247,12 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def open_home(home: Path) -> dg.DagsterInstance:
+    """Open the instance of a folder with a `dagster.yaml`."""
+    with patch.dict(os.environ, {"DAGSTER_HOME": str(home)}):
+        return dg.DagsterInstance.from_config(str(home))
+
+
 @contextmanager
 def running_dagster(project: Path, home: Path, location: str = "vde") -> Iterator[Dagster]:
     """Run a webserver and a daemon with this repository's own instance files.
@@ -258,7 +265,7 @@ def running_dagster(project: Path, home: Path, location: str = "vde") -> Iterato
     home.mkdir(parents=True, exist_ok=True)
     (home / "dagster.yaml").write_text(INSTANCE_CONFIG.read_text())
     # Two processes that create the same SQLite files at once disturb each other.
-    dg.DagsterInstance.from_config(str(home)).dispose()
+    open_home(home).dispose()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {

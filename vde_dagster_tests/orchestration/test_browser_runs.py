@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import dagster as dg
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -27,7 +26,12 @@ from vde_dagster_tests.orchestration.clicks import (
     watch_run,
 )
 from vde_dagster_tests.orchestration.conftest import version_of
-from vde_dagster_tests.orchestration.servers import Dagster, running_dagster, wait_for
+from vde_dagster_tests.orchestration.servers import (
+    Dagster,
+    open_home,
+    running_dagster,
+    wait_for,
+)
 from vde_dagster_tests.orchestration.test_server import SETTINGS
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -130,7 +134,7 @@ def lose_the_last_days(folder: ProjectFolder, dagster: Dagster) -> None:
     days = Interval(parse_instant("2024-01-02"), parse_instant("2024-01-04"))
     with (
         Workspace.open(folder.root) as workspace,
-        dg.DagsterInstance.from_config(str(dagster.home)) as instance,
+        open_home(dagster.home) as instance,
     ):
         environment = workspace.store.environments.get("prod")
         assert environment is not None

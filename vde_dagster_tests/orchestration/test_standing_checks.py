@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -137,8 +138,19 @@ def test_a_check_of_a_run_that_ended_before_its_step_gets_its_status_back(
         instance.report_run_failed(run)
     else:
         instance.report_run_canceled(run)
-    forward_outbox(folder.root, instance, cursor, looks, log)
-    assert shown_by(instance) == ("SUCCEEDED", version_of(folder, "db.daily"))
+    read: list[str] = []
+    all_logs = instance.all_logs
+
+    def counted(run_id: str, **options: Any) -> Any:
+        read.append(run_id)
+        return all_logs(run_id, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(instance, "all_logs", counted)
+        forward_outbox(folder.root, instance, cursor, looks, log)
+        assert shown_by(instance) == ("SUCCEEDED", version_of(folder, "db.daily"))
+        forward_outbox(folder.root, instance, cursor, looks, log)
+    assert read == [run.run_id], "each ended run is read once"
 
 
 def test_an_audit_of_productions_restatement_is_recorded_in_production(

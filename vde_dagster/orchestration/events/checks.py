@@ -11,7 +11,7 @@ published, are observations of the version's partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,9 +93,15 @@ class AuditEvents:
             if audited.records or audited.snapshot.name in moved:
                 yield from self._version_events(audited)
 
-    def outdated_checks(self, environment: Environment) -> Events:
-        """Yield checks of an environment's models whose recorded status differs from the state."""
-        for audited in filter(self._decides, self._shown(environment)):
+    def outdated_checks(
+        self, environment: Environment, only: Collection[ModelName] | None = None
+    ) -> Events:
+        """Yield checks of an environment's models whose recorded status differs from the state.
+
+        Args:
+            only: Models to compare; all by default.
+        """
+        for audited in filter(self._decides, self._shown(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
                 if event is not None and not self._is_recorded(event):
@@ -144,11 +150,16 @@ class AuditEvents:
                 keys = self._keys(audited, failed)[-MOST_REJECTED:]
                 yield self.context.catalog.key(model.name), keys
 
-    def _shown(self, environment: Environment, run_id: str | None = None) -> Iterator[Audited]:
+    def _shown(
+        self,
+        environment: Environment,
+        run_id: str | None = None,
+        only: Collection[ModelName] | None = None,
+    ) -> Iterator[Audited]:
         """Yield an environment's audited models, with results of its plan or of a run of audits."""
         found = self._by_model(run_id or environment.plan_id)
         for name, (snapshot, table) in self.context.combination(environment).served.items():
-            if snapshot.model.audits:
+            if snapshot.model.audits and (only is None or name in only):
                 yield Audited(
                     snapshot,
                     table,

@@ -12,18 +12,17 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import dagster as dg
 
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.ended_runs import EndedRuns
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
@@ -62,23 +61,27 @@ class OutboxCursor:
     Args:
         number: Last record that was forwarded or left to a run.
         runs: Runs that were still working, with the number before the first of their records.
+        compared: Last finished step of a comparison of everything that is not complete yet.
     """
 
     store: str
     number: int
     runs: dict[str, int] = field(default_factory=dict)
+    compared: str | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
         """Parse the output of `str`; returns None for any other text."""
         try:
             values = json.loads(text or "")
-            return cls(str(values["store"]), int(values["number"]), dict(values["runs"]))
+            place = str(values["store"]), int(values["number"]), dict(values["runs"])
+            return cls(*place, values.get("compared"))
         except (ValueError, KeyError, TypeError):
             return None
 
     def __str__(self) -> str:
-        return json.dumps({"store": self.store, "number": self.number, "runs": self.runs})
+        values = {"store": self.store, "number": self.number, "runs": self.runs}
+        return json.dumps(values | ({} if self.compared is None else {"compared": self.compared}))
 
     def is_continued_by(self, known: OutboxRange) -> bool:
         """Check whether the cursor belongs to a store that still has all later records."""
@@ -163,47 +166,6 @@ class OutboxForwarder:
         return None
 
 
-_LOOK_BACK = timedelta(hours=1)
-_MOST_RUNS = 20
-_CHECK_PLANNED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
-
-
-def abandoned_checks(instance: dg.DagsterInstance) -> set[dg.AssetCheckKey]:
-    """Return the checks that a run planned last, but failed or was canceled before it ran them.
-
-    Dagster shows no result of such a check, although the published model did not change.
-    """
-    since = datetime.now(timezone.utc) - _LOOK_BACK
-    statuses = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    ended = dg.RunsFilter(statuses=statuses, updated_after=since)
-    found: set[dg.AssetCheckKey] = set()
-    for run in instance.get_runs(filters=ended, limit=_MOST_RUNS):
-        planned = {
-            event.asset_check_planned_data.asset_check_key
-            for entry in instance.all_logs(run.run_id, of_type=_CHECK_PLANNED)
-            if (event := entry.dagster_event) is not None
-        }
-        latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*planned])
-        found |= {
-            key
-            for key, record in latest.items()
-            if record.run_id == run.run_id
-            and not isinstance(record.evaluation, dg.AssetCheckEvaluation)
-        }
-    return found
-
-
-def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
-    """Write the published models' status of some checks again."""
-    reporter = Reporter(context.workspace, context.instance)
-    assets = {key.asset_key for key in keys}
-    for name in context.catalog.live.models:
-        if context.catalog.key(name) in assets:
-            for event in AuditEvents(context).standing(name):
-                if event.asset_check_key in keys:
-                    reporter.write_alone(event)
-
-
 def forward_outbox(
     root: Path,
     instance: dg.DagsterInstance,
@@ -217,19 +179,21 @@ def forward_outbox(
 
     Returns a skip reason if there is nothing new or another process forwards. Without a cursor,
     with the cursor of another store, or if the store has deleted records since, everything is
-    compared, as `vde sync` does; the comparison deletes nothing from Dagster.
+    compared, as `vde sync` does; the comparison deletes nothing from Dagster. If it takes longer
+    than the budget, the cursor contains its position.
     """
     try:
         with Workspace.open(root) as workspace:
             origins, cursor = Origins(instance), OutboxCursor.parse(text)
-            known, abandoned = workspace.store.outbox.number(), abandoned_checks(instance)
-            if abandoned:
-                catalog = load_catalog(workspace, translator)
-                context = ProjectionContext(workspace, instance, catalog, log)
+            known, runs = workspace.store.outbox.number(), EndedRuns(workspace, instance)
+            if runs.unexamined:
                 with forwarding_lease(workspace.store, instance):
-                    restore_checks(context, abandoned)
+                    runs.examine(translator, log)
+            begun: OutboxCursor | None = None
             if cursor is not None and cursor.is_continued_by(known):
-                if cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
+                if cursor.compared is not None:
+                    cursor, begun = None, cursor
+                elif cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
                     return NOTHING_NEW
             else:
                 cursor = None
@@ -239,14 +203,14 @@ def forward_outbox(
                         workspace, instance, translator, log, budget_seconds
                     )
                     return str(forwarder.forward_since(cursor))
-                # Runs still working write their own events: a later tick checks them.
-                runs = dict.fromkeys(working_runs(instance, workspace.store), 0)
-                report = sync(
-                    workspace, instance, translator, wipe=False, seconds=budget_seconds, log=log
-                )
-                if not report.complete:
-                    return dg.SkipReason(f"{report.progress}: the next tick continues")
-                return str(OutboxCursor(known.store, known.newest, runs))
+                if begun is None:
+                    # Runs still working write their own events: a later tick checks them.
+                    working = dict.fromkeys(working_runs(instance, workspace.store), 0)
+                    begun = OutboxCursor(known.store, known.newest, working)
+                after = begun.compared
+                compare = partial(sync, workspace, instance, translator, wipe=False, log=log)
+                report = compare(seconds=budget_seconds, after=after)
+                return str(replace(begun, compared=None if report.complete else report.compared))
     except ConflictError as error:
         return dg.SkipReason(f"another process writes the events: {error.message}")
     except VdeError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import dagster as dg
 
@@ -129,10 +130,20 @@ class Comparison:
 
     def checks(self) -> Iterator[Projected]:
         """Yield the checks whose recorded status differs from the state."""
+        for environment in self.context.catalog.live.environments.values():
+            yield from self.audits(environment)
+        yield from self.unit_tests()
+
+    def audits(
+        self, environment: Environment, only: Collection[ModelName] | None = None
+    ) -> Iterator[Projected]:
+        """Yield the outdated checks of an environment's models; of all models by default."""
+        if environment.plan_id not in self.busy:
+            yield from AuditEvents(self.context).outdated_checks(environment, only)
+
+    def unit_tests(self) -> Iterator[Projected]:
+        """Yield the latest results of unit tests."""
         context = self.context
-        for environment in context.catalog.live.environments.values():
-            if environment.plan_id not in self.busy:
-                yield from AuditEvents(context).outdated_checks(environment)
         for test in last_unit_tests(context, self.busy):
             snapshots = context.store.snapshots.load([test.snapshot])
             if test.snapshot in snapshots:
@@ -149,6 +160,7 @@ class SyncReport:
 
     Args:
         progress: Number of recorded partitions, as a text.
+        compared: Last finished step of the comparison.
     """
 
     materializations: int = 0
@@ -158,6 +170,7 @@ class SyncReport:
     plans: int = 0
     complete: bool = True
     progress: str = ""
+    compared: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -174,12 +187,14 @@ def sync(
     wipe: bool = True,
     seconds: float = float("inf"),
     log: Log | None = None,
+    after: str | None = None,
 ) -> SyncReport:
     """Write missing events to a Dagster instance, except events of its working runs.
 
     Args:
         wipe: Whether to wipe assets in Dagster with partitions that no table holds.
-        seconds: Time after which to stop; the next call continues.
+        seconds: Time after which to stop, at the latest when one step is finished.
+        after: Last finished step of an earlier call that stopped, see `SyncReport.compared`.
     """
     until = time.monotonic() + seconds
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
@@ -187,43 +202,100 @@ def sync(
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
     reporter, consumer = Reporter(workspace, instance), run_origin(instance, "")
     recording = Recording(workspace.store, consumer, filled_counts(catalog))
-    complete = True
-    for projected in _everything(context, wipe, recording):
-        written = reporter.report(projected)
-        if written and isinstance(projected, FilledPartitions):
-            recording.add(len(projected.events))
-        if written and time.monotonic() > until:
-            complete = False
+    steps = _steps(context, wipe)
+    places = {step.key: place for place, step in enumerate(steps, 1)}
+    done = places.get(after or "", 0)
+    for step in steps[:done]:
+        recording.finish(step.model)
+    for step in steps[done:]:
+        for projected in step.compare():
+            written = reporter.report(projected)
+            if written and isinstance(projected, FilledPartitions):
+                recording.add(len(projected.events))
+            if written and time.monotonic() > until:
+                break
+        else:
+            done += 1
+            recording.finish(step.model)
+        if time.monotonic() > until:
             break
+    complete = done == len(steps)
     if complete:
         recording.complete()
         forget_past(workspace, instance)
+    else:
+        recording.add(0)
     progress = recording_text(recording.left, recording.total)
-    return SyncReport(**reporter.written, complete=complete, progress=progress)
+    compared = steps[done - 1].key if done else ""
+    return SyncReport(**reporter.written, complete=complete, progress=progress, compared=compared)
 
 
-def _everything(
-    context: ProjectionContext, wipe: bool, recording: Recording
+CHECKED = 200
+"""Number of models whose checks are compared in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Part of a comparison of everything.
+
+    Args:
+        key: Unique name; a later comparison continues after it.
+        compare: Yields the missing events.
+        model: Model whose partitions the step compares.
+    """
+
+    key: str
+    compare: Callable[[], Iterator[Projected]]
+    model: ModelName | None = None
+
+
+def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
+    """List the parts of a comparison of everything, in the order of their events."""
+    store, live = context.store, context.catalog.live
+    steps = [Step(str(name), partial(_model, context, name, wipe), name) for name in live.models]
+    for name in live.environments:
+        versions = [found for found in store.versions.history(name) if not found.dropped]
+        steps += [
+            Step(f"{name} {found.version}", partial(_version, context, name, found.version))
+            for found in reversed(versions)
+        ]
+    for environment in live.environments.values():
+        names = list(environment.entries)
+        for start in range(0, len(names), CHECKED):
+            some = names[start : start + CHECKED]
+            checks = partial(_audits, context, environment, some)
+            steps.append(Step(f"checks of {environment.name} {start}", checks))
+    tests, plans = partial(_unit_tests, context), partial(_plans, context)
+    return [*steps, Step("unit tests", tests), Step("plans", plans)]
+
+
+def _model(context: ProjectionContext, name: ModelName, wipe: bool) -> Iterator[Projected]:
+    yield from Comparison(context).model(name, wipe=wipe)
+
+
+def _audits(
+    context: ProjectionContext, environment: Environment, names: Collection[ModelName]
 ) -> Iterator[Projected]:
-    store, names, live = context.store, context.names, context.catalog.live
-    for model in live.models:
-        yield from Comparison(context).model(model, wipe=wipe)
-        recording.finish(model)
-    for name in live.environments:
-        yield NewPartition(names.environments, name)
-    for name in live.environments:
-        busy = busy_plans(context.instance, store)
-        for version in reversed(store.versions.history(name)):
-            environment = store.versions.at(name, version.version)
-            if environment is not None and not version.dropped and environment.plan_id not in busy:
-                yield environment_event(context, environment)
-    yield from Comparison(context).checks()
-    yield from _plans(context, busy_plans(context.instance, store))
+    yield from Comparison(context).audits(environment, names)
 
 
-def _plans(context: ProjectionContext, busy: frozenset[str]) -> Iterator[Projected]:
+def _unit_tests(context: ProjectionContext) -> Iterator[Projected]:
+    yield from Comparison(context).unit_tests()
+
+
+def _version(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
+    """Yield a version of an environment, unless a run that works publishes it."""
+    yield NewPartition(context.names.environments, name)
+    environment = context.store.versions.at(name, number)
+    busy = busy_plans(context.instance, context.store)
+    if environment is not None and environment.plan_id not in busy:
+        yield environment_event(context, environment)
+
+
+def _plans(context: ProjectionContext) -> Iterator[Projected]:
     """Yield the pages of plans that can still be approved, or were applied."""
     store, names = context.store, context.names
+    busy = busy_plans(context.instance, store)
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
     files = project_hash(context.workspace.root)
     past = store.plans.closed_to_approval([record.id for record in recent], files)

@@ -25,6 +25,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import (
     NOTHING_NEW,
     TICK_SECONDS,
+    OutboxCursor,
     forward_outbox,
 )
 from vde_dagster.orchestration.events.plans import forget_past, plan_tags
@@ -275,6 +276,9 @@ def _parse(text: str | None) -> dict[str, dict[str, Any]]:
     return found if isinstance(found, dict) else {}
 
 
+_CONTINUES = "wrote events of other processes: the next tick continues"
+
+
 def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> dg.SensorDefinition:
     """Return the sensor that writes the events of other processes' work."""
 
@@ -293,10 +297,11 @@ def outbox_sensor(root: Path, settings: Settings, translator: VdeTranslator) -> 
         )
         if context.code_location_origin and found != NOTHING_NEW:
             _refresh(context, root)  # pages show the progress of recording
-        if isinstance(found, str):
-            return dg.SensorResult(
-                cursor=found, skip_reason=dg.SkipReason("wrote events of other processes")
-            )
-        return found
+        if not isinstance(found, str):
+            return found
+        position = OutboxCursor.parse(found)
+        is_partial = position is not None and position.compared is not None
+        reason = _CONTINUES if is_partial else "wrote events of other processes"
+        return dg.SensorResult(cursor=found, skip_reason=dg.SkipReason(reason))
 
     return vde_state_news

@@ -67,10 +67,11 @@ class Recording:
     consumer: str
     counts: Mapping[ModelName, int]
     left: int = field(init=False)
+    _open: int = field(init=False)
     _done: set[ModelName] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.left = self.total
+        self.left = self._open = self.total
 
     @property
     def total(self) -> int:
@@ -82,10 +83,12 @@ class Recording:
         self.left = max(self.left - events, 1)
         self.store.outbox.set_left(self.consumer, self.left)
 
-    def finish(self, name: ModelName) -> None:
+    def finish(self, name: ModelName | None) -> None:
         """Count all partitions of a model as recorded."""
-        self._done.add(name)
-        self.left = sum(number for name, number in self.counts.items() if name not in self._done)
+        if name is not None and name not in self._done:
+            self._done.add(name)
+            self._open -= self.counts.get(name, 0)
+            self.left = self._open
 
     def complete(self) -> None:
         """Store that every partition is recorded."""
