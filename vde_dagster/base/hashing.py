@@ -86,7 +86,7 @@ def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def from_hex(version: str) -> bytes:
-    """The bytes of a version; text that is not hexadecimal is hashed, so any text is accepted."""
+    """Return the bytes of a version, or the hash of a text that is not hexadecimal."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

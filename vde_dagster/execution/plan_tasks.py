@@ -301,18 +301,18 @@ class Written:
         """Current state of tables that got columns since the plan was created, by id."""
 
     def put_branch(self, table_id: str, branch: str) -> None:
-        """Let readers of a table read a branch from now on."""
+        """Point readers of a table at a branch."""
         with self._lock:
             self.branches = {**self.branches, table_id: branch}
 
     def drop_branch(self, table_id: str) -> None:
-        """Let readers of a table read `main` again."""
+        """Point readers of a table at `main` again."""
         with self._lock:
             rest = self.branches.items()
             self.branches = {key: branch for key, branch in rest if key != table_id}
 
     def put_table(self, table: PhysicalTable) -> None:
-        """Let readers of a table use its new columns from now on."""
+        """Show readers of a table its new columns."""
         with self._lock:
             self.tables = {**self.tables, table.id: table}
 

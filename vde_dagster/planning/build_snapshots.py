@@ -157,7 +157,7 @@ def build_snapshots(
 
 
 def _needs_catalog_columns(model: Model) -> bool:
-    """Whether a model is a table of the project's catalog whose columns are not all declared."""
+    """Return whether a model is a table of the project's catalog with undeclared columns."""
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
 

@@ -61,7 +61,7 @@ class Output:
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
 
     def leaves(self, wanted: Columns) -> bool:
-        """Say whether the fill wrote some columns' rows as they were."""
+        """Return whether the fill wrote the same values of some columns as before."""
         return any(covers(self.sets[place], wanted) for place in self.same)
 
 
@@ -90,7 +90,7 @@ class InputState:
     since: int | None = None
 
     def still_is(self, other: InputState) -> bool:
-        """Say whether another state is known to hold the same rows of what is read there."""
+        """Return whether another state is known to have the same rows in the read columns."""
         if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
             return False
         if self.snapshot_id == other.snapshot_id:
@@ -185,7 +185,7 @@ def state_of(
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
-    """Say whether only fills wrote between a commit and those that it was compared with."""
+    """Return whether only fills, or no changes of rows, lie between commits and a state."""
     wanted = set(against)
     for commit in line:
         if not wanted:
@@ -199,7 +199,7 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def compared(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Say which of the sets of columns a fill of ranges left as they were.
+    """Return the sets of columns whose values a fill of ranges did not change.
 
     Args:
         earlier: (range, Iceberg snapshot, what was written) of the recorded fills that overlap it,

@@ -56,13 +56,13 @@ def parse(query: str) -> exp.Expr:
 
 
 def called(e: exp.Expr) -> str:
-    """The lower-case name of a call, one for all names that mean the same; "" for no call."""
+    """Return the lower-case name of a call, one name for all synonyms; "" without a call."""
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
 
 def canonical_text(query: str) -> str:
-    """The text without formatting, comments and the case of keywords.
+    """Return the text without formatting, comments and the case of keywords.
 
     Names keep their case: they can be data (names of a struct's fields, keys of a map).
     """
@@ -92,7 +92,7 @@ def canonical_text(query: str) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """The type that a text names, or None if it is not understood.
+    """Return the type that a text names, or None if it is not understood.
 
     SQLGlot drops a collation, and texts that differ are equal in some: that type is not known.
     """
@@ -105,14 +105,14 @@ def data_type(text: str) -> exp.DataType | None:
 
 
 def type_text(kind: exp.DataType | None) -> str:
-    """A type as Spark SQL, or UNKNOWN."""
+    """Return a type as Spark SQL, or UNKNOWN."""
     if kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return "UNKNOWN" if kind is None or kind.this == exp.DType.UNKNOWN else "VOID"
     return type_sql(kind)
 
 
 def type_key(kind: exp.Expr) -> str:
-    """A text that is equal for two types only if Spark treats them as one type.
+    """Return a text that is equal for two types only if Spark treats them as one type.
 
     SQLGlot writes types of other engines, and TIME, as different types.
     """
@@ -135,7 +135,7 @@ _NESTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
 
 def type_sql(kind: exp.Expr) -> str:
-    """A type as Spark SQL; the text of the common ones is made once."""
+    """Return a type as Spark SQL; the texts of common types are cached."""
     if type(kind) is exp.DataType and kind.this == exp.DType.TIME:
         return f"TIME({kind.expressions[0].name if kind.expressions else 6})"
     if type(kind) is exp.DataType and isinstance(kind.this, exp.DType):
@@ -152,7 +152,7 @@ def type_sql(kind: exp.Expr) -> str:
 
 
 def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
-    """The numbers in brackets behind a type's name; None where there is anything else."""
+    """Return the numbers in brackets after a type's name; None for any other content."""
     for key, value in kind.args.items():
         if key == "expressions":
             for item in value or ():
@@ -176,7 +176,7 @@ _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.
 
 
 def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
-    """Whether an equality between the types holds for at most one value of either side."""
+    """Return whether an equality between the types holds for at most one value of either side."""
     if left is None or right is None:
         return False
     if left.this in _NOT_ONE_TO_ONE or right.this in _NOT_ONE_TO_ONE:

@@ -74,7 +74,7 @@ class Finding:
 
 
 def mistake_offset(query: str, mistake: Finding | SemanticError) -> int | None:
-    """The offset of a mistake in its query's text."""
+    """Return the offset of a mistake in its query's text."""
     if mistake.line is None or mistake.column is None:
         return None
     lines = query.split("\n")[: mistake.line - 1]

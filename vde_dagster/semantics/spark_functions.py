@@ -188,7 +188,7 @@ _KINDS = {
 
 
 def kind(name: str) -> str | None:
-    """The kind, as in `_KINDS`, of a function in lower case; None for one that Spark has not."""
+    """Return the kind (see `_KINDS`) of a function; None if Spark does not have it."""
     return _KINDS.get(name)
 
 
@@ -421,7 +421,7 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
 def takes(name: str, count: int) -> bool:
-    """Say whether a function accepts this number of arguments; true where unknown.
+    """Return whether a function accepts this number of arguments; true where unknown.
 
     >>> takes("date_trunc", 2), takes("date_trunc", 1), takes("my_function", 5)
     (True, False, True)
@@ -437,13 +437,13 @@ def takes(name: str, count: int) -> bool:
 
 
 def arguments_text(name: str) -> str:
-    """Say how many arguments a function takes, as "2 to 3"."""
+    """Return the number of arguments that a function takes, as "2 to 3"."""
     counts = " or ".join(_counts(ALIASES.get(name, name)))
     return {"0": "none"}.get(counts, counts.replace("-", " to ").replace("+", " or more"))
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """The minimum and maximum number of arguments; the maximum is None where unlimited."""
+    """Return the minimum and maximum number of arguments; the maximum is None where unlimited."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)
@@ -457,7 +457,7 @@ def _counts(name: str) -> list[str]:
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
-    """The canonical text of a literal that names a unit, or None: it counts as written."""
+    """Return the canonical text of a literal that names a unit, or None: it counts as written."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())

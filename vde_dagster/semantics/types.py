@@ -42,7 +42,7 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
 
 def infer(e: exp.Expr) -> Type:
-    """The type of an expression whose columns have theirs, or None.
+    """Return the type of an expression whose columns have theirs, or None.
 
     It is noted on the expression, for those around it.
     """
@@ -109,7 +109,7 @@ def _operation(e: exp.Binary) -> Type:
 
 
 def _element(e: exp.Bracket) -> Type:
-    """The type of `a[0]`, `m['k']` or of a struct's field, `s['f']`."""
+    """Return the type of `a[0]`, `m['k']` or of a struct's field, `s['f']`."""
     kind, key = infer(e.this), e.expressions[0]
     if kind is not None and kind.this == _D.STRUCT and isinstance(key, exp.Literal):
         name = str(key.this).strip("'\"").lower()
@@ -119,7 +119,7 @@ def _element(e: exp.Bracket) -> Type:
 
 
 def _exact(e: exp.Binary) -> Type:
-    """The type of arithmetic with a DECIMAL operand, if its digits fit into a DECIMAL.
+    """Return the type of arithmetic with a DECIMAL operand, if its digits fit into a DECIMAL.
 
     https://github.com/apache/spark/blob/v4.1.0/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/expressions/arithmetic.scala
     """
@@ -145,7 +145,7 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 
 
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
-    """The digits before and after the point of an integer type or a DECIMAL.
+    """Return the digits before and after the point of an integer type or a DECIMAL.
 
     With `shown`, a literal counts only its written digits, as it does next to an operator.
     """
@@ -161,7 +161,7 @@ def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
 
 
 def _decimal(whole: int, scale: int) -> Type:
-    """A DECIMAL; None for one of more digits than there are, which depends on settings."""
+    """Return a DECIMAL; None for more digits than a DECIMAL has, where settings decide."""
     digits = max(whole + scale, 1)
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
@@ -170,7 +170,7 @@ _PADDED = (_D.CHAR, _D.VARCHAR)
 
 
 def _cast(e: exp.Cast) -> Type:
-    """The type of a cast: Spark casts to STRING in place of CHAR and VARCHAR."""
+    """Return the type of a cast: Spark casts to STRING in place of CHAR and VARCHAR."""
     kind: exp.DataType = e.args["to"]
     if kind.this in _PADDED:
         return data_type("STRING")
@@ -185,7 +185,7 @@ def _case(e: exp.Case) -> Type:
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
-    """The type that all values have, or the DECIMAL that has room for them; NULL has any."""
+    """Return the common type of all values, or a DECIMAL with room for them; any type for NULLs."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
@@ -252,7 +252,7 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 
 
 def _starred_call(name: str, least: int) -> Type:
-    """The type of a call that a star gives an unknown number of arguments."""
+    """Return the type of a call that a star gives an unknown number of arguments."""
     if name == "count":
         return data_type("BIGINT")
     found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}
@@ -264,7 +264,7 @@ _MANY = 12
 
 
 def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
-    """The type that Spark's own table has for a call, or None."""
+    """Return the type that Spark's own table has for a call, or None."""
     units = spark_functions.UNITS.get(name, {})
     unit = _unit(name, arguments[0]) if 0 in units and arguments else None
     rest = arguments if unit is None else arguments[1:]
@@ -297,7 +297,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """A type that the table describes by an argument's: itself, an array of it, or a part."""
+    """Return the type that an entry derives from an argument: itself, an array, or a part."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":
@@ -360,12 +360,12 @@ _INTO_TEXT = frozenset({"a number", "text", "a date", "a time", "a boolean"})
 
 
 def type_class(kind: Type) -> str | None:
-    """The class of a type in words, such as "a number"; None for one that is not known."""
+    """Return the class of a type in words, such as "a number"; None for an unknown type."""
     return _CLASSES.get(kind.this) if kind is not None else None
 
 
 def is_refused(value: str, column: str) -> bool:
-    """Whether Spark certainly refuses to store values of one type in a column of another.
+    """Return whether Spark certainly refuses to store values of one type in a column of another.
 
     >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
     (True, False, False)

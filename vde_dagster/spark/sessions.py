@@ -92,7 +92,7 @@ class Sessions:
 
     @contextmanager
     def private(self, *, reuse: bool) -> Iterator[SparkSession]:
-        """Lend a session that no other thread uses meanwhile.
+        """Provide a session that no other thread uses meanwhile.
 
         Args:
             reuse: Whether the borrower leaves the session unchanged, so that it can be lent again

@@ -37,7 +37,7 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
 
 
 def _words(text: str) -> list[Token]:
-    """The tokens of a query, in lower case and without backquotes."""
+    """Return the tokens of a query, in lower case and without backquotes."""
     return [token._replace(text=token.text.strip("`").lower()) for token in Token.split(text)]
 
 

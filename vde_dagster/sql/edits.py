@@ -143,12 +143,12 @@ class Expanded:
 
     @classmethod
     def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
-        """Put pieces together, each with its place as in `Runs`."""
+        """Concatenate pieces, each with its place as in `Runs`."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
     @classmethod
     def joined(cls, parts: Iterable[Expanded]) -> Expanded:
-        """Put texts together."""
+        """Concatenate texts."""
         texts: list[str] = []
         runs: list[tuple[int, int]] = []
         length = 0
@@ -165,7 +165,7 @@ class Expanded:
         return place if place >= 0 else ~place
 
     def was_replaced(self, offset: int) -> bool:
-        """Say whether a character of the text came from a macro."""
+        """Return whether a character of the text came from a macro."""
         return place_in(self.runs, offset) < 0
 
     def part(self, begin: int, end: int) -> Expanded:

@@ -53,7 +53,7 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """The text with columns, given in lower case, under other names."""
+        """Rename columns, given in lower case, in a text."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -62,7 +62,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """The text with the columns of several tables, given in lower case, under other names."""
+        """Rename the columns of several tables, given in lower case, in a text."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

@@ -68,7 +68,7 @@ def name_of_call(e: exp.Expr) -> str:
 
 
 def is_star(e: exp.Expr) -> bool:
-    """Say whether an expression is `*`, `t.*` or `s.*`; a query with a star does not count."""
+    """Return whether an expression is `*`, `t.*` or `s.*`; false for a subquery with a star."""
     return isinstance(e, exp.Star | exp.Column | exp.Dot) and bool(e.is_star)
 
 
@@ -103,7 +103,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
 
 
 def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """The trees of a text's statements.
+    """Return the trees of a text's statements.
 
     Raises:
         ParseError: SQLGlot cannot read it, or stumbles over it.
@@ -213,7 +213,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Whether a query has an outer join to LATERAL without ON.
+    """Return whether a query has an outer join to LATERAL without ON.
 
     SQLGlot writes ON TRUE behind it, when all else of the join has been read.
     """
@@ -237,7 +237,7 @@ _UNITS = frozenset(
 
 
 def is_misread(text: str) -> bool:
-    """Whether SQLGlot is known to take a Spark query for another one."""
+    """Return whether SQLGlot is known to misread a Spark query."""
     dialect = untranslated("spark")
     tokens = dialect.tokenize(text)
     for token, following in pairwise(tokens):

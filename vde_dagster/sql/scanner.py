@@ -101,7 +101,7 @@ class Token(NamedTuple):
         return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
 
     def is_word(self, *words: str) -> bool:
-        """Say whether this is one of the given words, without regard to case."""
+        """Return whether the token is one of the given words, ignoring case."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
@@ -205,7 +205,7 @@ def scan(
 
 
 def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
-    """The end of a statement, found in one go, which is much faster than token by token.
+    """Find the end of a statement in one search, much faster than token by token.
 
     Returns:
         The offset of its semicolon, or of the text's end; None when only `scan` can tell: at
@@ -304,7 +304,7 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """The offset of the first bracket that is nested too deeply for a text's readers, or None."""
+    """Return the offset of the first bracket beyond the supported nesting depth, or None."""
     if not _may_be_deep(source.text):
         return None
     try:
@@ -351,7 +351,7 @@ def deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """The offset and the level of the most deeply nested place of a text.
+    """Return the offset and the level of the most deeply nested place of a text.
 
     Args:
         stop_at: Look no further once this level is reached.

@@ -65,7 +65,7 @@ class NoSparkForm(Exception):
 
 
 def spark_forms(text: str) -> list[Edit]:
-    """The edits that a query needs for Spark to read it.
+    """Return the edits that a query needs for Spark to read it.
 
     Raises:
         NoSparkForm: It has a form that Spark has in no way.

@@ -114,12 +114,12 @@ TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
 
 def decides_answers(key: str) -> bool:
-    """Whether a setting may affect the result of a query; true for unknown settings."""
+    """Return whether a setting may affect the result of a query; true for unknown settings."""
     return key.startswith(PREFIX) and not key.startswith(_HOW_IT_RUNS)
 
 
 def breaks_rules(key: str, value: str | None) -> bool:
-    """Whether the rules of versions may not hold in a session with a setting.
+    """Return whether the rules of versions may not hold in a session with a setting.
 
     >>> breaks_rules("spark.sql.caseSensitive", "true")
     True

@@ -39,7 +39,7 @@ class _Withs:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 
     def define(self, table: exp.Table) -> bool:
-        """Say whether a name means a CTE where it stands.
+        """Return whether a name refers to a CTE at its place.
 
         A CTE is in reach of the query that owns the WITH and of later CTEs of the same WITH; of
         itself only in WITH RECURSIVE.

@@ -104,7 +104,7 @@ def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText
 
 
 def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
-    """The offset of Jinja outside strings, quoted identifiers and comments, or None."""
+    """Return the offset of Jinja outside strings, quoted identifiers and comments, or None."""
     text = source.text
     if not any(beginning in text for beginning in _BEGINNINGS):
         return None

@@ -30,13 +30,13 @@ def restore_parameter_text(text: str) -> str:
 
 
 def has_placeholder(text: str) -> bool:
-    """Say whether a text may contain a placeholder."""
+    """Return whether a text may contain a placeholder."""
     return _PREFIX in text
 
 
 @lru_cache(maxsize=16)
 def untranslated(dialect: str) -> Dialect:
-    """A dialect that neither translates the formats it reads nor those it writes.
+    """Return a dialect that translates formats neither when it reads nor when it writes.
 
     SQLGlot translates every format to Python's and back, which makes one of `'y'` and `'yyyy'`,
     though Spark pads the year of the second only.
@@ -77,7 +77,7 @@ class ParsedQueries:
         self._trees[query] = tree
 
     def take(self, query: str) -> exp.Expr | None:
-        """Hand over a query's tree; it is not kept any longer."""
+        """Return a query's tree and remove it from the cache."""
         tree = self._trees.pop(query, None)
         if tree is not None:
             self._room += len(query)

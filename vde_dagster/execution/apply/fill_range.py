@@ -302,7 +302,7 @@ class RangeFiller:
         return Skipping(self.auditor.tasks)
 
     def _show(self) -> None:
-        """Let other models read rows that wait for the publication."""
+        """Show other models the rows that wait for the publication."""
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 

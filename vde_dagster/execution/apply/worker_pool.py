@@ -100,7 +100,7 @@ class Slots:
 
     @contextmanager
     def slot(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
-        """Hold a slot for a block, after waiting for one.
+        """Hold a worker slot for a block, after waiting for one.
 
         Args:
             alone: Wait until nothing else runs, and prevent other tasks from starting.
@@ -140,7 +140,7 @@ class Slots:
             return taken
 
     def give_back(self, slots: int = 1) -> None:
-        """Give slots back."""
+        """Release slots."""
         with self._changed:
             self._free += slots
             self._changed.notify_all()

@@ -234,7 +234,7 @@ def resolve_against_production(
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place reuse production's tables.
+    """Reuse production's tables for models that change in place.
 
     Refusals and warnings are left to the plan.
     """

@@ -85,7 +85,7 @@ class ToldTest:
         environment: str | None = None,
         plan: str | None = None,
     ) -> ToldTest:
-        """Tell a result."""
+        """Create the record of a test's result."""
         test, error = result.test, result.error
         return cls(
             model=test.model,

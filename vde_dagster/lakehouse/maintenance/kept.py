@@ -202,7 +202,7 @@ class Kept:
         return found
 
     def _named_by_tables(self, wanted: Set[str], *, whole: bool) -> dict[str, Ruling]:
-        """Look files up in the metadata of tables; reads tables again that move meanwhile."""
+        """Look files up in the metadata of tables; tables that move meanwhile are read again."""
         found: dict[str, Ruling] = {}
         in_folder: dict[str, set[str]] = {}
         for key in wanted:
@@ -221,7 +221,7 @@ class Kept:
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Look files up in one table: those in its folder, or all if the table is unknown."""
+        """Look files up in one table: files in its folder, or all files if it is unknown."""
         asked = (here if names.is_known else wanted) - found.keys()
         if not asked:
             return

@@ -115,7 +115,7 @@ def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:
 
 
 def written_alike(one: str, other: str) -> bool:
-    """Say whether two types are one but for blanks, and but for the letters of types' names.
+    """Return whether two types are equal, apart from spaces and the case of type names.
 
     >>> written_alike("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
     True

@@ -100,7 +100,7 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Say whether commits have fewer rows to read than both tables; unknown counts say yes."""
+    """Return whether commits have fewer rows than both tables; true for unknown counts."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
@@ -194,7 +194,7 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
 
 def is_comparable(type_: str) -> bool:
-    """Say whether rows can be compared by a column; not by a variant inside another value."""
+    """Return whether rows can be compared by a column; false for a variant inside another value."""
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
 

@@ -550,6 +550,6 @@ _CHECKS = (
 
 
 def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
-    """Look for mistakes in one model, given the snapshots of what it reads."""
+    """Find mistakes in one model, given the snapshots of its parents."""
     found = [problem for check in _CHECKS for problem in check(known, parents)]
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

@@ -53,7 +53,7 @@ NAMES = ("unnamed", "repeated")
 
 
 def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Tell the mistakes in a model's query."""
+    """Return the mistakes in a model's query."""
     model = known.model
     for one in known.findings:
         if one.rule in NAMES and not model.kind.is_shown:
@@ -275,7 +275,7 @@ def _source(model: Model) -> SourceText:
 
 
 def _body(model: Model) -> list[Token]:
-    """The tokens behind a model's header, up to the next block of its file."""
+    """Return the tokens behind a model's header, up to the next block of its file."""
     header = _header(model.source, model.location.line or 1)
     try:
         tokens = list(scan(_source(model), header[-1].end if header else 0))
@@ -290,7 +290,7 @@ def _body(model: Model) -> list[Token]:
 
 @lru_cache(maxsize=64)
 def _header(text: str, line: int) -> list[Token]:
-    """The tokens of a header up to the bracket that closes it; nothing behind that is read."""
+    """Return the tokens of a header up to its closing bracket; the rest is not read."""
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
     found: list[Token] = []
     depth = 0

@@ -256,7 +256,7 @@ def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelNam
 
 
 def _differ_by_one_letter(one: str, other: str) -> bool:
-    """Say whether one letter is wrong, missing or too many, or two are swapped."""
+    """Return whether one letter is wrong, missing or extra, or two are swapped."""
     shorter, longer = sorted((one, other), key=len)
     if one == other or len(longer) - len(shorter) > 1 or len(shorter) < 2:
         return False

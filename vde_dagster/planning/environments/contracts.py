@@ -232,12 +232,12 @@ def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Say whether Iceberg keeps two types as one."""
+    """Return whether Iceberg keeps two types as one."""
     return _plain(one) == _plain(other)
 
 
 def widens(was: str, becomes: str) -> bool:
-    """Say whether a type holds every value of another type with the same meaning."""
+    """Return whether a type holds every value of another type with the same meaning."""
     before, after = _plain(was), _plain(becomes)
     if (before, after) in _WIDER:
         return True
@@ -249,7 +249,7 @@ def widens(was: str, becomes: str) -> bool:
 
 
 def widens_in_place(was: str, becomes: str) -> bool:
-    """Say whether Iceberg reads a written type as another, wider one.
+    """Return whether Iceberg reads a written type as another, wider one.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -287,7 +287,7 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Say whether a snapshot names all columns that it will show.
+    """Return whether a snapshot names all columns that it will show.
 
     A table's view shows the columns that the snapshot names, and no other.
     """

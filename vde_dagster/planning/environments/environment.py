@@ -72,7 +72,7 @@ class ViewNames:
                 )
 
     def same_as(self, other: ViewNames) -> bool:
-        """Say whether every model is shown by the same name, and as the same, under both."""
+        """Return whether both give the same view names, and make the same models tables."""
         if self.environment == PRODUCTION:
             return other.environment == PRODUCTION and self.are_tables == other.are_tables
         return self.environment == other.environment and self.suffix == other.suffix

@@ -165,7 +165,7 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Say which output of a definition fills each physical column, by version.
+    """Return which output of a definition fills each physical column, by version.
 
     Outputs of equal versions hold equal values, so one may fill several columns, and another may
     fill none. A column that the kind names (time column, key) is always among those that do.
@@ -208,7 +208,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Say whether several definitions fill a table, one after the other, this one among them."""
+    """Return whether several definitions, including this one, have filled a table."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
@@ -276,7 +276,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def covers(columns: Columns, wanted: Columns) -> bool:
-    """Say whether some columns are among others.
+    """Return whether all of some columns are among other columns.
 
     >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
     (True, True, False)

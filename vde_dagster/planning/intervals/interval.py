@@ -151,7 +151,7 @@ class IntervalSet:
         return IntervalSet(tuple(out))
 
     def contains(self, interval: Interval) -> bool:
-        """Say whether the whole interval lies in the set."""
+        """Return whether the whole interval lies in the set."""
         at = bisect_right(self.ranges, interval.start, key=_START) - 1
         return at >= 0 and interval.end <= self.ranges[at].end
 

@@ -70,7 +70,7 @@ class Meaning:
         return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say whether a range makes the same rows whichever way it is cut to jobs."""
+        """Return whether a range gets the same rows however it is divided into jobs."""
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:

@@ -65,7 +65,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say yes unless the model reads itself: each unit's rows depend on its own time only."""
+        """Return true unless the model reads itself: rows depend only on their own unit of time."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:

@@ -38,7 +38,7 @@ _TO_INSTANTS = frozenset(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Say whether a run may skip a kind's tables when their inputs have no new data.
+    """Return whether a run may skip a kind's tables when their inputs have no new data.
 
     True for tables that are written as a whole, and for models that read a parent by commits.
     """
@@ -142,7 +142,7 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
-    """Whether a query converts to dates, or has letters of a word for the present in a text.
+    """Return whether a query converts to dates, or has letters of a word for the present in a text.
 
     Only such a query is parsed.
     """
@@ -167,7 +167,7 @@ def _literal_at(tokens: list[Token], index: int) -> str:
 
 
 def _makes_instants(query: str) -> bool:
-    """Say whether a query may put texts together to one that Spark reads as the present.
+    """Return whether a query may concatenate texts to one that Spark reads as the present.
 
     >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
     True

@@ -123,7 +123,7 @@ def _filled_args(node: exp.Expr) -> set[str]:
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
-    """Say whether an output keeps each group one row: a generator could return none."""
+    """Return whether an output keeps one row per group; a generator could return none."""
     from sqlglot import exp
 
     if isinstance(expression, exp.Cast):
@@ -134,7 +134,7 @@ def _is_one_value(expression: exp.Expr) -> bool:
 
 
 def _counts_rows(expression: exp.Expr) -> bool:
-    """Whether an expression is `count(*)`."""
+    """Return whether an expression is `count(*)`."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

@@ -52,7 +52,7 @@ class Changed:
     previews: Set[str] = frozenset()
 
     def reaches(self, entry: Entry) -> bool:
-        """Say whether an entry shows a restated table's rows."""
+        """Return whether an entry shows a restated table's rows."""
         if entry.table_id is None:
             return entry.name in self.external
         return entry.table_id in self.tables or entry.table_id in self.previews
@@ -185,7 +185,7 @@ class _Found:
     def _put(
         self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
     ) -> IntervalSet:
-        """Note what of a table follows a change; return where its readers see other rows."""
+        """Record affected parts of a table; return where its readers see other rows."""
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:
             return IntervalSet()

@@ -78,7 +78,7 @@ def _require_one_of_each(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Say whether production shows the meaning of a snapshot that extends its table."""
+    """Return whether production shows the definition of a snapshot that extends its table."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:
@@ -176,7 +176,7 @@ class _Assignment:
 
 
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Say whether a table holds every row and column value of a snapshot.
+    """Return whether a table holds every row and column value of a snapshot.
 
     Both have the same fill version then, and the table the snapshot's column versions. A mixed
     table serves only what extends it.
@@ -196,7 +196,7 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Say whether the snapshot makes every column of a table, so that it can fill it.
+    """Return whether the snapshot makes every column of a table, so that it can fill it.
 
     Of a table that changed in place it makes what it makes; the rest of its rows is NULL.
     """
@@ -231,7 +231,7 @@ class TablesByContent:
             self.add(table)
 
     def add(self, table: PhysicalTable) -> None:
-        """Let a table be found from now on."""
+        """Register a table, so that later snapshots can reuse it."""
         self._by_fill.setdefault(table.fill_version, []).append(table)
         columns = self._by_column.get(table.fill_version)
         if columns is not None:

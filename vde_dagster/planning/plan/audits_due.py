@@ -27,7 +27,7 @@ def needs_audits(
     state: WarehouseState,
     moving: Set[ModelName],
 ) -> bool:
-    """Say whether a model's audits must check its existing rows.
+    """Return whether a model's audits must check its existing rows.
 
     A view's rows must be audited again whenever its parents change.
 

@@ -52,7 +52,7 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Say whether a view becomes a table that is written whole: readers find the same."""
+    """Return whether a view becomes a fully rebuilt table, which has the same rows for readers."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 

@@ -41,7 +41,7 @@ def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
 def is_concerned(
     snapshots: Mapping[ModelName, Snapshot], state: WarehouseState, options: PlanOptions
 ) -> bool:
-    """Say whether any model of a plan may reuse a table of production's in place."""
+    """Return whether any model of a plan may reuse a table of production's in place."""
     if state.production is None:
         return False
     if state.previews:
@@ -195,7 +195,7 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether an environment previews the same definition, so that it stays forward-only.
+        """Return whether an environment previews the definition, so it stays forward-only.
 
         Where another environment has recomputed it, the user must choose.
         """
@@ -254,7 +254,7 @@ class ForwardOnly:
         )
 
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
-        """Hold a change against the model's policies."""
+        """Check a change against the model's policies for column changes."""
         kind = plain.model.kind
         found = (
             ("destructive", kind.on_destructive_change, self.options.allow_destructive),
@@ -285,7 +285,7 @@ class ForwardOnly:
 
 
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
-    """Say whether rows of both definitions can lie in one table."""
+    """Return whether rows of both definitions can lie in one table."""
     new, old = plain.model.kind, base.model.kind
     # A kind may get a column after its others, as a snapshot does that records deletions.
     added, had = (_lower(column.name for column in kind.added_columns) for kind in (new, old))
@@ -308,7 +308,7 @@ def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Say whether a forward-only definition, taken alone, has the meaning of another one."""
+    """Return whether a forward-only definition, taken alone, has the meaning of another one."""
     own = forward.fill_version, forward.columns
     return forward.own_id == plain.id or own == plain.standalone_meaning
 
@@ -403,7 +403,7 @@ def _change_of_fields(
 
 
 def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Say whether a query makes structs of the same fields as some others, in any order."""
+    """Return whether a query makes structs of the same fields as other structs, in any order."""
     return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))
 
 

@@ -139,7 +139,7 @@ def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
 
 
 def fills_parts_again(snapshot: Snapshot) -> bool:
-    """Say whether a unit that is filled in part is filled again from its beginning."""
+    """Return whether a partly filled unit must be filled again from its beginning."""
     return snapshot.model.kind.refills and not snapshot.model.kind.in_order
 
 

@@ -113,7 +113,7 @@ class ParentCoverage:
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether a full table was made without something that its parents hold by now."""
+        """Return whether a full table lacks rows that its parents have by now."""
         if not table.lacks or not table.intervals:
             return False
         now = self._gaps(snapshot, table.intervals.ranges[-1].end)
@@ -178,7 +178,7 @@ class ParentCoverage:
 
 
 def _reads_whole(snapshot: Snapshot) -> bool:
-    """Say whether each fill reads all of its parents, whatever its interval is."""
+    """Return whether each fill reads all of its parents, whatever its interval is."""
     return snapshot.cadence.until_now and snapshot.model.kind.interval_column is None
 
 

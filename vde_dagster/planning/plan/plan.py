@@ -263,7 +263,7 @@ class Proposal:
     author: str = ""
 
     def matches_files(self, files: str) -> bool:
-        """Say whether it was made from the project files with this hash."""
+        """Return whether the plan was made from project files with this hash."""
         return self.files in ("", files)
 
 

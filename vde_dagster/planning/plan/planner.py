@@ -288,7 +288,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, str]:
-        """Say whether a run may skip a model whose inputs are the same, or why it never may."""
+        """Return whether a run may skip a model, or the reason why it never may."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
@@ -297,7 +297,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Say whether a model gets another table whose rows its sources cannot make again."""
+        """Return whether a model gets a new table, and its sources lack rows of the old one."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -334,7 +334,7 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether the layout of a table that the environment owns differs from the model's.
+        """Return whether the layout of a table that the environment owns differs from the model's.
 
         The table has the layout of the model that the environment shows, else of its creator.
         """
@@ -389,14 +389,14 @@ class _Planner:
         return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
 
     def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether a run that ignores crons makes a full table again into its slot."""
+        """Return whether a run that ignores crons fills a full table's current slot again."""
         asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
         if not asked or snapshot.is_incremental:
             return False
         return bool(table.intervals) and not meaning_of(snapshot.model.kind).filled_once
 
     def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether the plan fills a model's missing intervals.
+        """Return whether the plan fills a model's missing intervals.
 
         A run fills all due intervals. A plan fills tables that the environment does not show yet,
         and an explicitly given range; other due intervals wait for the next run.

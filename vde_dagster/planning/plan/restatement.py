@@ -60,7 +60,7 @@ def restate(
     fills_missing: bool = False,
     beside: bool = False,
 ) -> Restatement:
-    """Let a run's plan compute ranges of chosen models and of their descendants again.
+    """Make a run's plan compute ranges of chosen models and their descendants again.
 
     Descendants are computed in whole intervals of their cadence, also through views; no model is
     computed beyond its filled ranges.

@@ -218,7 +218,7 @@ def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] 
 
 
 def _is_qualifier(parts: list[str], table: exp.Table) -> bool:
-    """Say whether what stands before a column is the table, and no column that has fields."""
+    """Return whether the prefix of a column is the table, not a column with fields."""
     alias = table.args.get("alias")
     if alias is not None:
         return parts in ([], [alias.name.lower()])

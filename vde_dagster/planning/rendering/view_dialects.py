@@ -145,7 +145,7 @@ def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Ex
 
 
 def _keep_microseconds(tree: exp.Expr) -> None:
-    """Give types of timestamps Spark's precision: one without means milliseconds in Trino."""
+    """Give timestamp types Spark's precision, because Trino's default is milliseconds."""
     from sqlglot import exp
 
     timestamps = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ)

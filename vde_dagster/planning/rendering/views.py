@@ -25,7 +25,7 @@ from vde_dagster.sql.statements import replace_dotted_names
 
 
 def has_view(binding: Binding) -> bool:
-    """Say whether a model is shown in the virtual layer."""
+    """Return whether a model is shown in the virtual layer."""
     return binding.snapshot.model.kind.is_shown
 
 

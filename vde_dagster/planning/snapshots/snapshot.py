@@ -128,7 +128,7 @@ class Snapshot:
         return digest("snapshot in place", str(self.name), *own, *base, *columns)
 
     def means(self, other: Snapshot) -> bool:
-        """Say whether two definitions have one meaning; equal ids need no hash for that."""
+        """Return whether two definitions have the same meaning; equal ids imply it."""
         return self.id == other.id or self.meaning == other.meaning
 
     @property

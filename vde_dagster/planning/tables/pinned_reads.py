@@ -25,7 +25,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def needs(self, column: str) -> tuple[bool, str | None]:
-        """Say whether the snapshot has a column (else it is NULL), and the cast that it needs."""
+        """Return whether the snapshot has a column (NULL without it), and the needed cast."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_

@@ -54,7 +54,7 @@ class PhysicalColumn(NamedTuple):
     in_place: bool = False
 
     def is_version(self, version: str) -> bool:
-        """Say whether a hash, of whatever canonicaliser, means this column."""
+        """Return whether a hash of any canonicalizer version identifies this column."""
         return version == self.version or version in self.earlier
 
 
@@ -207,7 +207,7 @@ class ColumnChange(NamedTuple):
         return self.what in ("removed", "retyped")
 
     def describe(self) -> str:
-        """Say it in a part of a sentence, and what rows that are there show."""
+        """Return a clause that describes the change, and the values of existing rows."""
         old, new = (f" {type_}" if type_ else "" for type_ in (self.was, self.becomes))
         becomes = self.becomes or "a struct of other fields"
         return "column " + _DESCRIBED[self.what].format(c=self, old=old, new=new, becomes=becomes)
@@ -254,7 +254,7 @@ class TableChange:
         return tuple(change for change in self.columns if change.what == "widened")
 
     def sentences(self) -> tuple[str, ...]:
-        """Say it for people."""
+        """Return the change as a sentence."""
         changes = [change.describe() for change in self.columns]
         if not self.deploys:
             first = f"forward-only: previewed on a branch of {self.table}, at no copy"

@@ -53,7 +53,7 @@ class Answers:
         self._production = workspace.store.environments.get(PRODUCTION)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer one question.
+        """Answer one request of dbt.
 
         Raises:
             VdeError: It has no answer here.
@@ -139,7 +139,7 @@ def encoded(value: Any) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Answer the questions on standard input until it ends."""
+    """Answer requests on standard input until it ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # Spark and Java print to standard output.
     root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())

@@ -356,7 +356,7 @@ class DbtProject:
     # -- warnings --------------------------------------------------------------------------
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Say what has no meaning here, and whether files changed since the manifest was made."""
+        """Return warnings about features without effect, and about an outdated manifest."""
         if self._problem is not None:
             return ()
         found: list[Problem] = []
@@ -383,7 +383,7 @@ class DbtProject:
         return found
 
     def _older(self) -> Iterator[Problem]:
-        """Say which files are not as they were when others made the manifest."""
+        """Warn if files changed since dbt wrote the manifest."""
         if self._compiler is not None:
             return
         from vde_dagster.plugins.dbt.age import changed

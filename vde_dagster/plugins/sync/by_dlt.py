@@ -47,7 +47,7 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Packages]:
-        """Lend a folder for the rows of a package."""
+        """Provide a temporary folder for the rows of a package."""
         effects = workspace.store.database.effects
         with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
             yield Packages(self, effects, Path(folder))

@@ -34,7 +34,7 @@ def sync_plan(
     names: SyncNames = None,
     limit: Sample = 10,
 ) -> None:
-    """Say what `vde sync run` would send, and send nothing.
+    """Show the rows that `vde sync run` would send, without sending any.
 
     Example: vde sync plan prod
     """
@@ -89,7 +89,7 @@ def sync_replay(
 
 @on_project
 def sync_status(workspace: Workspace, output: Output) -> None:
-    """Say how far each sync of each environment is, and how many refused rows wait.
+    """Show the position of each sync in each environment, and the number of refused rows.
 
     Example: vde sync status
     """

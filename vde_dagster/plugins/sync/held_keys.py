@@ -63,7 +63,7 @@ class HeldKeys:
 
 @contextmanager
 def held_keys() -> Iterator[HeldKeys]:
-    """Lend a file for keys, which SQLite deletes when it is closed."""
+    """Provide a temporary file for keys, which SQLite deletes when it is closed."""
     # A database without a name is a temporary file; threads use it one after the other.
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     try:

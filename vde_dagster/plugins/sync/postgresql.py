@@ -269,7 +269,7 @@ class Rows:
         return self._many(statement, batch.rows, self._columns)
 
     def _note(self, batch: Batch) -> None:
-        """Note the keys that are shown, where others are to be deleted."""
+        """Record the current keys, so that rows with other keys can be deleted."""
         if self._shown is not None and batch.rows:
             statement = sa.insert(self._shown)
             named = statement.values({one.own: sa.bindparam(one.bind) for one in self._keys})

@@ -334,7 +334,7 @@ class ChangesWriter(Strategy):
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
-        """Bring the table up to date, and retry if another commit was faster.
+        """Merge the new rows into the table, and retry if another commit was faster.
 
         Raises:
             ExecutionError: A required column has NULL, the time a wrong type, or too many keys go.
@@ -354,7 +354,7 @@ class ChangesWriter(Strategy):
 
 @contextmanager
 def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
-    """Lend a view of rows that are computed once."""
+    """Create a temporary view of rows that are computed once."""
     held = rows.persist()
     try:
         with replace(write, frame=held).source() as name:

@@ -220,7 +220,7 @@ def _workspace_edit(
 
 
 def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
-    """Let an edit also rename a file, after its other changes in it."""
+    """Add the rename of a file to an edit, after the edit's other changes of the file."""
     if moved is None:
         return
     known = server.workspace.text_documents

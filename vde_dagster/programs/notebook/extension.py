@@ -47,7 +47,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def begin_step(shell: Any) -> None:
-    """Give the kernel of a step its variable `workspace`, and the modules that cells import."""
+    """Add the variable `workspace`, and the modules that cells import, to a step's kernel."""
     workspace = StepWorkspace(os.environ.pop(STEP))
     sys.path.insert(0, workspace.modules)
     shell.push({"workspace": workspace})

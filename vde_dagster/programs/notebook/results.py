@@ -67,7 +67,7 @@ class Rows:
         return int(self.arrow.num_rows)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Let Arrow libraries read them without conversion."""
+        """Return the rows to Arrow libraries without conversion."""
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:

@@ -69,7 +69,7 @@ class WaitingFiles:
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Let files that do not require columns be read without them; return their paths."""
+        """Read files that do not require columns without columns; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

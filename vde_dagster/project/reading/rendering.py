@@ -354,7 +354,7 @@ class _Words:
     qualifiers: set[int] = field(default_factory=set)
 
     def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
-        """Give a table's name its two parts, if it was written with more, fewer or other parts."""
+        """Complete or shorten a table's name to two parts, if it has another form."""
         starts = [part.meta["start"] for part in written if "start" in part.meta]
         if len(starts) < len(written):
             return
@@ -366,7 +366,7 @@ class _Words:
 
 
 def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> ModelName:
-    """Give a table its two-part name in the tree, and return it."""
+    """Complete a table's name to two parts in the tree, and return the table."""
     from sqlglot import exp
 
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.

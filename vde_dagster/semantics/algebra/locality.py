@@ -165,7 +165,7 @@ class _Search:
         self._inside(node.parts[1:], within)
 
     def _lose(self, part: Any) -> None:
-        """Note that the tables below a source or query are not local."""
+        """Mark the tables below a source or query as not local."""
         seen: set[Any] = set()
         stack = [part]
         while stack:

@@ -68,7 +68,7 @@ class Terms:
         """Equalities whose two sides have one type, so that they map values one to one."""
 
     def make(self, tag: str, *parts: Any) -> Node:
-        """The expression with this tag and these parts (nodes, text, numbers, sources, rels)."""
+        """Return the expression with a tag and parts (nodes, text, numbers, sources, rels)."""
         key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
         node = self._known.get(key)
         if node is None:
@@ -76,7 +76,7 @@ class Terms:
         return node
 
     def nodes(self) -> list[Node]:
-        """All expressions that have been made."""
+        """Return all expressions that were created."""
         return list(self._known.values())
 
     def forget(self) -> None:
@@ -85,7 +85,7 @@ class Terms:
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """An operator whose operands may be swapped."""
+        """Create an operator whose operands may be swapped."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
@@ -93,11 +93,11 @@ class Terms:
         return self.make("bool", value)
 
     def number(self, value: int | str) -> Node:
-        """A literal of a number."""
+        """Create a numeric literal."""
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """A number or string as `sql.grammar.tokens` leaves it, quotes and suffix included.
+        """Create a number or string as `sql.grammar.tokens` writes it, with quotes and suffix.
 
         Integers lose leading zeros, zero its sign; adjacent pieces of a string are one string.
         """
@@ -152,7 +152,7 @@ class Terms:
         return self.make("not", node)
 
     def compare(self, op: str, left: Node, right: Node) -> Node:
-        """A comparison: ``gt`` and ``ge`` turn into ``lt`` and ``le``, INT literals are folded."""
+        """Create a comparison: ``gt`` and ``ge`` become ``lt`` and ``le``, literals are folded."""
         if op in ("gt", "ge"):
             op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
         a, b = integer(left), integer(right)
@@ -171,11 +171,11 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def is_null(self, node: Node) -> Node:
-        """The question whether an expression is NULL, as binding makes it."""
+        """Create the IS NULL test of an expression, in the same form as binding."""
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
-        """Unary minus: an INT literal takes the sign; other literals would change their type."""
+        """Create a unary minus: an INT literal takes the sign, other literals keep their type."""
         value = integer(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
@@ -183,7 +183,7 @@ class Terms:
 
 
 def integer(node: Node) -> int | None:
-    """The value of an INT literal; larger literals have another type and do not count."""
+    """Return the value of an INT literal; larger literals have another type and do not count."""
     if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
         return None
     value = int(node.parts[1])
@@ -191,7 +191,7 @@ def integer(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """The operands of an AND, or the expression alone; empty for TRUE."""
+    """Return the operands of an AND, or the expression alone; empty for TRUE."""
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]
@@ -202,24 +202,24 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def case_values(node: Node) -> list[Node]:
-    """The values of a CASE, including its ELSE."""
+    """Return the values of a CASE, including its ELSE."""
     return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
 def plain_total(body: Node) -> tuple[str, Node] | None:
-    """The function and the argument of an aggregate function of one argument."""
+    """Return the function and the argument of an aggregate function of one argument."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
 
 
 def is_false(node: Node) -> bool:
-    """Whether an expression is FALSE."""
+    """Return whether an expression is FALSE."""
     return node.tag == "bool" and not node.parts[0]
 
 
 def null_test(node: Node) -> Node | None:
-    """The operand of an IS NULL, or None for any other node."""
+    """Return the operand of an IS NULL, or None for any other node."""
     if node.tag != "Is":
         return None
     asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
@@ -227,13 +227,13 @@ def null_test(node: Node) -> Node | None:
 
 
 def plain_string(text: str) -> str | None:
-    """The value of a string in single quotes without escapes; None for any other literal."""
+    """Return the value of a string in single quotes without escapes; None for any other literal."""
     found = _PLAIN.fullmatch(text)
     return found[1] if found else None
 
 
 def is_plain_date(text: str) -> bool:
-    """Whether a literal is a string of a valid day, written as `'2024-02-29'`."""
+    """Return whether a literal is a string of a valid day, written as `'2024-02-29'`."""
     value = plain_string(text)
     if value is None or not _DATE.fullmatch(value):
         return False
@@ -293,7 +293,7 @@ class Group:
         self.sorts += other.sorts
 
     def splice(self, source: Source, other: Group, *more: Source) -> None:
-        """Put another group, and more sources, in the place of one of the sources."""
+        """Replace one of the sources by another group and more sources."""
         at = self.sources.index(source)
         behind = self.sources[at + 1 :]  # They may depend on the rows of what stood there.
         del self.sources[at:]
@@ -301,7 +301,7 @@ class Group:
         self.sources += [*more, *behind]
 
     def snapshot(self) -> Group:
-        """The group as it is now, for a window that is computed over it."""
+        """Return the group in its current state, for a window that is computed over it."""
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
@@ -312,7 +312,7 @@ class _Exporting:
     columns: list[Node]
 
     def export(self, node: Node) -> int:
-        """The position of an inner expression among the columns."""
+        """Return the position of an inner expression among the columns."""
         if node in self.columns:
             return self.columns.index(node)
         self.columns.append(node)
@@ -396,7 +396,7 @@ class Output:
     written: str | None = None
 
     def as_node(self, node: Node) -> Output:
-        """The same column with another expression."""
+        """Return the same column with another expression."""
         return Output(self.name, node, self.type, self.written)
 
 
@@ -441,7 +441,7 @@ def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node])
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Expressions with all that they are made of, each once, but for queries in them."""
+    """Yield expressions with all their parts, each once; queries inside them are not searched."""
     seen: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -453,7 +453,7 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Give pending windows the group that they are computed over."""
+    """Assign pending windows the group that they are computed over."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
@@ -491,7 +491,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def sources_in(part: Any) -> set[Any]:
-    """The sources that references in a node, group, source or query point at."""
+    """Return the sources that references in a node, group, source or query point at."""
     found: set[Any] = set()
     seen: set[Any] = set()
     stack = [part]

@@ -28,12 +28,12 @@ MOST_SOURCES = 12
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
-    """Whether the group has at most one row per row of the sources outside of it."""
+    """Return whether the group has at most one row per row of the sources outside of it."""
     return _spread(inner, set(), terms)
 
 
 def group_keys(group: Group, terms: Terms) -> list[Key]:
-    """Sets of expressions whose values no two rows of the group share."""
+    """Return sets of expressions whose values are different in any two rows of the group."""
     if not _multiplying(group):
         return [frozenset()]
     if _spread(group, set(), terms):
@@ -55,12 +55,12 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
 
 
 def _multiplying(group: Group) -> list[Any]:
-    """The sources that can turn one row into several or none."""
+    """Return the sources that can turn one row into several or none."""
     return [s for s in group.sources if not is_lookup(s)]
 
 
 def is_lookup(source: Any) -> bool:
-    """Whether a source is an outer join with at most one match."""
+    """Return whether a source is an outer join with at most one match."""
     return isinstance(source, Derived) and source.op == "left" and source.unique
 
 
@@ -84,12 +84,12 @@ def _source_keys(source: Any, terms: Terms) -> list[Key]:
 
 
 def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
-    """Whether, given one row of the known sources, the others have at most one row."""
+    """Return whether the other sources have at most one row, given one row of the known sources."""
     return not set(_multiplying(group)) - reached(group, known, terms)
 
 
 def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """The sources that have at most one row, given one row of the known ones; those included."""
+    """Return the known sources, and those with at most one row for one row of them."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying(group) if s not in known]
@@ -123,14 +123,14 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
 
 
 def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
-    """Whether an expression has one value, given one row of the known sources."""
+    """Return whether an expression has one value, given one row of the known sources."""
     if node.tag in ("window", "scalar", "unknown"):
         return False
     return not (sources_in(node) & own - known)
 
 
 def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Per expression, those that the conditions make equal to it, type for type, and NULL."""
+    """Return, for each expression, equal expressions of the same type, with equal NULLs."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:
@@ -144,7 +144,7 @@ def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
 
 
 def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
-    """Conditions ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``: the window and its k."""
+    """Find ``ROW_NUMBER() OVER (PARTITION BY k …) = 1`` in conditions: the window and its keys."""
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
         if condition.tag not in ("eq", "le"):

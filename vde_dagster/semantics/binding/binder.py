@@ -37,7 +37,7 @@ def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
 
 
 def flat_operands(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of AND or OR, without recursion: generated queries have thousands."""
+    """Return the operands of AND or OR without recursion: generated queries have thousands."""
     stack, operands = [e], []
     while stack:
         item = stack.pop()
@@ -85,7 +85,7 @@ class Binder:
         """Whether equalities within one table are noted, too, which versions do not ask for."""
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """The node of an expression: an unknown one, and a doubt, for what is not understood."""
+        """Bind an expression; an unsupported one becomes an unknown node with a doubt."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -107,7 +107,7 @@ class Binder:
         return self.terms.make("not each", node) if each else self.terms.negate(node)
 
     def generic(self, e: exp.Expr, scope: Scope) -> Node:
-        """An operator or function by its class and all of its arguments."""
+        """Bind an operator or function by its class and all of its arguments."""
         parts: list[Any] = []
         for key, value in sorted(e.args.items()):
             if value.__class__ is list:
@@ -128,7 +128,7 @@ class Binder:
         raise Unsupported(f"an argument of type {type(value).__name__}")
 
     def bind_children(self, e: exp.Expr, scope: Scope) -> list[Node]:
-        """The nodes of an expression's children, for lineage of unsupported expressions."""
+        """Return the nodes of an expression's children, for lineage of unsupported expressions."""
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
@@ -141,17 +141,17 @@ class Binder:
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Note that a function is not understood: its arguments are all that it reads."""
+        """Record that a function is not supported: the result depends on its arguments alone."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def condition(self, node: Node, e: exp.Expr) -> Node:
-        """A whole condition; Spark refuses NULL without a type as one."""
+        """Bind a whole condition; Spark refuses an untyped NULL as a condition."""
         if _is_untyped(node):
             return self.give_up("NULL as a condition", node)
         return self.boolean(node, e)
 
     def boolean(self, node: Node, e: exp.Expr) -> Node:
-        """An operand that must be BOOLEAN; Spark refuses any other type."""
+        """Bind an operand that must be BOOLEAN; Spark refuses any other type."""
         if node.tag in BOOLEAN:
             return node
         kind = infer(e)
@@ -159,7 +159,7 @@ class Binder:
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
     def common(self, node: Node, values: Iterable[exp.Expr]) -> Node:
-        """A choice of values; Spark refuses values without a common type."""
+        """Bind a choice of values; Spark refuses values without a common type."""
         classes = {kind for e in values if (kind := type_class(infer(e))) is not None}
         single = classes <= {"text", "a number"} or classes <= {"text", "a date", "a time"}
         if single or len(classes) < 2:
@@ -181,7 +181,7 @@ class Binder:
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...]) -> NamedSource:
-        """The FROM entry of a table, by the lower-case parts of its name."""
+        """Return the FROM entry of a table, by the lower-case parts of its name."""
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}
@@ -229,7 +229,7 @@ class Binder:
 
 
 def _is_untyped(node: Node) -> bool:
-    """Whether an expression is NULL without a type, whatever rows it is computed for."""
+    """Return whether an expression is an untyped NULL for all rows."""
     if node.tag == "case":
         return all(map(_is_untyped, case_values(node)))
     return node.tag == "Null"

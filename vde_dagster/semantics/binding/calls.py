@@ -38,7 +38,7 @@ _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
 
 def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """The node of a call in an expression."""
+    """Bind a call in an expression."""
     name = called(e)
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
@@ -69,7 +69,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """The nodes of a call's arguments, with the columns of a star in its place."""
+    """Bind a call's arguments; a star is replaced by its columns."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
@@ -102,7 +102,7 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an integer literal next to a DECIMAL its type there: as many digits as it has.
+    """Give an integer literal next to a DECIMAL its DECIMAL type, with as many digits as it has.
 
     Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
 
@@ -124,7 +124,7 @@ def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) ->
 
 
 def _digits(e: exp.Expr) -> int:
-    """The number of digits of a literal of an integer type, with or without a sign; 0 if none."""
+    """Return the number of digits of an integer literal, signed or not; 0 for other nodes."""
     literal = e.this if isinstance(e, exp.Neg) else e
     if not isinstance(literal, exp.Literal) or literal.is_string:
         return 0
@@ -208,7 +208,7 @@ _IN_TEXT = re.compile(r"'\s*(?:interval\s+)?([^']*?)\s*'", re.IGNORECASE)
 
 
 def _normal_interval(text: str) -> str:
-    """Whole numbers of units in one spelling; any other text as it is.
+    """Write whole numbers of units in one spelling; any other text stays unchanged.
 
     >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
     ('1 DAY', '1 DAY', '-1 MONTH')
@@ -230,7 +230,7 @@ def _normal_interval(text: str) -> str:
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """A word such as CURRENT_DATE as a column of that name, else as the function."""
+    """Bind a word such as CURRENT_DATE as a column of that name, or else as the function."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -264,7 +264,7 @@ _OF_CONDITIONS = ("count_if", "bool_and", "bool_or", "every", "some", "any")
 
 
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """An aggregate function with its arguments; COUNT(*) and COUNT of a literal count rows."""
+    """Bind an aggregate function and its arguments; COUNT(*) and COUNT of a literal count rows."""
     name = called(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
@@ -300,7 +300,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
-    """Arguments with the names that Spark gives their fields, in their case; None where none."""
+    """Bind arguments with the names that Spark gives their fields; None without a name."""
 
     parts: list[Any] = []
     for item in e.expressions:
@@ -347,7 +347,7 @@ COMPARISONS = {
 
 
 def call(terms: Terms, name: str, *arguments: Any) -> Node:
-    """A call of a function of Spark's with one value per row."""
+    """Bind a call of one of Spark's functions with one value per row."""
     return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
 
 
@@ -359,7 +359,7 @@ def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
 
 
 def cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
-    """A cast; TRY_CAST when it is safe."""
+    """Bind a cast; TRY_CAST when it is safe."""
     return terms.make("cast", safe, type_key(target), this)
 
 
@@ -392,7 +392,7 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """A ``pending window`` node, which the SELECT completes with the group that it is over."""
+    """Bind a window as ``pending window``, which the SELECT completes with the group."""
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)
@@ -437,7 +437,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
-    """A window function without FILTER and the treatment of NULLs."""
+    """Bind a window function without FILTER and the treatment of NULLs."""
     while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         e = e.this
     return e
@@ -449,7 +449,7 @@ def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
 
 
 def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
-    """Whether a frame is the one that Spark takes where none is written."""
+    """Return whether a frame is Spark's default frame."""
     if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
         return False
     kind, bounds = spec.args.get("kind"), _bounds(spec)
@@ -481,7 +481,7 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """The function, and whether its value differs between rows that sort equal.
+    """Return the function, and whether its value can differ between rows with equal sort keys.
 
     Aggregate functions in its arguments belong to the grouped query below the window, as in
     ``SUM(SUM(x)) OVER ()``.
@@ -502,7 +502,7 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
 
 
 def sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """One ORDER BY expression with its direction and the place of NULLs."""
+    """Bind one ORDER BY expression with its direction and the position of NULLs."""
     if not isinstance(e, exp.Ordered):
         return binder.terms.make("sort", False, True, binder.bind(e, scope))
     if e.args.get("with_fill"):

@@ -60,7 +60,7 @@ _SINGLE: set[str | None] = {"text", "a number", "a boolean", "a date", "a time"}
 
 
 def _is_refused(e: exp.Binary) -> bool:
-    """Whether Spark certainly refuses an operator for the types of columns, literals and casts."""
+    """Return whether Spark refuses an operator for the types of columns, literals and casts."""
     compares = e.__class__ in COMPARISONS
     if not compares and e.__class__ not in _ARITHMETIC:
         return False
@@ -128,7 +128,7 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """A plus sign, which `grammar.tokens` turned into an operator that Spark does not have."""
+    """Bind a plus sign, which `grammar.tokens` wrote as an operator that Spark does not have."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else call(binder.terms, "positive", this)
@@ -194,7 +194,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """A lambda; its parameters are known by its depth and their place."""
+    """Bind a lambda; its parameters are identified by depth and position."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)
@@ -209,7 +209,7 @@ def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
 
 
 def _bind_name(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
-    """A lambda's parameter, or a name that is part of the syntax (a field's, with its case)."""
+    """Bind a lambda's parameter, or a name that is part of the syntax, such as a field's name."""
     name = e.name.lower()
     for names in reversed(scope.lambdas):
         if name in names:

@@ -17,7 +17,7 @@ from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """The generator that a function is and whether it is OUTER, or None."""
+    """Return the generator that a function is and whether it is OUTER, or None."""
     return GENERATOR_KINDS.get(called(e))
 
 

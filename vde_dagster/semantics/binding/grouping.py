@@ -71,7 +71,7 @@ def bind_group_by(
 
 
 def has_sets(e: exp.Group) -> bool:
-    """Whether a GROUP BY may have several grouping sets."""
+    """Return whether a GROUP BY may have several grouping sets."""
     kinds = (exp.Rollup, exp.Cube, exp.GroupingSets)
     return any(e.args.get(key) for key in ("grouping_sets", "rollup", "cube")) or any(
         isinstance(item, kinds) for item in e.expressions
@@ -135,7 +135,7 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
 
 
 def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
-    """The output column that a position means."""
+    """Return the output column that a position means."""
     text = str(item.this)
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
         if text.isdigit():
@@ -145,7 +145,7 @@ def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
 
 
 def is_negative_position(e: exp.Expr) -> bool:
-    """Whether a sort or grouping key is a negative INT, which Spark refuses as a position."""
+    """Return whether a key is a negative INT, which Spark refuses as a position."""
     number = e.this if isinstance(e, exp.Neg) else None
     if not isinstance(number, exp.Literal) or number.is_string:
         return False
@@ -154,7 +154,7 @@ def is_negative_position(e: exp.Expr) -> bool:
 
 
 def has_aggregate(node: Node) -> bool:
-    """Whether the expression contains an aggregate function."""
+    """Return whether the expression contains an aggregate function."""
     return any(part.tag in AGGREGATES for part in walk([node]))
 
 
@@ -198,13 +198,13 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Whether an aggregate function refers to a key itself, not to its value."""
+    """Return whether an aggregate function refers to a key itself, not to its value."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 
 
 def _without_name(node: Node) -> Node | None:
-    """The expression of a column."""
+    """Return the expression of a column."""
     if node.tag != "column":
         return None
     inner: Node = node.parts[0]

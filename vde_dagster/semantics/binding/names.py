@@ -50,11 +50,11 @@ class NamedSource:
     written: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether the column is known to exist."""
+        """Return whether the column is known to exist."""
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """The expression of a column, as seen from the scope that the entry is in."""
+        """Return the expression of a column, as seen from the scope that the entry is in."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -153,7 +153,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """A column and an alias of one name: who wins depends on the clause (and on the engine)."""
+    """Bind a column with the name of an alias; the clause and the engine decide between them."""
     if column is None or column.node is alias.node:
         return alias
     if scope.clause in ("select", "group"):
@@ -192,7 +192,7 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
 
 
 def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
-    """The table that a qualifier means; there is mostly one in reach, of one name."""
+    """Return the table that a qualifier means; usually only one table in scope has the name."""
     found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:
@@ -204,7 +204,7 @@ def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
 
 
 def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
-    """The node of a column reference; its type is set on the tree for the annotator."""
+    """Bind a column reference; its type is set on the tree for the annotator."""
     identifiers = e.parts
     if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
@@ -235,7 +235,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 
 
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
-    """A subquery's column above grouping sets, kept distinct from its expression.
+    """Keep a subquery's column above grouping sets distinct from its expression.
 
     If a grouping set leaves out the column as a key, the column is NULL but the expression is not.
     """
@@ -249,7 +249,7 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
 
 
 def struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
-    """Nested fields of a struct.
+    """Bind nested fields of a struct.
 
     Spark compares names of struct fields without case. Keys of a map keep their case, and so do
     names if the type is unknown.
@@ -269,7 +269,7 @@ _WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
-    """The type of a field of a field … of a struct, or None."""
+    """Return the type of a field of a field … of a struct, or None."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

@@ -143,7 +143,7 @@ _WINDOW_TYPES = {
 
 
 def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope) -> None:
-    """Let the query name the column that `GROUP BY window(ts, '1 day')` makes."""
+    """Add the column of `GROUP BY window(ts, '1 day')` to the query's scope."""
     for call in group_by.find_all(exp.Anonymous) if group_by is not None else ():
         name = called(call)
         if name in _TIME_WINDOWS and call.find_ancestor(exp.Query, exp.Group) is group_by:
@@ -153,7 +153,7 @@ def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope)
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
-    """The table that provides a star's unknown columns, or None."""
+    """Return the table that provides a star's unknown columns, or None."""
     if not scope.rest:
         return None
     decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
@@ -173,7 +173,7 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
 def _select_list(
     binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
 ) -> list[Output]:
-    """The output columns; a later one may use the aliases of earlier ones."""
+    """Return the output columns; a later one may use the aliases of earlier ones."""
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
@@ -246,7 +246,7 @@ def _bind_set_operation(
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
-    """The queries of a chain; UNION takes in UNIONs and UNION ALLs on its left, and so on."""
+    """Return the queries of a chain; a UNION also takes in UNIONs and UNION ALLs on its left."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
     while True:
@@ -274,7 +274,7 @@ _TRIMS = ("order", "limit", "offset")
 
 
 def sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """The sort keys of ORDER BY, and of SORT BY and its like, which sort parts of the rows."""
+    """Bind the sort keys of ORDER BY, and of clauses that sort parts of the rows."""
     keys: list[Node] = []
     for clause in ("order", "sort", "cluster", "distribute"):
         found = e.args.get(clause)

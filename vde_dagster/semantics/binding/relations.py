@@ -58,7 +58,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
+    """Return the conjuncts of a condition, and note equalities of like types for uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
     operands = flat_operands(e, exp.And)
@@ -150,7 +150,7 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
 
 
 def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
-    """A function in FROM without LATERAL: it can use outer queries, not tables of the same FROM."""
+    """Bind a function in FROM without LATERAL: only outer queries are in its scope."""
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
@@ -220,7 +220,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
 
 
 def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """A PIVOT or UNPIVOT, bound as an equivalent plain query, which is enough for lineage."""
+    """Bind a PIVOT or UNPIVOT as an equivalent plain query, which is enough for lineage."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []
@@ -258,7 +258,7 @@ def _is_query(e: exp.Expr) -> bool:
 
 
 def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> Sources:
-    """Joins inside parentheses see only each other."""
+    """Bind joins inside parentheses, which have a separate scope."""
     joins = e.args.get("joins")
     if joins:
         inner = Scope(scope.parent, scope.ctes, entries=made.entries, merged=made.merged)
@@ -269,7 +269,7 @@ def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> S
 
 
 def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
-    """A lateral subquery: it sees the tables before it, so it is read inside their scope."""
+    """Bind a lateral subquery inside the scope of the tables before it."""
     from vde_dagster.semantics.binding.queries import bind_query
 
     if e.args.get("view") or e.args.get("outer") or e.args.get("cross_apply") is not None:
@@ -350,7 +350,7 @@ def _on(
     right: Sources,
     scope: Scope,
 ) -> list[Node]:
-    """The conditions of a join; USING and NATURAL, by the names of columns, become equalities."""
+    """Bind the conditions of a join; USING and NATURAL become equalities of columns."""
     if names is not None:
         out = []
         for name in names:
@@ -430,7 +430,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
 
 
 def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
-    """After USING, the unqualified name is the preserved side's column, or both coalesced."""
+    """Resolve a name after USING: the preserved side's column, or both columns coalesced."""
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)
@@ -453,7 +453,7 @@ def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str)
 
 
 def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
-    """The column names in a USING, those that a NATURAL join finds, or None."""
+    """Return the columns of a USING or of a NATURAL join, or None."""
     using = e.args.get("using")
     if using:
         return [identifier.name.lower() for identifier in using]
@@ -480,7 +480,7 @@ class Ctes:
         self._around = around
 
     def get(self, name: str) -> tuple[CteDef, Ctes] | None:
-        """The definition that a lower-case name means here, and what is in reach of it."""
+        """Return the definition of a lower-case name, and the definitions in its scope."""
         reach: Ctes | None = self
         while reach is not None:
             found = reach._named.get(name)
@@ -506,7 +506,7 @@ class CteDef:
 
 
 def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes:
-    """The definitions in reach below a WITH clause."""
+    """Return the definitions in scope below a WITH clause."""
     if with_ is None:
         return ctes
     if with_.args.get("recursive"):
@@ -525,7 +525,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """The relation of a CTE, bound again for each reference, because each is a separate source."""
+    """Bind the relation of a CTE again for each reference, as a separate source."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:
@@ -541,7 +541,7 @@ def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
 
 
 def _copy(rel: Rel, binder: Binder) -> Rel:
-    """A reading of a CTE that is kept as one source: it shares all but its identity."""
+    """Bind a reference to a CTE that is kept as one source; only its identity is new."""
     block = Derived(
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )

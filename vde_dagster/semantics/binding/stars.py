@@ -22,7 +22,7 @@ from vde_dagster.semantics.binding.names import (
 
 
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
-    """The columns that a star includes, in order.
+    """Return the columns that a star includes, in order.
 
     With `partial`, the scope keeps tables with unknown columns as its `rest`.
 
@@ -107,7 +107,7 @@ def _merged_name(scope: Scope, name: str) -> str | None:
 
 
 def unknown(entry: NamedSource) -> Unsupported:
-    """Why the star of an open source cannot be expanded."""
+    """Return the reason why the star of a source with unknown columns cannot be expanded."""
     return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def find(
     tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
 ) -> tuple[Finding, ...]:
-    """The mistakes in a bound query, whose columns have their types where they are known.
+    """Return the mistakes in a bound query, whose columns have their types where they are known.
 
     Args:
         outputs: The names of its output columns, or None where they are not known.
@@ -47,6 +47,6 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Whether a finding applies to the text: in the tree, commas look like CROSS JOIN."""
+    """Return whether a finding applies to the text: in the tree, commas look like CROSS JOIN."""
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -39,7 +39,7 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def expression_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Look at the parts of a query whose columns have their types."""
+    """Check the parts of a query whose columns have types."""
     for e in parts:
         check = _CHECKS.get(e.__class__)
         found = check(e) if check is not None else None
@@ -199,7 +199,7 @@ def _condition(e: exp.Expr) -> Finding | None:
 
 
 def _crossed(e: exp.Join) -> Finding | None:
-    """A table behind a comma that no condition joins with the others."""
+    """Report a table after a comma that no condition joins with the other tables."""
     table, select = e.this, e.parent
     named = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if e.kind != "CROSS" or not named:

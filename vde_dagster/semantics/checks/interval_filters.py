@@ -186,7 +186,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
 def _holds(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
-    """Whether a bound holds for an interval's first or last value; None if unknown."""
+    """Return whether a bound holds for an interval's first or last value; None if unknown."""
     limit = _evaluate(bound.limit, interval)
     if limit is None:
         return None

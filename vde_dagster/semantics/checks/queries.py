@@ -106,7 +106,7 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
 def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
-    """The columns below an expression that are in no aggregate function and in no key."""
+    """Return the columns below an expression that are in no aggregate function and in no key."""
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
@@ -192,7 +192,7 @@ def _is_star(e: exp.Expr) -> bool:
 
 
 def _has_name(e: exp.Expr) -> bool:
-    """Whether Spark gives a column a name that a reader could have foreseen."""
+    """Return whether Spark gives a column a predictable name."""
     if isinstance(e, exp.Alias | exp.Aliases | exp.Column) or _is_star(e):
         return True
     if isinstance(e, exp.Paren):

@@ -83,7 +83,7 @@ the equal queries that another order would tell apart.
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
-    """Bring a bound query into the form that is hashed, in place."""
+    """Transform a bound query, in place, into the form that is hashed."""
     parts = Parts.collect(rel, terms)
     for rule in RULES:
         rule(parts)

@@ -39,7 +39,7 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """A comparison that is decided, or between the values that it is about."""
+    """Decide a comparison, or reduce it to the values inside its operands."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
@@ -65,7 +65,7 @@ def decide(node: Node, facts: Facts) -> Node:
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
-    """Whether comparing two expressions turns none of their values into NULL."""
+    """Return whether comparing two expressions turns none of their values into NULL."""
     if facts.comparable(one, two):
         return True
     for constant, other in ((one, two), (two, one)):
@@ -76,7 +76,7 @@ def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
-    """Whether two are rows of values, ``(i, j) = (1, 2)``, which are compared one by one."""
+    """Return whether both operands are rows of values, ``(i, j) = (1, 2)``, compared one by one."""
     if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
         return False
     fields = zip(one.parts[2:], two.parts[2:], strict=True)
@@ -85,7 +85,7 @@ def _alike(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
-    """A comparison of a condition with TRUE or FALSE."""
+    """Simplify a comparison of a condition with TRUE or FALSE."""
     terms = facts.terms
     same = constant.parts[0] is (tag != "neq")
     if tag != "nseq" or facts.never_null(other):
@@ -97,7 +97,7 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
 
 
 def _uncast(node: Node, other: Node, facts: Facts) -> Node:
-    """An operand without a cast that its comparison implies anyway."""
+    """Remove a cast from an operand if the comparison implies it anyway."""
     if node.tag not in ("cast", "lit"):
         return node
     kind = facts.type(other)
@@ -120,7 +120,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """A text of digits that is compared with integers, as a number."""
+    """Convert a text of digits to a number where integers are compared with it."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
@@ -128,7 +128,7 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """A comparison of two expressions, decided where both are plain literals.
+    """Compare two expressions; the result is known where both are plain literals.
 
     Texts without escapes are compared by their bytes in UTF-8, as Python compares them.
     """
@@ -255,7 +255,7 @@ def turn(node: Node, facts: Facts) -> Node:
 
 
 def true_where(node: Node, facts: Facts) -> Node:
-    """A condition that is true of the same rows, in the fewest words."""
+    """Return the shortest condition that is true for the same rows."""
     terms, tag, parts = facts.terms, node.tag, node.parts
     if is_null(node) and facts.is_condition(node):
         return terms.boolean(False)
@@ -305,7 +305,7 @@ def _with_default(node: Node, facts: Facts) -> Node:
 
 
 def _choice(node: Node, facts: Facts) -> Node:
-    """A CASE of one condition whose values decide as conditions."""
+    """Simplify a CASE with one condition and boolean values."""
     terms, parts = facts.terms, node.parts
     listed = _listed(node, facts)
     if listed is not None:

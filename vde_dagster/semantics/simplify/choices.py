@@ -18,7 +18,7 @@ Branch = tuple[Node, Node]
 
 
 def choose(node: Node, facts: Facts) -> Node:
-    """A CASE without branches that are never taken, alike or nested."""
+    """Remove branches of a CASE that are never taken, equal or nested."""
     branches, other = _parts(node, facts)
     values = [*(value for _, value in branches), other]
     if len(set(values)) > 1 and facts.common(values) is None:
@@ -84,7 +84,7 @@ def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
 
 
 def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
-    """The expression and the literal that a condition compares, or None."""
+    """Return the expression and the literal that a condition compares, or None."""
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
     for one, other in (condition.parts, condition.parts[::-1]):
@@ -96,7 +96,7 @@ def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
 
 
 def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Neighbours of one value as one; a condition that was asked before is not asked again."""
+    """Merge neighboring branches of one value, and drop conditions that were tested before."""
     made: list[Branch] = []
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
@@ -113,7 +113,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
-    """One branch as a comparison, a COALESCE, or with a condition that is not negated."""
+    """Write a single branch as a comparison or a COALESCE, or without a negated condition."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = is_true(condition, facts)
@@ -129,14 +129,14 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Whether a condition is true, which is never NULL."""
+    """Return whether a condition is true, which is never NULL."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
 
 
 def first_present(node: Node, facts: Facts) -> Node:
-    """A COALESCE of what may decide: nothing behind what is never NULL, nothing twice."""
+    """Remove arguments of COALESCE after a value that is never NULL, and repeated arguments."""
     arguments: list[Node] = []
     for argument in node.parts[1:]:
         nested = argument.tag == "call" and argument.parts[0] == "coalesce"
@@ -180,7 +180,7 @@ def decoded(node: Node, facts: Facts) -> Node:
 
 
 def spelled_out(node: Node, facts: Facts) -> Node:
-    """Functions that Spark itself replaces by CASE, COALESCE and IS NULL."""
+    """Replace functions that Spark itself replaces by CASE, COALESCE and IS NULL."""
     terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
     null, zero = terms.make("Null"), terms.number(0)
     if name == "nvl2" and len(arguments) == 3:
@@ -202,7 +202,7 @@ _CONSTANT = ("lit", "bool")
 
 
 def into_branches(node: Node, facts: Facts) -> Node:
-    """A comparison or sum of a CASE and a literal as a CASE, where no branch computes anything."""
+    """Move a comparison or sum with a literal into a CASE, where no branch computes anything."""
     if len(node.parts) != 2:
         return node
     at = 0 if node.parts[0].tag == "case" else 1
@@ -221,7 +221,7 @@ def into_branches(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """The operator's value for one branch, or None if it is not a constant."""
+    """Return the operator's value for one branch, or None if it is not a constant."""
     if is_null(value):
         if node.tag == "nseq":
             return None
@@ -257,7 +257,7 @@ def without_defaults(node: Node, facts: Facts) -> Node:
 
 
 def _written(node: object) -> str | None:
-    """A literal as `DEFAULTS` has it."""
+    """Return a literal in the form of `DEFAULTS`."""
     if not isinstance(node, Node) or node.tag not in ("lit", "bool", "Null"):
         return None
     if node.tag == "lit":

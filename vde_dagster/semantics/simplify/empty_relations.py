@@ -76,7 +76,7 @@ class _Emptied:
     # what is empty
 
     def _empty(self, group: Group) -> bool:
-        """Whether a group certainly has no rows, and nothing in it tells an error first."""
+        """Return whether a group certainly has no rows and raises no error."""
         if any(map(is_false, group.conditions)):
             # Operands of AND have no order: the others may be computed before FALSE is met.
             return all(map(self._facts.is_total, group.conditions))
@@ -145,7 +145,7 @@ class _Emptied:
         return changed
 
     def _drop_matches(self, source: Derived, group: Group) -> bool:
-        """An outer join to nothing: its columns are NULL."""
+        """Replace an outer join to an empty relation: its columns are NULL."""
         make = self._parts.terms.make
         known: dict[Node, Node] = {}
         for i, column in enumerate(source.columns):
@@ -230,7 +230,7 @@ class _Emptied:
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """One form for all queries without rows: NULLs of their types, of no table."""
+        """Return the one form of all queries without rows: typed NULLs, and no table."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]
@@ -242,7 +242,7 @@ class _Emptied:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Totals of no rows: counts are zero, others NULL."""
+        """Return the totals of no rows: zero for counts, NULL for other functions."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

@@ -53,7 +53,7 @@ def tests_as_exists(parts: Parts) -> None:
 
 
 def _has_value_in_matches(test: Node, source: Derived) -> bool:
-    """Whether the column that is tested for NULL has a value in every match."""
+    """Return whether the column that is tested for NULL has a value in every match."""
     tested = null_test(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
@@ -63,7 +63,7 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """The inner expression of a subquery's column, where it has the same value."""
+    """Return the inner expression of a subquery's column, where it has the same value."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         if source.op == "left" or len(source.keys) > 1:
@@ -103,7 +103,7 @@ def _has_key(source: Any) -> bool:
 
 
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
-    """The sources that have at most one row per row of the remaining sources."""
+    """Return the sources that have at most one row per row of the remaining sources."""
     stay = {s for s in group.sources if s not in idle}
     stay |= {s for s in idle if s not in reached(group, {*group.sources} - {s}, terms)}
     if not stay:
@@ -113,7 +113,7 @@ def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
 
 
 def _connected(some: list[Any], group: Group) -> list[list[Any]]:
-    """The sources, in parts that no condition connects."""
+    """Divide the sources into parts that no condition connects."""
     left = list(some)
     found: list[list[Any]] = []
     named = [sources_in(c) & set(some) for c in group.conditions]
@@ -165,7 +165,7 @@ def ask_before_grouping(parts: Parts) -> None:
 
 
 def _is_simple(group: Group) -> bool:
-    """Whether a query reads only tables, with conditions that contain no other query."""
+    """Return whether a query reads only tables, with conditions that contain no other query."""
     return all(isinstance(source, Leaf) for source in group.sources) and not any(
         node.tag == "window" or any(isinstance(part, Rel) for part in node.parts)
         for node in walk(group.conditions)
@@ -173,13 +173,13 @@ def _is_simple(group: Group) -> bool:
 
 
 def _outside(group: Group) -> set[Node]:
-    """The columns of sources around a group that its conditions name."""
+    """Return the columns of sources around a group that its conditions name."""
     refs = (node for node in walk(group.conditions) if node.tag == "ref")
     return {node for node in refs if node.parts[0] not in group.sources}
 
 
 def _outer_source(group: Group) -> Any:
-    """The single outer source that a query refers to, or None."""
+    """Return the single outer source that a query refers to, or None."""
     sources = {column.parts[0] for column in _outside(group)}
     return sources.pop() if len(sources) == 1 else None
 
@@ -192,7 +192,7 @@ def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node]
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
-    """An EXISTS of the same tables with other columns around it."""
+    """Make an EXISTS over the same tables with other columns in its conditions."""
     terms, asked = parts.terms, rel.group
     conditions = [replaced(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)

@@ -89,7 +89,7 @@ _MOST_STEPS = 8
 
 
 def simplify_expressions(parts: Parts) -> None:
-    """Bring every expression of a query into one form."""
+    """Transform every expression of a query into its canonical form."""
     simple = Simplifier(parts.terms)
     parts.change(simple.put)
     for group in [*parts.groups, *parts.windowed]:
@@ -110,7 +110,7 @@ class Simplifier:
         self._memo: dict[Node, Node] = {}
 
     def conditions(self, group: Group) -> list[Node]:
-        """The conditions on a group's rows, one by one."""
+        """Return the conditions on a group's rows, one by one."""
         made = [self.put(c) for c in group.conditions]
         if not made:
             return made
@@ -120,7 +120,7 @@ class Simplifier:
         return conjuncts(true_where(whole, self._facts))
 
     def put(self, node: Node) -> Node:
-        """The simple form of an expression."""
+        """Return the canonical form of an expression."""
         if node.tag in _SIMPLE:
             return node
         done = self._memo.get(node)

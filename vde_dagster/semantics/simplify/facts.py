@@ -70,13 +70,13 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """The key of an expression's type, or None if unknown; None for a bare NULL."""
+        """Return the key of an expression's type, or None if unknown; None for a bare NULL."""
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
 
     def common(self, nodes: list[Node]) -> str | None:
-        """The type that all of the expressions have but those that are NULL without a type."""
+        """Return the common type of the expressions; untyped NULLs do not count."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
@@ -98,7 +98,7 @@ class Facts:
         return made.parts[0] if alone else made
 
     def is_boolean(self, node: Node) -> bool:
-        """Whether an expression is certainly boolean."""
+        """Return whether an expression is certainly boolean."""
         return node.tag in BOOLEAN or self.type(node) == BOOL
 
     def _type(self, node: Node) -> str | None:
@@ -128,7 +128,7 @@ class Facts:
         return self._type_of_call(node) if tag == "call" else None
 
     def _unless_set(self, kind: str | None) -> str | None:
-        """A type by its name in a query; None for TIMESTAMP where a setting may choose it."""
+        """Return a type by its name; None for TIMESTAMP where a setting may decide its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
     def _type_of_column(self, node: Node) -> str | None:
@@ -183,7 +183,7 @@ class Facts:
         return self._unless_set(plain_type(data_type(result)))
 
     def never_null(self, node: Node) -> bool:
-        """Whether an expression is certainly not NULL."""
+        """Return whether an expression is certainly not NULL."""
         tag, parts = node.tag, node.parts
         if node in self._present or tag in ("lit", "bool", "Is", "nseq", "exists"):
             return True
@@ -219,7 +219,7 @@ class Facts:
         return Facts(self.terms).never_null(made)
 
     def never_fails(self, node: Node) -> bool:
-        """Whether computing an expression certainly raises no error, in ANSI mode or without it.
+        """Return whether computing an expression never raises an error, in ANSI mode or not.
 
         Every rewriting obeys this rule: only expressions for which this is true are removed, or
         computed for other rows than before.
@@ -254,15 +254,15 @@ class Facts:
         return False
 
     def is_total(self, condition: Node) -> bool:
-        """Whether a condition is one for Spark, and computing it certainly raises no error."""
+        """Return whether Spark accepts a condition, and computing it certainly raises no error."""
         return self.is_condition(condition) and self.never_fails(condition)
 
     def is_condition(self, node: Node) -> bool:
-        """Whether Spark takes an expression for a condition: a boolean, or NULL without a type."""
+        """Return whether Spark accepts an expression as a condition: boolean, or untyped NULL."""
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Whether comparing two expressions converts neither, or only numbers to wider ones.
+        """Return whether comparing two expressions converts neither, or only numbers to wider ones.
 
         Any other conversion may raise an error, or make NULL of a value.
         """
@@ -274,14 +274,14 @@ class Facts:
         return left == right or {left, right} <= {*WHOLE, DOUBLE}
 
     def casts(self, kind: str | None, target: str) -> bool:
-        """Whether Spark takes a cast between two types, in ANSI mode and by TRY_CAST too."""
+        """Return whether Spark allows a cast between two types, with ANSI mode and TRY_CAST."""
         if kind is None or _plain(target) is None:
             return False
         families = [_family(kind), _family(target)]
         return kind == target or TEXT in (kind, target) or families[0] == families[1] is not None
 
     def widens(self, cast: Node) -> bool:
-        """Whether a cast gives every value of its operand the same value of its type."""
+        """Return whether a cast keeps every value of its operand."""
         _, target, of = cast.parts
         kind = self.type(of)
         if is_null(of):
@@ -294,7 +294,7 @@ class Facts:
 def with_values(
     node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
 ) -> Node | None:
-    """A CASE with other values, and an ELSE where it has none; None if a value has no other."""
+    """Return a CASE with changed values; None if a value cannot be changed."""
     parts = list(node.parts)
     for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
         made = change(parts[i])
@@ -305,14 +305,14 @@ def with_values(
 
 
 def is_null(node: Node) -> bool:
-    """Whether an expression is NULL, with a type or without."""
+    """Return whether an expression is NULL, with a type or without."""
     while node.tag == "cast":
         node = node.parts[2]
     return node.tag == "Null"
 
 
 def plain_type(kind: Any) -> str | None:
-    """The key of a type without parts, length, collation or anything else."""
+    """Return the key of a type without parts, length, collation or anything else."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -328,7 +328,7 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Types that Spark casts to each other: numbers with booleans, dates with times."""
+    """Return the types that Spark casts to each other: numbers and booleans, dates and times."""
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
     return "times" if kind == DATE or kind in TIMES else None
@@ -361,7 +361,7 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """The type of a reference or literal if its equal values are identical; else None."""
+    """Return the type of a reference or literal if its equal values are identical; else None."""
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):
@@ -377,7 +377,7 @@ def value_type(node: Node) -> exp.DType | None:
 
 
 def _declared(source: Any, key: Any) -> Any:
-    """The type of a column of a table, or of a set operation whose queries agree on it."""
+    """Return the type of a column of a table, or of a set operation whose queries agree on it."""
     if isinstance(source, Leaf):
         return source.types.get(key)
     alike = isinstance(source, SetOperation) and source.alike
@@ -385,7 +385,7 @@ def _declared(source: Any, key: Any) -> Any:
 
 
 def _exact(kind: Any) -> exp.DType | None:
-    """A type of `_EXACT` without a length, a collation or anything else."""
+    """Return a type of `_EXACT` without length, collation or other parameters."""
     if kind is None or kind.this not in _EXACT:
         return None
     if any(value for key, value in kind.args.items() if key not in ("this", "nested")):
@@ -410,7 +410,7 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Whether comparing two values converts neither, or only numbers to wider ones."""
+    """Return whether comparing two values converts neither, or only numbers to wider ones."""
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False
@@ -422,7 +422,7 @@ def comparable(one: Node, two: Node) -> bool:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether a node is a literal of a known type."""
+    """Return whether a node is a literal of a known type."""
     return node.tag in ("lit", "bool") and value_type(node) is not None
 
 
@@ -431,12 +431,12 @@ STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul", "neg"})
 
 
 def rejects_null(condition: Node, node: Node) -> bool:
-    """Whether a condition is never true where the expression is NULL."""
+    """Return whether a condition is never true where the expression is NULL."""
     return not_true_if_null(condition, lambda part: part is node)
 
 
 def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Whether a condition is never true if certain expressions are NULL."""
+    """Return whether a condition is never true if certain expressions are NULL."""
     tag, parts = condition.tag, condition.parts
     if tag == "or":
         return all(not_true_if_null(p, is_null) for p in parts)
@@ -453,7 +453,7 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
 
 
 def _null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Whether an expression is NULL if certain expressions in it are."""
+    """Return whether an expression is NULL if certain expressions in it are."""
     if is_null(node):
         return True
     return node.tag in STRICT and any(_null_if(p, is_null) for p in node.parts)

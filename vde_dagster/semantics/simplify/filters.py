@@ -57,7 +57,7 @@ def move_filters(parts: Parts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
-    """A group's conditions with what follows from them; FALSE only if that hides no error."""
+    """Simplify a group's conditions; the result is FALSE only if that hides no error."""
     found = closed(conditions, parts.terms)
     return found if not _empty(found) or _may_be_dropped(group) else conditions
 
@@ -70,7 +70,7 @@ def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
 
 
 def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
-    """Conditions of an EXISTS on outer columns alone, moved out of it."""
+    """Move conditions on outer columns alone out of an EXISTS."""
     if inner in parts.shared:
         return
     of_others = [
@@ -88,7 +88,7 @@ def _empty(conditions: list[Node]) -> bool:
 
 
 def _may_be_dropped(group: Group) -> bool:
-    """Whether nothing in a group could raise an error that Spark would tell."""
+    """Return whether no part of a group could raise an error that Spark would report."""
     return all(isinstance(s, Leaf) for s in group.sources) and all(
         compared_columns(c) is not None for c in group.conditions
     )
@@ -100,7 +100,7 @@ def _names(condition: Node, source: Any) -> bool:
 
 
 def _accepts_filters(source: Any, parts: Parts) -> bool:
-    """Whether a condition on a source's columns can be moved into the source."""
+    """Return whether a condition on a source's columns can be moved into the source."""
     if parts.is_grouping(source):
         return bool(source.keys[0].parts)
     if isinstance(source, SetOperation) and source not in parts.frozen:
@@ -110,7 +110,7 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Conditions that hold for every group, because all of its rows fulfill them."""
+    """Return conditions on a grouping's keys that hold for all of its rows."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
@@ -169,7 +169,7 @@ def put_constants(parts: Parts) -> None:
 
 
 def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
-    """The columns that have one value in all rows of a group, and that value."""
+    """Return the columns that have one value in all rows of a group, and that value."""
     known: dict[Node, Node] = {}
     for condition in group.conditions:
         if condition.tag == "eq":
@@ -196,7 +196,7 @@ def _keeps_values(source: Derived) -> bool:
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
-    """Keys that are literals tell no groups apart; one stays, as without keys no rows give one."""
+    """Remove keys that are literals, except one: without keys there is always a row."""
     if source.op != "agg" or len(source.keys) != 1:
         return
     keys = list(source.keys[0].parts)
@@ -237,14 +237,14 @@ class _Constants:
         self._memo: dict[Node, Node] = {}
 
     def fixes(self, condition: Node) -> bool:
-        """Whether this is a condition that fixes a column."""
+        """Return whether this is a condition that fixes a column."""
         if condition.tag != "eq":
             return False
         one, two = condition.parts
         return self._known.get(one) is two or self._known.get(two) is one
 
     def put(self, node: Node) -> Node:
-        """The expression with literals for columns."""
+        """Replace columns of the expression by literals."""
         return rewrite(node, self._rule, self._terms, self._memo)
 
     def _rule(self, node: Node) -> Node | None:
@@ -291,7 +291,7 @@ def use_presence(parts: Parts) -> None:
 
 
 def _present(condition: Node) -> set[Node]:
-    """The expressions that are not NULL where a condition is true."""
+    """Return the expressions that are not NULL where a condition is true."""
     if condition.tag == "or":
         return set.intersection(*map(_present, condition.parts))
     if condition.tag == "not":
@@ -301,7 +301,7 @@ def _present(condition: Node) -> set[Node]:
 
 
 def _strict_parts(node: Node) -> set[Node]:
-    """An expression that is not NULL, with what it would be NULL for."""
+    """Return the parts of an expression, itself included, that are not NULL if it is not."""
     if node.tag == "ref":
         return {node}
     if node.tag not in STRICT:

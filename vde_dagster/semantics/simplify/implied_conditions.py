@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """The references in a condition that only compares them; None for any other condition."""
+    """Return the references in a condition that only compares them; None for others."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -54,7 +54,7 @@ def compared_columns(node: Node) -> set[Node] | None:
 
 
 def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
-    """A condition with other columns in it."""
+    """Replace columns of a condition."""
     return rewrite(node, known.get, terms, {})
 
 
@@ -115,7 +115,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
 
 
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
-    """The shortest equivalent of the conditions on one column; None for a contradiction.
+    """Return the shortest equivalent of the conditions on one column; None for a contradiction.
 
     Args:
         present: Whether others say that it is not NULL.
@@ -184,7 +184,7 @@ def _literal(condition: Node, column: Node) -> Node | None:
 
 
 def _rejects(condition: Node, column: Node) -> bool:
-    """Whether a condition is certainly not true of NULL, and is not IS NOT NULL itself."""
+    """Return whether a condition is certainly not true of NULL, and is not IS NOT NULL itself."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
     if condition.tag == "or":
@@ -224,16 +224,16 @@ class Classes:
             self._of[member] = merged
 
     def members(self, node: Node) -> list[Node]:
-        """The class of an expression."""
+        """Return the class of an expression."""
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:
-        """The classes of more than one expression."""
+        """Return the classes of more than one expression."""
         return list({id(members): members for members in self._of.values()}.values())
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Classes of interchangeable columns: of one type whose equal values are identical."""
+    """Return classes of interchangeable columns: one type, and equal values are identical."""
     return _joined(conditions, _alike)
 
 
@@ -242,12 +242,12 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def equal_values(conditions: Iterable[Node]) -> Classes:
-    """Columns and literals that are equal, if only after numbers have been made wider."""
+    """Return classes of equal columns and literals, also if numbers had to be widened first."""
     return _joined(conditions, _like)
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Whether equality is transitive between the types of two expressions."""
+    """Return whether equality is transitive between the types of two expressions."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)
@@ -262,7 +262,7 @@ def _column(node: Node) -> tuple[str, str] | None:
 
 
 def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> Classes:
-    """Classes of what conditions say to be equal, of the pairs that a rule takes."""
+    """Return classes of expressions that conditions equate, for the pairs that a rule accepts."""
     classes = Classes()
     for condition in conditions:
         if condition.tag in EQUAL and may_be(*condition.parts):

@@ -37,7 +37,7 @@ def strengthen_joins(parts: Parts) -> None:
 
 
 def _rejects_nulls(condition: Node, source: Derived) -> bool:
-    """Whether a condition is never true of the row of NULLs."""
+    """Return whether a condition is never true of the row of NULLs."""
     return not_true_if_null(condition, lambda n: n.tag == "ref" and n.parts[0] is source)
 
 
@@ -62,7 +62,7 @@ def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts
 
 
 def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
-    """The side of each column, or None if a column cannot be assigned to one side."""
+    """Return the side of each column, or None if a column cannot be assigned to one side."""
     if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
         return None
     sides = {s: g for g in (join.left, join.right) for s in g.sources}
@@ -85,7 +85,7 @@ def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> boo
 
 
 def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> None:
-    """Put one side's rows into the group, and the other side as an outer join of them."""
+    """Merge one side's rows into the group, and make the other side an outer join."""
     terms, own = parts.terms, set(kept.sources)
     optional.conditions += join.conditions
     optional.joins.update(join.conditions)
@@ -171,7 +171,7 @@ def _leaves(group: Group, parts: Parts) -> list[Leaf]:
 
 
 def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
-    """Whether the conditions imply that two readings return the same row."""
+    """Return whether the conditions imply that two readings return the same row."""
     if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
         return False
     make = parts.terms.make

@@ -83,7 +83,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """Replacements for a grouping's columns where repeated rows do not count.
+    """Return replacements for a grouping's columns where repeated rows do not matter.
 
     In a correlated query Spark groups the columns around it, too, and makes 0.0 of their -0.0.
     """
@@ -102,7 +102,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
 
 
 def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
-    """Replacements for a grouping's columns where every group has one row."""
+    """Return replacements for a grouping's columns where every group has one row."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):
@@ -119,7 +119,7 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """The value of a key or an aggregate function over one row."""
+    """Return the value of a key or an aggregate function over one row."""
     if node.tag not in AGGREGATES:
         return node
     total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
@@ -129,7 +129,7 @@ def _value_over_one_row(node: Node) -> Node | None:
 
 
 def ignores_repeats(node: Node) -> bool:
-    """Whether an aggregate function's value does not depend on how often a row occurs."""
+    """Return whether an aggregate function's value does not depend on how often a row occurs."""
     body = node.parts[0]
     if node.tag != "aggregate" or body.tag != "call":
         return False
@@ -142,12 +142,12 @@ _INEXACT = (None, DOUBLE, "FLOAT<>")
 
 
 def is_exact(key: Node, facts: Facts) -> bool:
-    """Whether equal values of a key are certainly one value."""
+    """Return whether equal values of a key are certainly one value."""
     return facts.type(key) not in _INEXACT
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Whether somebody may see that a grouping's key has one of several equal values."""
+    """Return whether a reader may notice which of several equal values a grouping's key has."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())
@@ -192,7 +192,7 @@ def ask_without_limits(parts: Parts) -> None:
 
 
 def _correlates_plainly(group: Group) -> bool:
-    """Whether all correlated conditions of a group compare two columns of the same type.
+    """Return whether all correlated conditions of a group compare two columns of the same type.
 
     If a condition casts one of its columns, Spark takes the first rows per value of another column.
     """
@@ -210,7 +210,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _keeps_some_rows(source: Derived) -> bool:
-    """Whether a LIMIT keeps at least one row if any exist, and its sort keys cannot fail."""
+    """Return whether a LIMIT keeps at least one row if any exist, and its sort keys cannot fail."""
     limit, offset, *keys = source.args
     by = [key.parts[-1] for key in keys if key.tag == "sort"]
     own = source.group.sources
@@ -229,7 +229,7 @@ def _deciding(keys: list[Node]) -> list[Node]:
 
 
 def _merge(outer: Derived, parts: Parts) -> None:
-    """The first rows of the first rows."""
+    """Merge a LIMIT of a LIMIT."""
     group = outer.group
     inner = group.sources[0] if len(group.sources) == 1 and not group.conditions else None
     if not isinstance(inner, Derived) or inner.op != "limit" or inner in parts.frozen:
@@ -249,7 +249,7 @@ def _merge(outer: Derived, parts: Parts) -> None:
 
 
 def keep_failing_sorts(parts: Parts) -> None:
-    """Let the sort keys count that may raise an error and that no output column computes.
+    """Keep sort keys that may raise an error and that no output column computes.
 
     A query's result has no order, but Spark computes the keys.
     """
@@ -280,7 +280,7 @@ def _count(limit: Node) -> int | None:
 
 
 def flatten_set_operations(parts: Parts) -> None:
-    """Put the queries of a set operation in its place where it is a query of the same operation."""
+    """Flatten a set operation inside a set operation of the same kind."""
     for group in list(parts.groups):
         for source in group.sources:
             if isinstance(source, SetOperation) and source.alike:
@@ -292,7 +292,7 @@ def flatten_set_operations(parts: Parts) -> None:
 
 
 def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperation | None:
-    """The set operation that a query of another one consists of, if it may be taken apart."""
+    """Return the set operation inside a query of another one, if it may be flattened."""
     group = branch.group
     if len(group.sources) != 1 or group in parts.shared:
         return None
@@ -315,7 +315,7 @@ def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperati
 
 
 def _contains_query(node: Node) -> bool:
-    """Whether an expression contains a subquery or a window."""
+    """Return whether an expression contains a subquery or a window."""
     if node.tag == "window":
         return True
     return any(
@@ -324,7 +324,7 @@ def _contains_query(node: Node) -> bool:
 
 
 def _spliced(branch: Rel, inner: SetOperation, parts: Parts) -> list[Rel]:
-    """The queries of an inner set operation, with the outer query's conditions and outputs."""
+    """Return an inner set operation's queries with the outer query's conditions and outputs."""
     for rel in inner.branches:
         known = {
             parts.terms.make("ref", inner, i): output.node for i, output in enumerate(rel.outputs)

@@ -104,14 +104,14 @@ class Parts:
         self.terms.keys.clear()
 
     def derived(self) -> Iterator[Derived]:
-        """All sources made of one group."""
+        """Return all sources made of one group."""
         for group in self.groups:
             for source in group.sources:
                 if isinstance(source, Derived):
                     yield source
 
     def is_grouping(self, source: Any) -> TypeGuard[Derived]:
-        """Whether a source is a grouping by one list of keys that can be dissolved."""
+        """Return whether a source is a grouping by one list of keys that can be dissolved."""
         return (
             isinstance(source, Derived)
             and source.op == "agg"
@@ -121,7 +121,7 @@ class Parts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """The outer joins in a group that can be taken apart."""
+        """Return the outer joins in a group that can be taken apart."""
         return [
             source
             for source in group.sources
@@ -174,7 +174,7 @@ class Parts:
 
 
 def _different(keys: tuple[Node, ...]) -> int:
-    """The number of distinct key expressions of grouping sets."""
+    """Return the number of distinct key expressions of grouping sets."""
     return len({key for one in keys for key in one.parts})
 
 

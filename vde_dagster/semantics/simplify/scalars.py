@@ -29,7 +29,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def convert(node: Node, facts: Facts) -> Node:
-    """A cast that is needed, from the type that decides."""
+    """Simplify a cast of NULL, to the same type, of a literal, or of another cast."""
     this: Node
     safe, target, this = node.parts
     terms = facts.terms
@@ -64,7 +64,7 @@ def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
 
 
 def calculate(node: Node, facts: Facts) -> Node:
-    """A sum, difference or product without NULLs, zeros and ones."""
+    """Simplify a sum, difference or product: NULLs, zeros and ones."""
     tag = node.tag
     one: Node
     two: Node
@@ -93,7 +93,7 @@ def calculate(node: Node, facts: Facts) -> Node:
 
 
 def divide(node: Node, facts: Facts) -> Node:
-    """A quotient by one."""
+    """Simplify a quotient by one."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     one, this = named.get("expression"), named.get("this")
     by_one = one is not None and this is not None and integer(one) == 1
@@ -101,7 +101,7 @@ def divide(node: Node, facts: Facts) -> Node:
 
 
 def sign(node: Node, facts: Facts) -> Node:
-    """Two signs that take each other away; of integers the smallest has no opposite."""
+    """Remove a double negation; the smallest integer has no opposite."""
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.null(DOUBLE)
@@ -139,7 +139,7 @@ def match(node: Node, facts: Facts) -> Node:
 
 
 def matches_all(node: Node) -> bool:
-    """Whether a LIKE matches every text."""
+    """Return whether a LIKE matches every text."""
     pattern = node.parts[1] if len(node.parts) == 4 else None
     text = plain_string(pattern.parts[1]) if pattern is not None and pattern.tag == "lit" else None
     return text is not None and text != "" and not text.strip("%")
@@ -167,7 +167,7 @@ def not_each(node: Node, facts: Facts) -> Node:
 
 
 def string_together(node: Node, facts: Facts) -> Node:
-    """One CONCAT for nested ones; neighbours that are literals are one."""
+    """Merge nested CONCATs and neighboring literals."""
     flat: list[Node] = []
     for argument in node.parts[1:]:
         nested = argument.tag == "call" and argument.parts[0] == "concat"
@@ -188,7 +188,7 @@ def string_together(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """An argument of CONCAT without the cast to text that CONCAT implies."""
+    """Remove the cast to text that CONCAT implies from an argument."""
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
     number = integer(node)
@@ -200,7 +200,7 @@ def _text(node: Node) -> str | None:
 
 
 def once(node: Node, facts: Facts) -> Node:
-    """A function whose result it would leave as it is."""
+    """Remove the inner of two equal calls, for functions that change nothing the second time."""
     name, *arguments = node.parts
     inner = arguments[0] if len(arguments) == 1 else None
     if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
@@ -210,7 +210,7 @@ def once(node: Node, facts: Facts) -> Node:
 
 
 def pick_field(node: Node, facts: Facts) -> Node:
-    """A field of a struct of named expressions; Spark compares the names without case."""
+    """Read a field of a struct of named expressions; Spark ignores the case of names."""
     name, made = node.parts
     if made.tag != "call" or made.parts[0] != "struct":
         return node
@@ -225,7 +225,7 @@ def pick_field(node: Node, facts: Facts) -> Node:
 
 
 def pick_element(node: Node, facts: Facts) -> Node:
-    """An element of an array of expressions, which all have its type."""
+    """Read an element of an array of expressions of one type."""
     made, at = node.parts
     place = integer(at)
     if made.tag != "call" or made.parts[0] != "array" or place is None:
@@ -272,7 +272,7 @@ def days_added(node: Node, facts: Facts) -> Node:
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
-    """A number of days: a whole number, or an interval of days or weeks."""
+    """Return a number of days: a whole number, or an interval of days or weeks."""
     if facts.type(node) in _COUNTS:
         return node
     if node.tag != "typed literal" or node.parts[0] != "interval":

@@ -63,7 +63,7 @@ def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
 
 
 def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
-    """The INT that compares with the other side as the literal does, or None."""
+    """Return the INT that compares with the other operand as the literal does, or None."""
     if literal.tag != "lit" or literal.parts[0] != "n" or other.tag == "lit":
         return None
     found = _NUMBER.fullmatch(literal.parts[1])
@@ -103,7 +103,7 @@ _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
 
 
 def _instant(literal: Node, other: Node, facts: Facts) -> Node:
-    """A text, DATE or cast, compared with a time, as the TIMESTAMP literal of the same instant."""
+    """Replace a text, DATE or cast in a comparison with a time by the same TIMESTAMP literal."""
     kind = facts.type(other)
     if kind not in TIMES or other.tag in ("lit", "typed literal"):
         return literal
@@ -132,7 +132,7 @@ def _instant_text(literal: Node, kind: str) -> str | None:
 
 
 def _normal_instant(written: str) -> str | None:
-    """An instant without a zone, midnight as a day; None for any other text.
+    """Return an instant without a zone, or a day for midnight; None for any other text.
 
     >>> _normal_instant("'2020-01-01T00:00'"), _normal_instant("'2020-01-01 10:30'")
     ('2020-01-01', '2020-01-01 10:30:00')
@@ -186,7 +186,7 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
-    """The whole number that an operand of `/` is before it becomes a DOUBLE, or the operand."""
+    """Return the whole number that `/` converts to a DOUBLE, or else the operand."""
     if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
         found = _NUMBER.fullmatch(node.parts[1])
         suffix = (found[2] or "").upper() if found is not None else ""

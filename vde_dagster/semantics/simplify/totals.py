@@ -44,7 +44,7 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
 
 
 def total(body: Node, facts: Facts) -> Node:
-    """An aggregate function, with its arguments and FILTER, in its canonical form."""
+    """Transform an aggregate function, with arguments and FILTER, into its canonical form."""
     if body.tag == "Filter":
         return _filtered(total(body.parts[0], facts), true_where(body.parts[-1], facts), facts)
     plain = plain_total(body)
@@ -159,7 +159,7 @@ class _Steps:
     merged: dict[Node, Node] = field(default_factory=dict)
 
     def merges_with_grouping(self, inner: Derived) -> bool:
-        """Whether all totals can be merged with a grouping's totals."""
+        """Return whether all totals can be merged with a grouping's totals."""
         keys = set(inner.keys[0].parts)
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
@@ -176,7 +176,7 @@ class _Steps:
         return self._rest_are_of_sets(alone)
 
     def merges_with_union(self, union: SetOperation) -> bool:
-        """Whether all totals can be merged with the totals of a UNION ALL's groupings."""
+        """Return whether all totals can be merged with the totals of a UNION ALL's groupings."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
             return False
@@ -218,7 +218,7 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Whether every use of a total can be merged with it."""
+        """Return whether every use of a total can be merged with it."""
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
             return False
@@ -245,7 +245,7 @@ class _Steps:
         return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
-        """Whether no other total of the outer grouping depends on how often its rows occur.
+        """Return whether no other total of the outer grouping depends on how often its rows occur.
 
         A total over no rows is one row, and even the maximum of one row differs from that of none.
         """
@@ -293,7 +293,7 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """The function of a total over all rows as they are; None for any other."""
+    """Return the function of a total over all rows as they are; None for any other."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

@@ -60,7 +60,7 @@ class Digester:
         self._of_sets: dict[tuple[Frame, Derived], Frame] = {}
 
     def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
-        """The row digest of a query and the digests of its output columns."""
+        """Return the row digest of a query and the digests of its output columns."""
         return self._rel(rel, None)
 
     def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
@@ -152,7 +152,7 @@ class Digester:
         return Closed(digest_all("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
-        """Conditions that make columns interchangeable, with separate digests.
+        """Return digests of conditions that make columns interchangeable, each hashed separately.
 
         Afterwards one of the columns represents the others, see `Frame.instead`.
         """
@@ -172,7 +172,7 @@ class Digester:
     # sources
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
-        """The group inside a derived source; hashed once unless it is correlated."""
+        """Return the group inside a derived source; hashed once unless it is correlated."""
         around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
@@ -181,7 +181,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Frame for the columns of a grouping, with a distinct digest for every grouping set's key.
+        """Return the frame of a grouping's columns, with a distinct digest per grouping set's key.
 
         A set that leaves out a key has NULL for it, so another key or a literal is a different
         column even if its value is equal in every input row.
@@ -248,7 +248,7 @@ class Digester:
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
-        """The digests of a set operation's queries; sorted where their order means nothing."""
+        """Return the digests of a set operation's queries, sorted where order has no meaning."""
         key = (frame if _is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
@@ -303,7 +303,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """The ordering of rows as functions that depend on it see it."""
+        """Return the order of rows in the form in which functions depend on it."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):
@@ -323,7 +323,7 @@ class Digester:
     # expressions
 
     def node(self, node: Node, frame: Frame) -> bytes:
-        """The digest of an expression in a frame."""
+        """Return the digest of an expression in a frame."""
         known = frame.memo.get(node)
         if known is None:
             known = frame.memo[node] = self._node(node, frame)
@@ -359,7 +359,7 @@ class Digester:
         return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
     def _window(self, node: Node, frame: Frame) -> bytes:
-        """A window function: its own group's rows, and which of them the row at hand is."""
+        """Hash a window function: the rows of its group, and the position of the current row."""
         group: Group = node.parts[0]
         ties: bool = node.parts[1]
         level, home = frame.find_home(group.sources)
@@ -388,7 +388,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """The frame that contains some sources, and its number of levels above this one."""
+        """Return the frame that contains some sources, and its number of levels above this one."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
@@ -410,7 +410,7 @@ class Closed:
 
 
 def _is_dependent(source: Any) -> bool:
-    """Whether a source's rows depend on other sources of its query or of outer queries."""
+    """Return whether a source's rows depend on other sources of its query or of outer queries."""
     if isinstance(source, Derived):
         return source.op == "left" or source.correlation.found
     if isinstance(source, (SetOperation, FullJoin)):

@@ -70,7 +70,7 @@ EVERY_COLUMN = "*"
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
-    """All columns of tables, as what might be read in a way that is not understood."""
+    """Return all columns of tables, as possible inputs of an unsupported query."""
     found = {
         (leaf.table, column)
         for leaf in leaves
@@ -158,7 +158,7 @@ class Tracer:
         yield from self.conditions(node)
 
     def conditions(self, node: Node) -> Deciding:
-        """Indirect sources inside an expression: CASE conditions, windows, subqueries."""
+        """Return indirect sources inside an expression: CASE conditions, windows, subqueries."""
         known = self._conditions.get(node)
         if known is None:
             known = self._conditions[node] = frozenset(self._conditions_in(node))
@@ -193,7 +193,7 @@ class Tracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """The columns that decide which rows a group has."""
+        """Return the columns that decide which rows a group has."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.

@@ -18,7 +18,7 @@ OTHER_COLUMNS = "*"
 
 
 def canonicaliser() -> str:
-    """The versions of the canonicaliser and of SQLGlot that made the hashes.
+    """Return the versions of the canonicaliser and of SQLGlot that made the hashes.
 
     A snapshot stores it; when it differs, the stored definition is hashed again.
     """
@@ -46,7 +46,7 @@ class SemanticVersion:
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
-    """The version of an external table: its name, and (name, column, type) per column."""
+    """Return the version of an external table: its name, and (name, column, type) per column."""
     table = name.lower()
     return SemanticVersion(
         rows=leaf_rows(table).hex(),
@@ -55,12 +55,12 @@ def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
 
 
 def leaf_rows(table: str) -> bytes:
-    """The row version of an external table."""
+    """Return the row version of an external table."""
     return digest_values("external rows", table)
 
 
 def leaf_column(table: str, column: str, type_text: str) -> bytes:
-    """The version of one column of an external table."""
+    """Return the version of one column of an external table."""
     text = " ".join(type_text.split())
     # Names of a struct's fields are data, with their case.
     return digest_values("external column", table, column, text if "<" in text else text.upper())
@@ -72,7 +72,7 @@ def opaque_version(
     columns: Iterable[str],
     why: str,
 ) -> SemanticVersion:
-    """The version of a query that is compared as a whole.
+    """Return the version of a query that is compared as a whole.
 
     `parents` are versions of the tables that it reads, by the names in its text.
     """
@@ -96,7 +96,7 @@ _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILIN
 
 
 def _sqlglot_version() -> str:
-    """The version of SQLGlot, which is not imported for that.
+    """Return the version of SQLGlot, which is not imported for that.
 
     `importlib.metadata` brings the parsers of e-mails with it, for a tenth of the time of a short
     command; it is asked where the package does not say its version itself.

@@ -139,7 +139,7 @@ class Gateway:
 
     @contextmanager
     def found_by_pyspark(self) -> Iterator[None]:
-        """Let PySpark's `launch_gateway` use it instead of starting one."""
+        """Make PySpark's `launch_gateway` use this JVM instead of starting one."""
         os.environ |= {
             "PYSPARK_GATEWAY_PORT": str(self.port),
             "PYSPARK_GATEWAY_SECRET": self.secret,

@@ -86,7 +86,7 @@ def create_physical_table(
 
 
 def _create_by_statement(session: SparkSession, statement: str, namespace: str) -> bool:
-    """Let Spark make a table; False when something has the name already."""
+    """Create a table in Spark; return False if something has the name already."""
     from pyspark.errors import AnalysisException
 
     def create() -> bool:

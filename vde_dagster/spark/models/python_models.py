@@ -143,7 +143,7 @@ class ModelContext:
             self.spark.sql(self._spark_sql(one))
 
     def table_exists(self, table_name: Any) -> bool:
-        """Say whether Spark knows a table, or the model reads a model of this name."""
+        """Return whether Spark has a table, or the model reads a model of this name."""
         name = table_name if isinstance(table_name, str) else table_name.sql("spark")
         known = ModelName.parse(name) in self._sources
         return known or bool(self.spark.catalog.tableExists(name))

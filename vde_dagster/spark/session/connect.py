@@ -114,7 +114,7 @@ def connect(settings: SessionSettings) -> SparkSession:
 
 
 def _close_alone(client: Any) -> None:
-    """Let a client close only its own resources.
+    """Make a client close only its own resources.
 
     PySpark's `close` waits for threads that all sessions of the process share, also when the
     garbage collector finds a session, in whichever thread that is: if it is one of those, or holds
@@ -146,7 +146,7 @@ def _channel(settings: SessionSettings) -> Any:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Let a session load the catalog, to prove that the server can."""
+    """Load the catalog in a session, to prove that the server can."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)

@@ -59,7 +59,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def as_subquery(sql: str) -> str:
-    """Put a query into a place where Spark accepts only queries, so that it can only read."""
+    """Put a query where Spark accepts only queries, so that it cannot write."""
     return _WRAPPED.format(sql.rstrip().rstrip(";"))
 
 

@@ -96,7 +96,7 @@ def is_gone(session: SparkSession) -> bool:
 
 
 def forget_ended() -> None:
-    """Let the next session of this process start a new JVM, if the last one has ended."""
+    """Make the next session of this process start a new JVM, if the last JVM has ended."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

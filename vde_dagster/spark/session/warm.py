@@ -102,7 +102,7 @@ class WarmEngine:
         return False
 
     def refuse_users(self, folder: Path) -> None:
-        """Let no further process join it."""
+        """Refuse further processes."""
         if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
@@ -284,7 +284,7 @@ def environment_before() -> dict[str, str]:
 
 @contextmanager
 def _starting(folder: Path) -> Iterator[None]:
-    """Let one process at a time start or stop an engine."""
+    """Allow one process at a time to start or stop an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "starting").open("wb") as file:
         _lock(file, wait=True)

@@ -97,7 +97,7 @@ class Write:
 
     @contextmanager
     def source(self) -> Iterator[str]:
-        """Lend a temporary view of the rows, for SQL statements."""
+        """Provide a temporary view of the rows, for SQL statements."""
         name = f"vde_source_{uuid.uuid4().hex}"
         self.frame.createOrReplaceTempView(name)
         try:
@@ -112,7 +112,7 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Let MERGE and DELETE, which take no options, commit with the summary.
+        """Make MERGE and DELETE, which take no options, commit with the summary.
 
         Iceberg reads it from the session's configuration: only this write uses the session.
         """

@@ -38,7 +38,7 @@ class Scd(Strategy):
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
-        """Bring the table up to date, and retry if another commit was faster."""
+        """Merge the new versions into the table, and retry if another commit was faster."""
         kind = ScdType2.from_model(write.task.snapshot.model)
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
@@ -337,7 +337,7 @@ class DbtVersions(Versions):
         )
 
     def _is_record(self, side: str) -> str:
-        """Say whether a row is the record of a deletion, not a version."""
+        """Return whether a row is the record of a deletion, not a version."""
         if not self.kind.deleted_name:
             return "false"
         return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=1)
 def spark_jar() -> Path | None:
-    """The archive with the parser of the Spark that is installed; None for one without a JVM."""
+    """Return the archive with the installed Spark's parser; None if Spark has no JVM."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else list((spec and spec.submodule_search_locations) or ())
@@ -34,7 +34,7 @@ _reasons: list[str] = []
 
 
 def note_unusable(reason: str) -> None:
-    """Note that this process checks queries without Spark's grammar."""
+    """Record that this process checks queries without Spark's grammar."""
     _reasons[:] = [reason]
 
 
@@ -85,7 +85,7 @@ class ClassFile:
             self._method()
 
     def tests(self, suffix: str) -> dict[int, Test]:
-        """The predicates, by their numbers, of methods (each one `switch`) whose names end so."""
+        """Return predicates by number, from methods (each one `switch`) with this ending."""
         found: dict[int, Test] = {}
         for name, code in self._methods.items():
             if name.endswith(suffix):
@@ -146,7 +146,7 @@ class ClassFile:
                 self._methods[name] = body[8 : 8 + length]
 
     def _member(self) -> tuple[str, list[tuple[str, bytes]]]:
-        """The name and the attributes of a field or method."""
+        """Return the name and the attributes of a field or method."""
         self._skip(2)
         name = self._text(self._u2())
         self._skip(2)

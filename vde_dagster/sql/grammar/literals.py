@@ -98,7 +98,7 @@ def _is_valid(name: str, text: str) -> bool:
 
 
 def _interval(words: Sequence[str], at: int) -> Malformed | None:
-    """Look at what follows the word INTERVAL; it may be a column's name."""
+    """Check the token after the word INTERVAL, which may be a column's name."""
     start, parts = at, list[tuple[str, str]]()
     while at < len(words):
         sign = words[at] if words[at] in "+-" else ""

@@ -74,7 +74,7 @@ class _Run:
 
 
 def with_brackets(tokens: list[Token]) -> list[Token] | None:
-    """The tokens with brackets that make SQLGlot group them as Spark does.
+    """Return the tokens with brackets that make SQLGlot group them as Spark does.
 
     Returns:
         The list itself where none are needed; None where too many are.
@@ -92,7 +92,7 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
 
 
 def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
-    """Say whether two comparisons may stand side by side, or `<<` and `>>`."""
+    """Return whether two comparisons, or `<<` and `>>`, may be adjacent without brackets."""
     if not kinds & COMPARISONS:
         return False
     last = -1
@@ -156,7 +156,7 @@ class _Bracketer:
         return self._tokens[index].token_type if index < len(self._tokens) else None
 
     def _is_binary(self, run: _Run, index: int) -> bool:
-        """Say whether an operator has an operand on its left; a star may be all columns."""
+        """Return whether an operator has an operand on its left; a star may be all columns."""
         if index == run.start:
             return False
         if run.operators and sum(run.operators[-1][:2]) == index:

@@ -80,7 +80,7 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """The furthest token that a rule accepts; None if it accepts all.
+        """Return the furthest token that a rule accepts; None if it accepts all.
 
         Returns:
             The token that no text of the rule has there, len(kinds) for the end, and a mask of
@@ -215,7 +215,7 @@ class Recogniser:
         return known
 
     def _beginnings(self, call: _Call) -> tuple[int, int]:
-        """Masks of the tokens that are a text of a rule alone, and that begin a longer one."""
+        """Return masks of tokens: complete texts of a rule, and beginnings of longer texts."""
         known = self._begins.get(call)
         if known is not None:
             return known

@@ -196,7 +196,7 @@ def _network_text(one: ClassFile) -> str:
 
 
 def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
-    """Let GROUP BY name its expressions behind `|>` only, as Spark does."""
+    """Allow GROUP BY to name its expressions only after `|>`, as Spark does."""
     clause, named = rules["aggregationClause"], rules["namedExpression"]
     plain = rules["expression"]
     own = [state for state, rule in enumerate(network.rule_of) if rule == clause]
@@ -222,7 +222,7 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
 
 
 def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
-    """Let a rule not end behind a token, or behind another rule that it calls."""
+    """Forbid the end of a rule after a token, or after another rule that it calls."""
 
     def ends(state: int) -> bool:
         return state in network.stops or any(map(skips, network.edges[state]))

@@ -41,7 +41,7 @@ def like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def type_end(tokens: Sequence[Token], index: int) -> int:
-    """The index behind a type such as `ARRAY<DECIMAL(9, 2)>`, or behind a column of that name."""
+    """Return the index after a type such as `ARRAY<DECIMAL(9, 2)>`, or a column so named."""
     depth = 0
     for end in range(index + 1, len(tokens)):
         kind = tokens[end].token_type

@@ -298,7 +298,7 @@ _NAMES = {
 
 
 def _named(node: exp.Anonymous, dialect: str) -> Made:
-    """Calls that SQLGlot does not know, by their names."""
+    """Write a call that SQLGlot does not know, by its name."""
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
@@ -318,7 +318,7 @@ def _extract(node: exp.Extract, dialect: str) -> Made:
 
 
 def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """A part of a date as Spark counts it."""
+    """Write a part of a date with Spark's counting."""
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _day_from_monday(value)
     if unit in _DAYS:

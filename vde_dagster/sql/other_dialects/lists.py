@@ -23,7 +23,7 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 
 
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
-    """Note the subscripts that SQLGlot's parser changed to count from 0.
+    """Mark the subscripts that SQLGlot's parser changed to count from 0.
 
     The parser (30.30, `apply_index_offset`) changes subscripts that are literals of integers, and
     gives the new expression no type. Must be called before any part of the tree is replaced.

@@ -108,7 +108,7 @@ def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Let the order, which is outside now, read hidden columns for values that are not outputs."""
+    """Add hidden columns for an outer ORDER BY that reads values that are not outputs."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}

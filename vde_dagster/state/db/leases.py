@@ -230,7 +230,7 @@ class LeaseStore:
     def holding_all(
         self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
-        """Hold many leases, without renewal, for a block that ends long before they do.
+        """Hold many leases, without renewal, for a block that ends long before they expire.
 
         Raises:
             ConflictError: Another owner has one of them; then none is acquired.

@@ -213,7 +213,7 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
 
 
 def _without_gaps(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
-    """Look for versions that were created after the log began but have no row in it."""
+    """Find versions that were created after the log began but have no row in it."""
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:

@@ -238,7 +238,7 @@ class EnvironmentStore:
         self.database.run(connection, work, name="state.expire_environment")
 
     def invalidate(self, name: str) -> None:
-        """Let the janitor drop an environment from now on."""
+        """Mark an environment as expired, so that the janitor drops it."""
         self.expire(name, self.database.clock.now())
 
     def expired(self) -> list[str]:

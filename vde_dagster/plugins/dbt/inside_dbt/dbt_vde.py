@@ -82,7 +82,7 @@ class Session:
         return bool(self._command) and self.adapter == "spark"
 
     def leave_out(self, unique_id: str, call: str) -> None:
-        """Note a node that was not compiled."""
+        """Record a node that was not compiled."""
         with self._lock:
             self._left_out[unique_id] = call
             self.write()
@@ -171,7 +171,7 @@ class Session:
 
 
 def change_compile(session: Session) -> None:
-    """Let introspective calls have answers, or end the compile of their node alone."""
+    """Answer introspective calls; a call without an answer ends its node's compilation."""
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
     from dbt.context.providers import RuntimeDatabaseWrapper

@@ -180,7 +180,7 @@ def _relation(node: Node) -> str:
 
 
 def _names_alone(text: str, node: Node, dialect: str) -> bool:
-    """Say whether a word of a hook, outside of texts, is the name of its table."""
+    """Return whether a word of a hook, outside strings, is the name of the hook's table."""
     name, tokens = (
         node.relation[-1].lower(),
         Token.split(text, dialect),
