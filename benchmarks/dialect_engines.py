@@ -165,7 +165,8 @@ def googlesql_engine(jars: Path) -> Ask:
     """
     import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j*.jar")
     path = os.pathsep.join([*map(str, sorted(jars.glob("*.jar"))), str(py4j)])
@@ -197,7 +198,7 @@ def googlesql_engine(jars: Path) -> Ask:
                 form = "TO_JSON_STRING" if kind.startswith("ARRAY") else "CAST"
                 ending = ")" if kind.startswith("ARRAY") else " AS STRING)"
                 text = evaluated(f"{form}(({value}){ending}")[1]
-        except Py4JJavaError:
+        except (Py4JError, PySparkException):  # PySpark converts errors of every gateway.
             return None
         return kind, None if kind.startswith("ARRAY") and text == "null" else text
 

@@ -26,6 +26,10 @@ class Audit:
         query: Rendered query for the failing rows, which still contains `@this_model`.
         blocking: Whether failing rows block the publication.
         reads: Tables in the query other than the model, sorted; derived from the query.
+        dialect: SQLGlot dialect that the query, or its translated arguments, had.
+        dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
+        translated: Arguments of a built-in audit in Spark SQL, translated from the dialect; empty
+            if the whole query had the dialect.
     """
 
     name: str
@@ -33,6 +37,9 @@ class Audit:
     query: str
     blocking: bool = True
     reads: tuple[ModelName, ...] = field(default=(), compare=False)
+    dialect: str = "spark"
+    dialect_trust: tuple[str, ...] = ()
+    translated: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -158,7 +165,7 @@ class Model:
         reads_itself: Whether the query or code reads rows of the model's earlier fills.
         table: Catalog, schema and name of an external model's table in another catalog than the
             project's; else empty.
-        dialect: SQLGlot dialect of the original query.
+        dialect: SQLGlot dialect of the original query, statements and properties.
         dialect_trust: Functions of the query's dialect that are assumed to be equal on Spark.
         skip_unchanged: Whether runs skip the model if its inputs have not changed; None to decide
             by the model's definition.
@@ -271,6 +278,8 @@ class TestTable:
         types: Declared Spark SQL types by column.
         partial: Whether the model may return more columns.
         query: Spark SQL for the rows, instead of `rows`.
+        dialect: SQLGlot dialect that the query had.
+        dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """
 
     __test__ = False
@@ -280,6 +289,8 @@ class TestTable:
     types: tuple[tuple[str, str], ...] = ()
     partial: bool = False
     query: str | None = None
+    dialect: str = "spark"
+    dialect_trust: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +345,9 @@ class Exposure:
     Args:
         what: `exposure`, `sync` for a system that follows a model, or `metric`.
         reads: Models, or columns of them (in lower case), with the places of their mention.
+        query: Spark SQL over the models with translated expressions, or empty.
+        dialect: SQLGlot dialect that the expressions had.
+        dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """
 
     name: str
@@ -343,6 +357,9 @@ class Exposure:
     location: SourceLocation
     what: Literal["exposure", "sync", "metric"] = "exposure"
     description: str | None = None
+    query: str = field(default="", repr=False)
+    dialect: str = "spark"
+    dialect_trust: tuple[str, ...] = ()
 
     def reads_column(self, model: ModelName, column: str | None) -> bool:
         """Check whether it reads a model's column; a reader of a model reads all its columns."""

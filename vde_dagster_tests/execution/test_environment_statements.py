@@ -216,3 +216,21 @@ def test_a_models_macro_knows_no_environment(folder: ProjectFolder) -> None:
     with pytest.raises(ProjectError, match="only in before_all and after_all"):
         workspace.plan("dev")
     workspace.close()
+
+
+def test_operator_of_another_dialect_is_refused_unless_it_is_trusted(tmp_path: Path) -> None:
+    statement = "CREATE TABLE log.t AS SELECT a / 2 AS half FROM m.a"
+    settings = f'[tool.vde]\ndialect = "trino"\nbefore_all = ["{statement}"]\n'
+    (tmp_path / "models").mkdir()
+    model = "MODEL (name m.a, kind FULL);\nSELECT CAST(1 AS INT) AS a"
+    (tmp_path / "models/a.sql").write_text(model)
+
+    (tmp_path / "pyproject.toml").write_text(settings)
+    with open_fake(tmp_path) as workspace, pytest.raises(ProjectError) as caught:
+        workspace.plan("dev")
+    assert "a division of integers leaves out the rest on Trino" in str(caught.value)
+
+    (tmp_path / "pyproject.toml").write_text(settings + 'dialect_trust = ["/"]\n')
+    with open_fake(tmp_path) as workspace:
+        [before] = workspace.plan("dev").statements.before
+    assert before == statement.replace("m.a", "`lakehouse`.`m__dev`.`a`")

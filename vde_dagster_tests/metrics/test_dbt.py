@@ -95,6 +95,23 @@ def test_expression_of_another_dialect_that_is_not_verified_is_refused(project: 
     assert _reads(project)["revenue"] == {"main.orders.day", "main.orders.amount"}
 
 
+def test_operator_of_the_adapter_with_another_value_is_refused(project: Path) -> None:
+    manifest = project / "target/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"duckdb"', '"postgres"'))
+    _edit(project, '"expr": "amount"', '"expr": "id / 2"')
+    with open_fake(project) as workspace, pytest.raises(ProjectError) as caught:
+        workspace.plan("dev")
+    assert "the metric 'revenue': a division of integers leaves out the rest on PostgreSQL" in str(
+        caught.value
+    )
+    hints = [one.hint or "" for one in caught.value.mistakes]
+    assert all('dialect_trust = ["/"] under [tool.vde]' in one for one in hints)
+
+    (project / "pyproject.toml").write_text('[tool.vde]\ndialect_trust = ["/"]\n')
+    with open_fake(project) as workspace:
+        assert workspace.plan("dev").models
+
+
 def test_expression_that_cannot_be_parsed_is_refused(project: Path) -> None:
     _edit(project, '"expr": "amount"', '"expr": "amount -> $1 [ ::"')
     with pytest.raises(ProjectError, match=r"semantic_manifest\.json: the expression 'amount ->"):

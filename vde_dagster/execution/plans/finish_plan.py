@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.planning.environments.environment import PRODUCTION, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
@@ -20,6 +21,8 @@ from vde_dagster.planning.plan.plan import (
     PlanKind,
     PlannedModel,
 )
+from vde_dagster.planning.snapshots.snapshot import column_types
+from vde_dagster.sql.other_dialects import SPARKS
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -160,6 +163,9 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
             schemas=sorted({ref.namespace for ref in refs}),
             views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
         )
+        _check_operators((*own[0], *own[1]), settings.dialect, plan, settings.trusted_functions)
+        dialect = handles.project.around_dialect
+        _check_operators((*around[0], *around[1]), dialect, plan, settings.trusted_functions)
         made = EnvironmentStatements(own[0] + around[0], own[1] + around[1]).map(
             lambda text: over_views(
                 text,
@@ -170,6 +176,29 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
     if made == before:
         return replace(plan, statements=made) if made else plan
     return replace(plan, statements=made, other_statements=True)
+
+
+def _check_operators(
+    statements: Iterable[str], dialect: str, plan: Plan, trusted: frozenset[str]
+) -> None:
+    """Refuse operators of another dialect that may have another value on Spark.
+
+    Raises:
+        ProjectError: A statement has one.
+    """
+    if dialect in SPARKS:
+        return
+    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.translated import find_operators
+
+    schema = column_types({one.name: one for one in plan.snapshots.values()})
+    mistakes = [
+        ProjectError(f"the statement '{text}': {found.message}", hint=found.hint)
+        for text in statements
+        for found in find_operators(text, schema, Origin(dialect, trusted))
+    ]
+    if mistakes:
+        raise ProjectError.combine(mistakes)
 
 
 MAX_ID = 64

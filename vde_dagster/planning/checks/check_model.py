@@ -28,6 +28,7 @@ from vde_dagster.planning.checks.names import (
     unused_stages,
     unused_statements,
 )
+from vde_dagster.planning.checks.translated import operators_beside_query
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
@@ -533,6 +534,7 @@ _CHECKS = (
     transforms,
     undeclared,
     audited_columns,
+    operators_beside_query,
     reads_itself,
     unfiltered,
     view_of_interval,

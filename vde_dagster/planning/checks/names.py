@@ -149,26 +149,32 @@ def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     for audit in known.model.audits:
         words = {word.lower() for word in _WORDS.findall(audit.query) if word[0] != "'"}
         has_null_in_list = {"null", "in"} <= words
-        if audit.name in BUILTIN_AUDITS and words <= plain and not has_null_in_list:
-            continue
-        yield from _read(known, audit, columns, parents)
+        is_plain = audit.name in BUILTIN_AUDITS and words <= plain and not has_null_in_list
+        if not is_plain or audit.translated:
+            yield from _read(known, audit, columns, parents)
 
 
 def _read(
     known: Known, audit: Audit, columns: dict[str, str], parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.analysis import SPARK, analyze
+    from vde_dagster.semantics.checks.other_dialects import RULE, Origin
+    from vde_dagster.semantics.translated import find_operators
 
     model = known.model
     schema = column_types({**parents, **known.audited})
     is_partial = isinstance(model.kind, External) and model.kind.partial
     schema[str(model.name)] = columns | ({OTHER_COLUMNS: "UNKNOWN"} if is_partial else {})
+    this = quote(*model.name)
+    origin = Origin(audit.dialect, frozenset(audit.dialect_trust), model.tool)
+    arguments = f"SELECT {', '.join(audit.translated)} FROM {this}" if audit.translated else ""
     try:
         found = analyze(
-            audit.query.replace("@this_model", quote(*model.name)),
+            audit.query.replace("@this_model", this),
             schema,
             functions=known.functions,
             of=f"audit {audit.name} of {model.name}",
+            origin=SPARK if arguments else origin,
         )
     except SemanticError as error:
         for mistake in error.mistakes:
@@ -179,13 +185,16 @@ def _read(
                 place_in_header(model, "audits", audit.name, word or ""),
             )
         return
-    for one in found.findings:
+    operators = find_operators(arguments, schema, origin, known.functions) if arguments else ()
+    for one in (*found.findings, *operators):
         if one.rule not in NAMES:
             yield Problem(
                 f"{model.name}: audit {audit.name}: {one.message}",
                 one.hint,
                 place_in_header(model, "audits", audit.name),
-                one.certain,
+                # dbt's tests are often those of packages, which their users cannot edit.
+                one.certain and not (one.rule == RULE and model.tool == "dbt"),
+                untyped=one.untyped,
             )
 
 

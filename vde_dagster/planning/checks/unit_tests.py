@@ -8,6 +8,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Model, TestTable, UnitTest
+from vde_dagster.sql.other_dialects import SPARKS
 
 
 def mistakes_in_tests(
@@ -58,12 +59,31 @@ def _mistakes(
                 hint=f"add '{parent}:' under inputs, with 'rows: []' for no rows",
                 location=test.location,
             )
+    tables = [table for _, table in (*test.inputs, *test.ctes)]
+    for table in (*tables, *([test.expected] if test.expected is not None else [])):
+        yield from _operators(test, table, model)
     for parent, table in test.inputs:
         what = f"has a column '{{}}' of {parent} that does not exist"
         yield from _unknown_columns(test, table, snapshots.get(parent), what, "has")
     if test.expected is not None:
         what = f"expects a column '{{}}' that {test.model} does not return"
         yield from _unknown_columns(test, test.expected, snapshots.get(test.model), what, "returns")
+
+
+def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[ProjectError]:
+    """Yield the operators of a translated query of rows that may have another value on Spark."""
+    if table.query is None or table.dialect in SPARKS:
+        return
+    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.translated import find_operators
+
+    origin = Origin(table.dialect, frozenset(table.dialect_trust), model.tool)
+    for one in find_operators(table.query, {}, origin):
+        yield ProjectError(
+            f"the test '{test.name}' has a query of rows in which {one.message}",
+            hint=one.hint,
+            location=test.location,
+        )
 
 
 def _unknown_columns(

@@ -15,10 +15,11 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Exposure
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
+from vde_dagster.sql.other_dialects import SPARKS
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
@@ -217,12 +218,31 @@ def mistakes_in_readers(
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
 ) -> Iterator[ProjectError]:
-    """Yield the errors of `unknown_columns_read`, and append its warnings to `warnings`."""
-    for _, _, problem in unknown_columns_read(readers, snapshots):
+    """Yield the errors in readers of models, and append warnings to `warnings`."""
+    readers = tuple(readers)
+    problems = [problem for _, _, problem in unknown_columns_read(readers, snapshots)]
+    for problem in (*problems, *_operators(readers, snapshots)):
         if problem.certain:
             yield problem.error()
         else:
             warnings.append(problem)
+
+
+def _operators(
+    readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Yield operators of metrics' translated expressions that may have another value on Spark."""
+    for reader in readers:
+        if reader.dialect in SPARKS:
+            continue
+        from vde_dagster.semantics.checks.other_dialects import Origin
+        from vde_dagster.semantics.translated import find_operators
+
+        read = {name: snapshots[name] for name, _, _ in reader.reads if name in snapshots}
+        origin = Origin(reader.dialect, frozenset(reader.dialect_trust), "dbt")
+        for one in find_operators(reader.query, column_types(read), origin):
+            message = f"the {reader.what} '{reader.name}': {one.message}"
+            yield Problem(message, one.hint, reader.location, certain=not one.untyped)
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.api.kinds import Kind
-from vde_dagster.api.models import Column, Model
+from vde_dagster.api.models import Column, Model, TestTable
 from vde_dagster.api.sources import LoadedFile, LoadedModel
 from vde_dagster.api.sql import Expanded, SourceText, placeholder
 from vde_dagster.api.values import ModelName, quote
@@ -75,7 +75,10 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         model, reads, unread = _model(unit, context, location)
         unread += tuple(without_meaning(node, grants=context.grants))
     audits, audit_reads, broken = read_audits(
-        unit.tests, lambda test, form: _test(test, form, unit, context)
+        unit.tests,
+        lambda test, form: _test(test, form, unit, context),
+        context.dialect,
+        model.dialect_trust,
     )
     model = replace(model, audits=(*model.audits, *audits))
     unread += broken
@@ -86,7 +89,7 @@ def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
         _later(unit, model, context),
         context.file,
         context.names.model_name,
-        lambda path, text: _test_rows(SourceText(path, text), context),
+        lambda path, text: _test_rows(SourceText(path, text), model, context),
     )
     group = node.group or node.config.get("group")
     is_private = node.access == "private"
@@ -273,10 +276,12 @@ def _source(node: Node, context: Context) -> SourceText:
     return SourceText(path, node.compiled_code or "")
 
 
-def _test_rows(source: SourceText, context: Context) -> str:
-    """Return a unit test's query of rows in Spark SQL."""
+def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
+    """Return the table of a unit test's query of rows."""
     code = without_ephemeral(source, {}, context.dialect)
-    return context.render(source, code, "query of rows")[0]
+    query = context.render(source, code, "query of rows")[0]
+    dialect, trusted = context.dialect, model.dialect_trust
+    return TestTable((), (), query=query, dialect=dialect, dialect_trust=trusted)
 
 
 def _test(

@@ -334,6 +334,12 @@ class DbtProject:
         found = self._around[0]
         return found["on-run-start"], found["on-run-end"]
 
+    @property
+    def around_dialect(self) -> str:
+        """SQLGlot dialect of the adapter."""
+        self._get_ready()
+        return _DIALECTS.get(str(self._memory.get("adapter", "")), "spark")
+
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
         """Statements by the name of their list, and what of the lists has no meaning here."""

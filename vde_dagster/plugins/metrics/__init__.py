@@ -40,20 +40,32 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
         # Where it will be once it is installed: a folder's content is the names in it.
         return LoadedFile(path, uses=tuple(one for one in sys.path if _is_outside(one, folder)),
                           unread=(ABSENT,))  # fmt: skip
-    from vde_dagster.plugins.metrics.dialects import MANIFEST, manifest_in_spark
+    from vde_dagster.plugins.metrics.dialects import (
+        AGGREGATIONS,
+        MANIFEST,
+        adapter_dialect,
+        manifest_in_spark,
+    )
     from vde_dagster.plugins.metrics.reading import readers_in
 
     # dbt's compiled manifest is one file, next to the product's own files.
     own = folder.files_in(FOLDER, ".yaml", ".yml") if path.suffix != ".json" else ()
     others = [one for one in own if one != path.as_posix()]
+    dialect = "spark"
     if path.suffix == ".json":
         manifest = folder.text(path.with_name(MANIFEST).as_posix())
         text = manifest_in_spark(path, text, manifest, folder.settings)
+        dialect = adapter_dialect(manifest)
     texts = {path: text, **{Path(one): folder.text(one) for one in others}}
     about = str(Path(found.origin).with_name("__about__.py"))
     folders = {Path(one).parent.as_posix() for one in (*others, path.as_posix())}
     read = LoadedFile(path, uses=(*others, *sorted(folders), about))
-    return replace(read, exposures=readers_in(path, texts, context.names))
+    trusted = tuple(sorted({*folder.settings.trusted_functions, *AGGREGATIONS}))
+    readers = (
+        replace(one, dialect=dialect, dialect_trust=trusted)
+        for one in readers_in(path, texts, context.names)
+    )
+    return replace(read, exposures=tuple(readers))
 
 
 def metrics_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:

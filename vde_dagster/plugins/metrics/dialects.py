@@ -32,8 +32,7 @@ def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) 
     Raises:
         ProjectError: Expressions cannot be translated, or have functions that are not verified.
     """
-    found = _ADAPTER.search(manifest)
-    dialect = _DIALECTS.get(found[1], found[1]) if found is not None else "spark"
+    dialect = adapter_dialect(manifest)
     if dialect == "spark":
         return text
     try:
@@ -49,6 +48,16 @@ def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) 
     if mistakes:
         raise ProjectError.combine(mistakes)
     return json.dumps(whole)
+
+
+def adapter_dialect(manifest: str) -> str:
+    """Return the SQLGlot dialect of the adapter in the text of dbt's manifest."""
+    found = _ADAPTER.search(manifest)
+    return _DIALECTS.get(found[1], found[1]) if found is not None else "spark"
+
+
+AGGREGATIONS = ("avg", "median", "percentile_cont")
+"""Functions in a metric's SQL that MetricFlow itself writes for Spark."""
 
 
 def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:

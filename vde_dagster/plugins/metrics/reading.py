@@ -54,31 +54,36 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
         if path is not None and place.path != path:
             continue
         try:
-            read = columns_read(layer, name)
+            sql = _metric_sql(layer, name)
+            read = columns_read(layer, name, sql)
         except UsageError as error:
             raise ProjectError(error.message, hint=error.hint, location=place) from error
         named = ((*definitions.models[table], column) for table, column in _sorted(read))
         reads = tuple((model, column, at) for model, at, column in named)
         described = layer.metrics.get(name) or layer.saved[name]
-        yield Exposure(name, None, None, reads, place, "metric", described.description)
+        yield Exposure(name, None, None, reads, place, "metric", described.description, sql)
 
 
-def columns_read(layer: SemanticLayer, name: str) -> set[tuple[str, str | None]]:
+def _metric_sql(layer: SemanticLayer, name: str) -> str:
+    """Return MetricFlow's SQL of a metric by its time, or of a saved query.
+
+    Raises:
+        UsageError: MetricFlow refuses to write it.
+    """
+    has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
+    return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
+
+
+def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
     """Return the columns that a metric or a saved query reads: (quoted model, column).
 
     The column is None if the SQL cannot be analyzed, for instance in another dialect of a dbt
     project: then all columns of the model count.
-
-    Raises:
-        UsageError: MetricFlow refuses to write its SQL.
     """
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.api.lineage import analyze
 
-    has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
-    by = ("metric_time",) if has_time else ()
-    sql = layer.sql(Question((name,), by))
     models = layer.definitions.models
     tables = {str(model): table for table, (model, _) in models.items()}
     try:

@@ -247,6 +247,11 @@ class ProjectLoad:
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)
 
+    def around_dialect(self) -> str:
+        """Return the SQLGlot dialect that the sources' statements had."""
+        found = (one for one in self._sources if isinstance(one, Surrounds))
+        return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
+
     def load_model(self, name: ModelName, path: str) -> Model | None:
         """Read one model again, and other files only if its macros need their columns."""
         file = self._read_again(path) if path in self._files else None

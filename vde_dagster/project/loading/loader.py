@@ -250,6 +250,7 @@ class Project:
         warnings: Warnings of sources on their files, which do not stop anything.
         around: Spark SQL of sources before and after everything else when a plan is applied, in
             addition to the settings' `before_all` and `after_all`.
+        around_dialect: SQLGlot dialect that they had.
     """
 
     root: Path
@@ -262,6 +263,7 @@ class Project:
     warnings: tuple[Problem, ...] = ()
     exposures: tuple[Exposure, ...] = ()
     around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    around_dialect: str = "spark"
 
 
 def load_project(
@@ -434,6 +436,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
         (*load.warnings(files), *misdescribed),
         exposures,
         load.around(),
+        load.around_dialect(),
     )
 
 

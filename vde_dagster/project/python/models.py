@@ -150,7 +150,7 @@ def _read(
         depends_on=tuple(sorted(reads)),
         audits=resolved,
         reads_itself=reads_itself,
-        dialect=dialect if is_query else "spark",
+        dialect=dialect,
         **fields,
     )
     model = with_kind_files(model, location.path, context.settings, context.materializations)

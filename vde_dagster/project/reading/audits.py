@@ -159,12 +159,13 @@ def _resolved(
     if name not in context.definitions and name.endswith(_NON_BLOCKING):
         base, blocking = name.removesuffix(_NON_BLOCKING), False
     definition = context.definitions.get(base)
+    dialect, translated = context.scope.dialect, list[str]()
     if definition is not None:
         sql, reads = _render_custom(definition, call, arguments, context)
-        default = definition.blocking
+        default, dialect = definition.blocking, definition.dialect
     elif (builtin := _without_definition(base, call)) is not None:
-        sql, reads = _render_builtin(builtin, base, call, arguments, context)
-        default = True
+        sql, reads = _render_builtin(builtin, base, call, arguments, translated, context)
+        default, dialect = True, dialect if translated else "spark"
     else:
         known = [*context.definitions, *PLUGINS.names()]
         raise _error(
@@ -181,6 +182,9 @@ def _resolved(
         query=sql,
         blocking=default if blocking is None else blocking,
         reads=tuple(sorted(reads)),
+        dialect=dialect,
+        dialect_trust=() if dialect == "spark" else tuple(sorted(context.scope.dialect_trust)),
+        translated=tuple(translated),
     )
     return audit, reads
 
@@ -207,8 +211,10 @@ def _render_builtin(
     name: str,
     call: AuditCall,
     arguments: dict[str, str],
+    translated: list[str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
+    """Render a built-in audit's query; append its arguments of another dialect to `translated`."""
     for other, meant in builtin.also.items():
         if other in arguments and meant not in arguments:
             arguments[meant] = arguments.pop(other)
@@ -240,6 +246,7 @@ def _render_builtin(
             raise _error(call, f"argument '{key}' of {name} is empty")
         if context.scope.dialect != "spark" and key in arguments and key not in _NO_EXPRESSIONS:
             items[key] = tuple(_in_spark(text, call, context) for text in items[key])
+            translated += items[key]
     return _render_text(builtin.build(items), call, context)
 
 

@@ -54,7 +54,12 @@ def _read(block: Block, definition: AuditDefinition, context: FileContext) -> Lo
             read_name(value.identifier(), context.names, value.error), value.location()
         )
     reads.pop(name, None)
-    audit = Audit(definition.name, (), sql, blocking=False, reads=tuple(sorted(reads)))
+    trusted = () if scope.dialect == "spark" else tuple(sorted(scope.dialect_trust))
+    audit = Audit(
+        *(definition.name, (), sql, False, tuple(sorted(reads))),
+        dialect=scope.dialect,
+        dialect_trust=trusted,
+    )
     model = Model(
         name=name,
         kind=StandaloneAudit(),

@@ -19,6 +19,8 @@ from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.times import not_a_date
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.yaml_text import KeyPath, YamlDocument, load_rendered_yaml, load_yaml
+from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.other_dialects import SPARKS
 
 TEST_KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
 TIMES = ("start", "end", "execution_time")
@@ -151,8 +153,21 @@ class _Reader:
             rows=tuple(tuple(row.get(name) for name in names) for row in rows or ()),
             types=tuple((str(name), str(type_)) for name, type_ in types.items()),
             partial=bool(body.get("partial", partial)),
-            query=body.get("query"),
+            query=self._query(keys, body.get("query")),
+            dialect=self.scope.dialect,
+            dialect_trust=tuple(sorted(self.scope.dialect_trust)),
         )
+
+    def _query(self, keys: KeyPath, text: Any) -> Any:
+        """Return a query of rows, which has the project's dialect, in Spark SQL."""
+        if self.scope.dialect in SPARKS or not isinstance(text, str):
+            return text
+        try:
+            return in_spark(text, self.scope.dialect, self.scope.dialect_trust)
+        except ValueError as error:
+            hint = f"write it in the project's dialect, {self.scope.dialect}"
+            message = f"the query of rows: {error}"
+            raise self.document.error((*keys, "query"), message, hint) from error
 
     def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
         """Return the rows of a table, which may be CSV or in a file."""

@@ -198,6 +198,7 @@ class OwnFiles:
             settings.catalog,
             settings.default_namespace,
             settings.dialect,
+            sorted(settings.trusted_functions),
             str(settings.start),
             settings.cron,
             settings.cron_tz,

@@ -89,7 +89,10 @@ class Warns(Protocol):
 
 @runtime_checkable
 class Surrounds(Protocol):
-    """Optional protocol of a source with statements around every apply."""
+    """Optional protocol of a source with statements around every apply.
+
+    Its attribute `around_dialect`, if it has one, is the dialect that the statements had.
+    """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
         """Return Spark SQL to run before and after everything else, next to the settings'."""

@@ -18,6 +18,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.engine_tasks import FillTask, notebook_path
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.spark.models.python_queries import query_in_spark
 from vde_dagster.spark.session.connect import query_frame
 from vde_dagster.spark.session.failures import as_subquery
 from vde_dagster.spark.strategies import find_strategy
@@ -160,27 +161,15 @@ class ModelContext:
     def _spark_sql(self, query: str | exp.Expr) -> str:
         if isinstance(query, str) and self.dialect == "spark":
             return query
-        from sqlglot import exp
-        from sqlglot.errors import SqlglotError
+        return query_in_spark(query, self.model, self.dialect, self.trusted, self._columns_of)
 
-        from vde_dagster.sql.other_dialects import Unwritable
-        from vde_dagster.sql.other_dialects.translate import spark_text
-        from vde_dagster.sql.reading import parse_plain
-
-        try:
-            tree = query if isinstance(query, exp.Expr) else parse_plain(query, self.dialect)
-        except SqlglotError as error:
-            message = str(error).splitlines()[0]
-            raise ExecutionError(f"{self.model}: the query cannot be read: {message}") from None
-        try:
-            dialect = self.dialect if isinstance(query, str) else ""
-            return spark_text(tree.copy(), dialect, self.trusted)
-        except Unwritable as wrong:
-            trust = f"; or trust it: dialect_trust=[{wrong.function!r}]" if wrong.function else ""
-            raise ExecutionError(
-                f"{self.model}: a query cannot be written in Spark SQL: {wrong}",
-                hint=f"write it in Spark SQL and run it by context.spark.sql(…){trust}",
-            ) from None
+    def _columns_of(self, name: str) -> Mapping[str, str] | None:
+        """Return the types of the columns of a model or of a table that Spark has."""
+        source = self._sources.get(ModelName.parse(name))
+        if source is None and not self.spark.catalog.tableExists(name):
+            return None
+        frame = self.spark.table(name) if source is None else self.spark.sql(source)
+        return {one.name: spark_type(one.dataType) for one in frame.schema.fields}
 
 
 class SqlmeshModelContext(ModelContext):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
@@ -19,7 +20,7 @@ _THIS = "@this_model"
 
 
 def read_audits(
-    tests: Sequence[Node], render: Render
+    tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
     """Return a model's audits, the other tables that they read, and descriptions of invalid tests.
 
@@ -32,9 +33,11 @@ def read_audits(
     for test in tests:
         column = _plain(test, "unique")
         for suffix, form, blocking in _forms(test):
+            audit = Audit(test.name + suffix, (), "", blocking)
             if column and column in never_null and _is_proof(test):
                 # The other test blocks NULLs, so this query finds the same rows and proves a key.
-                query, read = _unique(column), dict[ModelName, SourceLocation]()
+                audit = replace(audit, query=_unique(column))
+                read = dict[ModelName, SourceLocation]()
             else:
                 try:
                     query, read = render(test, form)
@@ -42,7 +45,8 @@ def read_audits(
                     name = test.test_metadata.name if test.test_metadata else test.name
                     unread.append(f"tests {name} whose compiled SQL is not a query")
                     break
-            audit = Audit(test.name + suffix, (), query, blocking, tuple(sorted(read)))
+                audit = replace(audit, query=query, reads=tuple(sorted(read)))
+                audit = replace(audit, dialect=dialect, dialect_trust=trusted)
             audits.setdefault(audit.label, audit)
             reads |= read
     return tuple(audits.values()), reads, tuple(unread)
@@ -54,6 +58,7 @@ def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iter
     Raises:
         ValueError: A check is not an expression.
     """
+    trust = tuple(sorted(trusted))
     yield from not_null(
         [name for name, one in _every(node) if name and one.get("type") == "not_null"]
     )
@@ -63,7 +68,8 @@ def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iter
         if one.get("type") == "check" and one.get("expression"):
             condition = in_spark(str(one["expression"]), dialect, trusted)
             query = f"SELECT * FROM {_THIS} WHERE NOT ({condition})"
-            yield Audit("check", (("constraint", str(one.get("name") or condition)),), query)
+            arguments = (("constraint", str(one.get("name") or condition)),)
+            yield replace(Audit("check", arguments, query), dialect=dialect, dialect_trust=trust)
 
 
 def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
@@ -102,7 +108,8 @@ def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Itera
             f"SELECT {newest} AS loaded_at FROM {_THIS}{where} "
             f"HAVING COALESCE({newest} < {ago}, TRUE)"
         )
-        yield Audit("freshness", (("limit", key),), query, blocking=False)
+        audit = Audit("freshness", (("limit", key),), query, blocking=False)
+        yield replace(audit, dialect=dialect, dialect_trust=tuple(sorted(trusted)))
 
 
 def not_null(columns: Sequence[str]) -> Iterator[Audit]:

@@ -86,6 +86,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
         model,
         kind=Kind.named("VIEW"),
         query=_view_query(model.kind, node.config, name, dialect),
+        dialect="spark",
         depends_on=(name,),
         pre_statements=(),
         post_statements=(),

@@ -13,8 +13,8 @@ from vde_dagster.plugins.dbt.manifest import Rows, Unit
 from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
 
 Named = Callable[[Sequence[str]], ModelName]
-Written = Callable[[Path, str], str]
-"""Translates a query of a file to Spark SQL."""
+Written = Callable[[Path, str], TestTable]
+"""Translates a query of rows in a file to Spark SQL."""
 
 
 def read_unit_tests(
@@ -80,7 +80,7 @@ def _unit_test(
 def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
     """Return rows as the project's tests have them; dbt compares the columns that are given."""
     if isinstance(rows.rows, str):
-        return TestTable((), (), partial=partial, query=written(path, rows.rows))
+        return replace(written(path, rows.rows), partial=partial)
     given = rows.rows or []
     columns = tuple(dict.fromkeys(name for row in given for name in row))
     values = tuple(tuple(row.get(name) for name in columns) for row in given)

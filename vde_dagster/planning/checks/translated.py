@@ -1,0 +1,72 @@
+"""Operators of another dialect in a model's statements, keys and merge clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vde_dagster.base.failures import Problem
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.planning.checks.diagnostics import Known, place_in_header
+from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
+from vde_dagster.project.kinds import Kind
+from vde_dagster.project.kinds.scd_type_2 import ScdType2, part_column
+from vde_dagster.project.kinds.unique_key import ALL, IncrementalByUniqueKey
+from vde_dagster.project.model import Model
+from vde_dagster.sql.other_dialects import SPARKS
+
+
+def operators_beside_query(
+    known: Known, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Find operators with another value on Spark in translated texts around a model's query."""
+    model = known.model
+    if model.dialect in SPARKS:
+        return
+    texts = [*_statements(model), *_key_queries(model.kind, quote(*model.name))]
+    if not texts:
+        return
+    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.translated import find_operators
+
+    origin = Origin(model.dialect, frozenset(model.dialect_trust), model.tool)
+    own = {column.name: column.type or "UNKNOWN" for column in known.columns or ()}
+    schema = {**column_types(parents), str(model.name): own} if own else column_types(parents)
+    for what, text in texts:
+        for one in find_operators(text, schema, origin, known.functions):
+            place = place_in_header(model, what)
+            message = f"{model.name}: {what}: {one.message}"
+            yield Problem(message, one.hint, place, one.certain, untyped=one.untyped)
+
+
+def _statements(model: Model) -> Iterator[tuple[str, str]]:
+    this = quote(*model.name)
+    for what, texts in (
+        ("pre_statements", model.pre_statements),
+        ("post_statements", model.post_statements),
+        ("on_virtual_update", model.on_virtual_update),
+    ):
+        for text in texts:
+            yield what, text.replace("@this_model", this)
+
+
+def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
+    """Yield queries of the expressions of a kind's properties over the model's rows."""
+    if isinstance(kind, ScdType2):
+        parts = [one for one in kind.unique_key if part_column(one) is None]
+        if parts:
+            yield "unique_key", f"SELECT {', '.join(parts)} FROM {this}"
+    if not isinstance(kind, IncrementalByUniqueKey):
+        return
+    if kind.key_expressions:
+        yield "unique_key", f"SELECT {', '.join(kind.key_expressions)} FROM {this}"
+    values = [
+        value
+        for condition, assigned in kind.when_matched
+        for value in (condition, *(value for _, value in assigned))
+        if value and value != ALL
+    ]
+    both = f"FROM {this} AS source CROSS JOIN {this} AS target"
+    if values:
+        yield "when_matched", f"SELECT {', '.join(values)} {both}"
+    if kind.merge_filter:
+        yield "merge_filter", f"SELECT {kind.merge_filter} {both}"
