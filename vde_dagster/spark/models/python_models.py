@@ -43,8 +43,8 @@ class ModelContext:
         root: The project's folder, where there is one.
         page: Where the code may leave a notebook for people to read, which Dagster then shows.
         trusted: Functions of the dialect that are taken to mean the same on Spark.
-        is_cancelled: Tells whether the plan was cancelled, which stops Spark's jobs by itself; long
-            work in Python asks between two steps, and ends as it likes.
+        is_cancelled: Returns whether the plan was cancelled, which already stops Spark's jobs; long
+            work in Python calls it between two steps, and ends when it likes.
     """
 
     spark: SparkSession
@@ -106,7 +106,7 @@ class ModelContext:
         return self.spark.sql(self._source(name))
 
     def resolve_table(self, name: str) -> str:
-        """Return a name for SQL that stands for the rows of a model in `depends_on`."""
+        """Return the name of a view of the rows of a model in `depends_on`."""
         query = self._source(name)
         parsed = ModelName.parse(name)
         number = list(self._sources).index(parsed)  # `a.b_c` and `a_b.c` are two.
@@ -115,7 +115,7 @@ class ModelContext:
         return view
 
     def sql(self, query: str | exp.Expr) -> DataFrame:
-        """Run a query in which the names of models mean what they mean to this model."""
+        """Run a query whose names of models refer to the tables that this model reads."""
         from vde_dagster.planning.rendering.render import replace_tables
 
         return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))
@@ -161,9 +161,9 @@ class ModelContext:
     def _spark_sql(self, query: str | exp.Expr) -> str:
         if isinstance(query, str) and self.dialect == "spark":
             return query
-        return query_in_spark(query, self.model, self.dialect, self.trusted, self._columns_of)
+        return query_in_spark(query, self.model, self.dialect, self.trusted, self._column_types)
 
-    def _columns_of(self, name: str) -> Mapping[str, str] | None:
+    def _column_types(self, name: str) -> Mapping[str, str] | None:
         """Return the types of the columns of a model or of a table that Spark has."""
         source = self._sources.get(ModelName.parse(name))
         if source is None and not self.spark.catalog.tableExists(name):
@@ -212,7 +212,7 @@ def model_context(
     Args:
         root: The project's folder.
         page: Where the code may leave a page.
-        is_cancelled: Whether what asks for the rows was cancelled.
+        is_cancelled: Returns whether the plan or query was cancelled.
     """
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
