@@ -83,6 +83,12 @@ class ApplyConfig(dg.Config):
     skip_tests: bool = _SKIP_TESTS
 
 
+class AutoApplyConfig(dg.Config):
+    """Options for applying a plan without an approval."""
+
+    plan: str = Field(description="Id of the plan.")
+
+
 class RejectConfig(dg.Config):
     """Options for rejecting a plan."""
 

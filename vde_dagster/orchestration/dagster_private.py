@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster._check import CheckError
@@ -60,6 +60,7 @@ from dagster._time import get_current_timestamp
 
 if TYPE_CHECKING:
     import dagster as dg
+    from dagster._core.definitions.assets.job.asset_layer import AssetLayer
     from dagster._core.storage.event_log import SqliteEventLogStorage
     from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
@@ -100,6 +101,7 @@ __all__ = [
     "get_input_data_version_tag",
     "get_input_event_pointer_tag",
     "get_tags_from_multi_partition_key",
+    "job_assets",
     "location_origins",
     "make_new_run_id",
     "output_without_events",
@@ -153,6 +155,16 @@ def run_command(arguments: Sequence[str]) -> int:
     from dagster._cli import cli
 
     return int(cli(list(arguments), prog_name="dagster", standalone_mode=False) or 0)
+
+
+def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
+    """Return the list of the assets that an op job materializes, for the assets' pages.
+
+    Dagster has it for jobs that run in other systems: the job's steps are not the assets' steps.
+    """
+    from dagster._core.definitions.assets.job.asset_layer import AssetLayer
+
+    return AssetLayer.for_external_job(keys)
 
 
 def output_without_events(name: str) -> dg.Output[None]:

@@ -19,6 +19,7 @@ from vde_dagster.orchestration.assets.control_assets import (
 )
 from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
 from vde_dagster.orchestration.jobs.jobs import (
+    AUTO_APPLY,
     EXECUTOR,
     Notification,
     asset_jobs,
@@ -84,15 +85,13 @@ def vde_definitions(
     pyspark = names.named("pyspark")
     hooks = notification_hooks(notify) if notify else frozenset()
     by_partition = asset_jobs(names, hooks)
-    others = op_jobs(catalog, hooks)
-    jobs = {job.name: job for job in others}
-    run, janitor = (jobs[names.named(name)] for name in ("vde_run", "vde_janitor"))
+    others = op_jobs(catalog, settings, hooks)
     return dg.Definitions(
         assets=[*_assets(catalog, assets, settings), *assets],
-        jobs=[*by_partition, *others],
-        schedules=schedules(root, settings, run, janitor),
+        jobs=[*by_partition, *others.values()],
+        schedules=schedules(root, settings, others),
         sensors=[
-            code_sensor(root, settings, by_partition),
+            code_sensor(root, settings, [*by_partition, others[AUTO_APPLY]]),
             outbox_sensor(root, settings, looks),
             *(one for make in _SENSORS.working().values() for one in make(settings)),
         ],

@@ -240,6 +240,7 @@ def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
 _WHEN = (
     *("cron_tz", "interval_unit", "allow_partials", "relative_start", "relative_end"),
     *("freshness", "until_now"),
+    *("retry_policy", "op_tags", "pool", "automation_condition"),
 )
 """Properties that were added later: they take part where they are given."""
 

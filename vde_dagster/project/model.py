@@ -122,6 +122,37 @@ class Asset:
     owners: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Retry policy of a model's step in Dagster.
+
+    Args:
+        delay: Seconds before a retry, or None.
+        backoff: Growth of the delay: `linear`, `exponential`, or None.
+        jitter: Random change of the delay: `full`, `plus_minus`, or None.
+    """
+
+    max_retries: int = 1
+    delay: float | None = None
+    backoff: str | None = None
+    jitter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Automation:
+    """Automation condition of a model's asset in Dagster.
+
+    Args:
+        name: `eager`, `on_missing` or `on_cron`.
+        cron: Five fields, for `on_cron`.
+        cron_tz: IANA time zone of the cron.
+    """
+
+    name: str
+    cron: str = ""
+    cron_tz: str = "UTC"
+
+
 _SESSION_STATEMENT = re.compile(
     r"(SET|RESET|USE|DECLARE|CREATE\s+(OR\s+REPLACE\s+)?(TEMPORARY|TEMP)\s+(FUNCTION|VIEW))\b",
     re.IGNORECASE,
@@ -172,6 +203,11 @@ class Model:
         ignored_rules: Rules of the linter that are not applied, in lower case.
         freshness: Seconds after its last fill until it counts as late, or None.
         asset: Its names in Dagster if they are not the default names.
+        retry_policy: Retry policy of its step in Dagster, or None.
+        op_tags: Tags of its step in Dagster, such as `dagster-k8s/config`, sorted; values that are
+            not texts are JSON.
+        pool: Pool of its step in Dagster; None for the pool of all models.
+        automation_condition: Condition for Dagster to materialize its partitions, or None.
         tool: The tool whose project defines it, such as `dbt`; empty for built-in files.
         described_in: Places of columns' descriptions outside its file, by name in lower case.
     """
@@ -218,6 +254,10 @@ class Model:
     asset: Asset | None = None
     freshness: int | None = None
     until_now: bool = False
+    retry_policy: Retries | None = None
+    op_tags: tuple[tuple[str, str], ...] = ()
+    pool: str | None = None
+    automation_condition: Automation | None = None
     tool: str = field(default="", compare=False)
     origins: Runs = field(default=(), compare=False, repr=False)
     described_in: dict[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)

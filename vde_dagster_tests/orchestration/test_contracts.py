@@ -55,7 +55,7 @@ def evaluated(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
     [
         ("reuse", ["vde_plan_job"]),
         ("non_breaking", ["vde_plan_job"]),
-        ("always", ["vde_plan_job", "vde_apply_job"]),
+        ("always", ["vde_plan_job", "vde_auto_apply"]),
     ],
 )
 def test_a_rename_is_applied_unasked_only_where_everything_is(
@@ -93,7 +93,7 @@ def test_what_costs_nothing_and_breaks_nothing_is_applied(shop: ProjectFolder) -
     shop.write("pyproject.toml", '[tool.vde.dagster]\nauto_apply = { prod = "reuse" }')
     shop.edit(TOP, "customer, revenue,", "revenue, customer, customer AS who,")
     jobs = [request.job_name for request in tick(shop).run_requests]
-    assert jobs == ["vde_plan_job", "vde_apply_job"]
+    assert jobs == ["vde_plan_job", "vde_auto_apply"]
 
 
 def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(

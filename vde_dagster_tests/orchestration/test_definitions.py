@@ -78,6 +78,7 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
             f"plan_and_apply.{field}" for field in {*plan, *applying, "accept_breaks"}
         },
         "vde_run": {"run.environment", "run.concurrency", "run.full"},
+        "vde_auto_apply": {"auto_apply.plan"},
         "vde_rollback": {
             "rollback.environment",
             "rollback.version",

@@ -237,7 +237,7 @@ def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not
     workspace.reload()
     workspace.apply(workspace.plan("prod"))
     folder.edit(TOP, "min", "sum")
-    cursor = tick(folder.root, instance, jobs=["vde_plan_job", "vde_apply_job"])
+    cursor = tick(folder.root, instance, jobs=["vde_plan_job", "vde_auto_apply"])
     (first,) = shown(instance)
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
     workspace.environments.rollback("prod")

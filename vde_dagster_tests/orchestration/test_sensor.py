@@ -71,7 +71,7 @@ def test_an_environment_that_asks_for_it_is_applied_at_once(built: ProjectFolder
     )
     result = tick(built)
     asked = [(r.job_name, r.tags["vde/environment"]) for r in result.run_requests]
-    assert asked == [("vde_plan_job", "prod"), ("vde_plan_job", "dev"), ("vde_apply_job", "dev")]
+    assert asked == [("vde_plan_job", "prod"), ("vde_plan_job", "dev"), ("vde_auto_apply", "dev")]
 
 
 def test_a_python_model_is_read_outside_this_process(built: ProjectFolder) -> None:

@@ -45,7 +45,7 @@ def shop(prepared: Prepared) -> ProjectFolder:
 @pytest.mark.parametrize(
     ("level", "jobs"),
     [
-        ("warn", ["vde_plan_job", "vde_apply_job"]),
+        ("warn", ["vde_plan_job", "vde_auto_apply"]),
         ("ask", ["vde_plan_job"]),
         ("refuse", ["vde_plan_job"]),
     ],

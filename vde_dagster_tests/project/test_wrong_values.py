@@ -55,6 +55,16 @@ OF_MODELS = {
     "cron": ("'every day'", "()", "''", "7"),
     "cron_tz": ("'Nowhere'", "()", "''"),
     "freshness": ("soon", "()", "7", "'-2 hours'", "'1 minute'"),
+    "retry_policy": (
+        *("()", "0", "soon", "(max_retries)", "(max_retries = -1)", "(retries = 3)"),
+        *("(delay = soon)", "(backoff = exponential)", "(delay = '5 s', jitter = some)"),
+    ),
+    "op_tags": ("x", "(x)", "(x = )", "('a b' = c)", "('dagster/concurrency_key' = one)"),
+    "pool": ("()", "''", "'a b'", "(a, b)"),
+    "automation_condition": (
+        *("hourly", "()", "''", "eager(1)", "on_cron", "on_cron('every day')", "on_cron(@daily)"),
+        *("on_cron('@daily', 'Nowhere')", "on_cron(1)", "on_cron('@daily', 'UTC', 'UTC')"),
+    ),
     "interval_unit": ("dayz", "()", "7"),
     "allow_partials": ("maybe", "3", "()", "''"),
     "start": ("'soon'", "()", "''", "-1"),

@@ -98,6 +98,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     model = catalog.live.models[name].snapshot.model
     tests = unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key)
     checks = {one.name: one for one in (*audit_checks(catalog, model, spec.key), *tests)}
+    translator = catalog.translator
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
     @guarded_step
@@ -126,7 +127,9 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
         config_schema=_CONFIG,
         required_resource_keys={catalog.names.resource},
-        pool=POOL,
+        retry_policy=translator.get_retry_policy(model),
+        tags=translator.get_op_tags(model),
+        pool=translator.get_pool(model),
     )
     return dg.AssetsDefinition(
         keys_by_input_name=inputs,

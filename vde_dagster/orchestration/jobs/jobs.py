@@ -1,7 +1,7 @@
 """Jobs with launchpad forms for actions of the command line; schedules; hooks at a run's end."""
 
 # Dagster evaluates the annotations of decorated functions, so they are not postponed here.
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from vde_dagster.execution.plans.due_work import pending_work
 from vde_dagster.execution.published_version import likely_meant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.config import (
+    AutoApplyConfig,
     DropConfig,
     FreezeConfig,
     JanitorConfig,
@@ -25,8 +26,9 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
+from vde_dagster.orchestration.dagster_private import job_assets
 from vde_dagster.orchestration.events.applying import Launcher, Work
-from vde_dagster.orchestration.events.plans import forget_past, page_events
+from vde_dagster.orchestration.events.plans import forget_past, page_events, require_proposed
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.steps import guarded_step
@@ -43,6 +45,7 @@ from vde_dagster.overviews.environments import (
     rollback_sentence,
 )
 from vde_dagster.planning.environments.contracts import describe_breaks
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.project.settings import Settings
 
@@ -76,11 +79,22 @@ Body = Callable[[Work, Any], Iterator[Any]]
 """Does a step's work with the values of its form, and yields its output at the end."""
 
 
-def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
-    """Return the jobs without partitions."""
-    names = catalog.names
+def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str, dg.JobDefinition]:
+    """Return the jobs without partitions, by their names without the prefix.
 
-    def job(name: str, config: type[dg.Config], description: str, body: Body) -> dg.JobDefinition:
+    Jobs of schedules and of the sensor list the models that they compute, for the models' pages.
+    Dagster hides the launchpad of such jobs: people use `vde_run` and `vde/apply`.
+    """
+    names = catalog.names
+    computed = {
+        AUTO_APPLY: _filled_assets(catalog),
+        **{
+            scheduled_job(environment): _filled_assets(catalog, environment)
+            for environment in crons(settings)
+        },
+    }
+
+    def operation(config: type[dg.Config], body: Body) -> dg.OpDefinition:
         @dg.op(
             name=names.named(body.__name__),
             description=body.__doc__,
@@ -93,10 +107,48 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
             yield from body(work, config(**context.op_config))
             refresh_after(context, work.workspace)
 
-        graph = dg.GraphDefinition(names.named(name), node_defs=[step], description=description)
-        return graph.to_job(tags=names.tags, executor_def=EXECUTOR, hooks=set(hooks))
+        return step
 
-    return [job(*found) for found in _JOBS]
+    def job(name: str, step: dg.OpDefinition, description: str) -> dg.JobDefinition:
+        graph = dg.GraphDefinition(names.named(name), node_defs=[step], description=description)
+        return graph.to_job(
+            tags=names.tags,
+            executor_def=EXECUTOR,
+            hooks=set(hooks),
+            asset_layer=job_assets(computed[name]) if name in computed else None,
+        )
+
+    steps = {name: operation(config, body) for name, config, _, body in _JOBS}
+    jobs = {name: job(name, steps[name], description) for name, _, description, _ in _JOBS}
+    for environment in crons(settings):
+        name = scheduled_job(environment)
+        description = f"Compute the due intervals of {environment}; its schedule launches this job."
+        jobs[name] = job(name, steps["vde_run"], description)
+    return jobs
+
+
+AUTO_APPLY = "vde_auto_apply"
+"""Job that applies plans of the sensor automatically."""
+
+
+def scheduled_job(environment: str) -> str:
+    """Return the name of the schedule of an environment, and of its job."""
+    return dagster_name(f"vde_run_{environment}")
+
+
+def crons(settings: Settings) -> dict[str, str]:
+    """Return the cron of each scheduled environment; by default production's."""
+    return settings.dagster.schedules or {PRODUCTION: HOURLY}
+
+
+def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.AssetKey]:
+    """Return the assets that runs fill: of an environment, or of all while it does not exist."""
+    known = catalog.live.environments.get(environment)
+    return [
+        catalog.key(name)
+        for name, partitions in catalog.partitions.items()
+        if partitions is not None and (known is None or name in known.entries)
+    ]
 
 
 def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
@@ -177,13 +229,25 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
 @_job(
     "vde_run",
     RunConfig,
-    "Compute the due intervals of an environment; its schedule launches this job.",
+    "Compute the due intervals of an environment.",
 )
 def run(work: Work, config: RunConfig) -> Iterator[Any]:
     """Compute the due intervals of an environment with its published definitions."""
     made = work.workspace.plans.due(config.environment, full=config.full)
     yield from _show(work, made)
     yield from _apply(work, made, concurrency=config.concurrency)
+
+
+@_job(
+    AUTO_APPLY,
+    AutoApplyConfig,
+    "Apply a plan of the sensor, in environments that the setting `auto_apply` names.",
+)
+def auto_apply(work: Work, config: AutoApplyConfig) -> Iterator[Any]:
+    """Apply a plan that no person has approved."""
+    made = work.projection.store.plans.load(config.plan)
+    require_proposed(work.workspace, made)
+    yield from _apply(work, made, verified=False)
 
 
 def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
@@ -282,7 +346,7 @@ HOURLY = "0 * * * *"
 
 
 def schedules(
-    root: Path, settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
+    root: Path, settings: Settings, jobs: Mapping[str, dg.JobDefinition]
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
@@ -290,25 +354,25 @@ def schedules(
     schedule that is off. A run fills only what is due by each model's cron, so ticks may come more
     often.
     """
-    names, crons = Names.from_settings(settings), settings.dagster.schedules
-    running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
+    names, stopped = Names.from_settings(settings), dg.DefaultScheduleStatus.STOPPED
+    running = dg.DefaultScheduleStatus.RUNNING if settings.dagster.schedules else stopped
     out = [
         dg.ScheduleDefinition(
-            name=names.named(dagster_name(f"vde_run_{environment}")),
+            name=names.named(scheduled_job(environment)),
             description=f"Computes the due intervals of {environment}.",
-            job=run_job,
+            job=jobs[scheduled_job(environment)],
             cron_schedule=cron,
             execution_timezone=settings.dagster.schedule_tz,
             execution_fn=_tick(root, names, environment),
             default_status=running,
         )
-        for environment, cron in (crons or {"prod": HOURLY}).items()
+        for environment, cron in crons(settings).items()
     ]
     out.append(
         dg.ScheduleDefinition(
             name=names.named("vde_janitor"),
             description="Drops expired environments and unreferenced tables.",
-            job=janitor_job,
+            job=jobs["vde_janitor"],
             cron_schedule=settings.dagster.janitor_cron,
             execution_timezone=settings.dagster.schedule_tz,
             default_status=dg.DefaultScheduleStatus.RUNNING,

@@ -30,6 +30,7 @@ from vde_dagster.orchestration.events.consumer import (
 )
 from vde_dagster.orchestration.events.plans import forget_past, plan_tags
 from vde_dagster.orchestration.events.records import SENSOR, Reporter, run_origin
+from vde_dagster.orchestration.jobs.jobs import AUTO_APPLY
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
@@ -148,18 +149,13 @@ def _result(
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
     made = [plan.id for plan, _ in plans]
     for plan, policy in plans:
-        jobs = {"vde_plan_job": plan.id}
+        asked = partial(dg.RunRequest, tags=plan_tags(plan))
+        job = names.named("vde_plan_job")
+        requests.append(asked(plan.id, job_name=job, partition_key=plan.id))
         if applies_itself(plan, policy):
-            jobs["vde_apply_job"] = f"apply-{plan.id}"
-        requests += [
-            dg.RunRequest(
-                run_key=run_key,
-                job_name=names.named(job),
-                partition_key=plan.id,
-                tags=plan_tags(plan),
-            )
-            for job, run_key in jobs.items()
-        ]
+            config = {"ops": {names.named("auto_apply"): {"config": {"plan": plan.id}}}}
+            job = names.named(AUTO_APPLY)
+            requests.append(asked(f"apply-{plan.id}", job_name=job, run_config=config))
     if planned is None:
         nothing = _UNCHANGED
     elif planned:

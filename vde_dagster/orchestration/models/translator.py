@@ -17,6 +17,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import (
     CONTROL_ASSETS,
+    POOL,
     SHORT,
     Names,
     dagster_name,
@@ -24,17 +25,31 @@ from vde_dagster.orchestration.names import (
     dagster_tag,
 )
 from vde_dagster.planning.plan.compare_snapshots import definition_changes
-from vde_dagster.project.model import Exposure, Model
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.model import Automation, Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class VdeTranslator:
-    """Maps models to asset specs; subclass it and override methods to change them.
+    """Maps models to assets; subclass it and override methods to change them.
 
     `vde_definitions` adds the parents, the partitions, the code version and the checks to the
-    result of `get_asset_spec`.
+    result of `get_asset_spec`, and makes the asset's step with the retry policy, the op tags and
+    the pool.
+
+    Example:
+        ```python
+        from dagster import AutomationCondition
+        from vde_dagster.orchestration import VdeTranslator, vde_definitions
+
+        class Translator(VdeTranslator):
+            def get_automation_condition(self, model):
+                return AutomationCondition.eager() if "hot" in model.tags else None
+
+        defs = vde_definitions(project_root, Translator(project_root))
+        ```
 
     Args:
         root: The project's folder, for links to source files; None for no links.
@@ -54,7 +69,17 @@ class VdeTranslator:
         self.catalog = catalog
 
     def with_names(self, names: Names, docs_url: str | None = None) -> VdeTranslator:
-        """Return a copy with a project's names, for its code location."""
+        """Return a copy with a project's names, for its code location.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def with_names(self, names, docs_url=None):
+                    return super().with_names(names, "https://docs.example.com/lake")
+            ```
+        """
         found = copy.copy(self)
         found.names, found.docs_url = names, docs_url
         return found
@@ -66,6 +91,17 @@ class VdeTranslator:
 
         If a model would share a key with another asset of the project, it keeps the key of its
         schema and name.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def with_model_keys(self, models, readers=()):
+                    found = super().with_model_keys(models, readers)
+                    found.given = {}  # ignores the keys of dbt's `meta.dagster.asset_key`
+                    return found
+            ```
 
         Args:
             readers: Exposures, syncs and metrics of the project.
@@ -85,7 +121,17 @@ class VdeTranslator:
             found.given = left
 
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
-        """Return the asset key of a model or of a table that models read, with the prefix."""
+        """Return the asset key of a model or of a table that models read, with the prefix.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_asset_key(self, name):
+                    return super().get_asset_key(name).with_prefix("lake")
+            ```
+        """
         return self.names.asset_key(*self._key_parts(name))
 
     def _key_parts(self, name: ModelName) -> tuple[str, ...]:
@@ -93,7 +139,18 @@ class VdeTranslator:
         return self.given.get(name) or (("model", *plain) if plain in self.reserved else plain)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Return the complete spec of a model."""
+        """Return the complete spec of a model.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_asset_spec(self, model):
+                    spec = super().get_asset_spec(model)
+                    return spec.merge_attributes(tags={"layer": model.name.namespace})
+            ```
+        """
         definition = model.snapshot.model
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),
@@ -104,18 +161,122 @@ class VdeTranslator:
             tags={dagster_tag(tag): "" for tag in definition.tags if tag.strip()},
             metadata=self.get_metadata(model),
             freshness_policy=self.get_freshness_policy(definition),
+            automation_condition=self.get_automation_condition(definition),
         )
 
     def get_freshness_policy(self, model: Model) -> dg.FreshnessPolicy | None:
-        """Return the policy for the model's property `freshness`, which Dagster evaluates."""
+        """Return the policy for the model's property `freshness`, which Dagster evaluates.
+
+        Example:
+            ```python
+            from datetime import timedelta
+            from dagster import FreshnessPolicy
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_freshness_policy(self, model):
+                    if "hourly" not in model.tags:
+                        return super().get_freshness_policy(model)
+                    return FreshnessPolicy.time_window(fail_window=timedelta(hours=2))
+            ```
+        """
         if model.freshness is None:
             return None
         return dg.FreshnessPolicy.time_window(fail_window=timedelta(seconds=model.freshness))
 
+    def get_automation_condition(self, model: Model) -> dg.AutomationCondition[Any] | None:
+        """Return the condition for Dagster's daemon to materialize a model's partitions.
+
+        Example:
+            ```python
+            from dagster import AutomationCondition
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_automation_condition(self, model):
+                    if "reports" in model.tags:
+                        return AutomationCondition.on_cron("0 6 * * *", "Europe/Berlin")
+                    return super().get_automation_condition(model)
+            ```
+        """
+        match model.automation_condition:
+            case Automation("eager"):
+                return dg.AutomationCondition.eager()
+            case Automation("on_missing"):
+                return dg.AutomationCondition.on_missing()
+            case Automation("on_cron", cron, zone):
+                return dg.AutomationCondition.on_cron(cron, zone)
+        return None
+
+    def get_retry_policy(self, model: Model) -> dg.RetryPolicy | None:
+        """Return the retry policy of a model's step; errors that would fail again stop at once.
+
+        Example:
+            ```python
+            from dagster import Backoff, RetryPolicy
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_retry_policy(self, model):
+                    default = RetryPolicy(3, delay=30, backoff=Backoff.EXPONENTIAL)
+                    return super().get_retry_policy(model) or default
+            ```
+        """
+        policy = model.retry_policy
+        if policy is None:
+            return None
+        return dg.RetryPolicy(
+            policy.max_retries,
+            policy.delay,
+            dg.Backoff(policy.backoff.upper()) if policy.backoff else None,
+            dg.Jitter(policy.jitter.upper()) if policy.jitter else None,
+        )
+
+    def get_op_tags(self, model: Model) -> Mapping[str, Any]:
+        """Return the tags of a model's step, for executors such as Kubernetes and Celery.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_op_tags(self, model):
+                    limits = {"memory": "16Gi" if "big" in model.tags else "4Gi"}
+                    container = {"container_config": {"resources": {"limits": limits}}}
+                    return {**super().get_op_tags(model), "dagster-k8s/config": container}
+            ```
+        """
+        return dict(model.op_tags)
+
+    def get_pool(self, model: Model) -> str | None:
+        """Return the pool that limits how many of the steps run at a time.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_pool(self, model):
+                    return "vde_python" if model.python else super().get_pool(model)
+            ```
+        """
+        return model.pool or POOL
+
     def get_exposure_spec(
         self, exposure: Exposure, asset_key: Callable[[ModelName], dg.AssetKey]
     ) -> dg.AssetSpec:
-        """Return the spec of a dashboard or another reader, which is never materialized."""
+        """Return the spec of a dashboard or another reader, which is never materialized.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_exposure_spec(self, exposure, asset_key):
+                    spec = super().get_exposure_spec(exposure, asset_key)
+                    return spec.replace_attributes(group_name="dashboards")
+            ```
+        """
         all_of = dg.AllPartitionMapping()
         models = dict.fromkeys(model for model, _, _ in exposure.reads)
         url = {"url": dg.MetadataValue.url(exposure.url)} if exposure.url else {}
@@ -130,7 +291,17 @@ class VdeTranslator:
         )
 
     def get_kinds(self, model: Model) -> set[str]:
-        """Return the kinds, shown as icons on the model's node."""
+        """Return the kinds, shown as icons on the model's node.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_kinds(self, model):
+                    return {*super().get_kinds(model), "gold"} - {"sql"}
+            ```
+        """
         if model.kind.is_external:
             return {"iceberg"}
         if not model.kind.is_read:
@@ -138,19 +309,51 @@ class VdeTranslator:
         return {"spark", "iceberg", "python" if model.python else "sql"}
 
     def get_group(self, model: LiveModel) -> str:
-        """Return the group's name without the prefix: from the model's source, or its schema."""
+        """Return the group's name without the prefix: from the model's source, or its schema.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_group(self, model):
+                    return next(iter(model.snapshot.model.tags), model.name.namespace)
+            ```
+        """
         asset = model.snapshot.model.asset
         return (asset.group if asset else None) or model.name.namespace
 
     def get_owners(self, model: Model) -> list[str]:
-        """Return owners in the form that Dagster accepts: addresses and teams."""
+        """Return owners in the form that Dagster accepts: addresses and teams.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_owners(self, model):
+                    return super().get_owners(model) or ["team:data-platform"]
+            ```
+        """
         others = model.asset.owners if model.asset else ()
         return dagster_owners((model.owner, *others))
 
     def get_description(self, model: LiveModel) -> str:
-        """Return the model's description, the error in its file, and its source, as Markdown."""
+        """Return Markdown: the author's text, the state, an error in the file, and the source.
+
+        The catalog lists the first line.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_description(self, model):
+                    return model.snapshot.model.description or "Not described yet"
+            ```
+        """
         definition, edited = (model.published or model.snapshot).model, model.snapshot.model
-        parts = []
+        parts = [definition.description] if definition.description else []
         if model.error:
             parts.append(f"**This model's file has an error:** {model.error}")
         if not model.in_project:
@@ -164,8 +367,6 @@ class VdeTranslator:
         ]
         if shown:
             parts.append(" ".join(shown))
-        if definition.description:
-            parts.append(definition.description)
         if definition.source:
             language = "python" if definition.python else "sql"
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
@@ -177,7 +378,18 @@ class VdeTranslator:
         return "\n\n".join(parts)
 
     def get_metadata(self, model: LiveModel) -> dict[str, Any]:
-        """Return the definition's metadata: columns, lineage, table name, source, versions."""
+        """Return the definition's metadata: columns, lineage, table name, source, versions.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_metadata(self, model):
+                    wiki = f"https://wiki.example.com/{model.name}"
+                    return {**super().get_metadata(model), "wiki": wiki}
+            ```
+        """
         snapshot = model.published or model.snapshot
         definition = snapshot.model
         metadata: dict[str, Any] = {
@@ -188,29 +400,21 @@ class VdeTranslator:
         if definition.kind.is_read:
             metadata["dagster/table_name"] = f"{self.catalog}.{model.name}"
             metadata["dagster/storage_kind"] = "iceberg"
-        built = (version.table for version in model.versions if version.table is not None)
-        types = {column.version: column.type for table in built for column in table.columns}
-        if snapshot.columns:
-            metadata["dagster/column_schema"] = dg.TableSchema(
-                [
-                    dg.TableColumn(
-                        column.name,
-                        column.type or types.get(column.version) or "unknown",
-                        description=column.description,
-                    )
-                    for column in snapshot.columns
-                ]
-            )
+        if (schema := self.get_column_schema(model)) is not None:
+            metadata["dagster/column_schema"] = schema
         if definition.query and definition.query.strip() != definition.source.strip():
             rendered = dg.MetadataValue.md(f"```sql\n{definition.query}\n```")
             metadata["vde/rendered"] = rendered
-        metadata.update(self._lineage(model))
+        if (lineage := self.get_column_lineage(model)) is not None:
+            metadata["dagster/column_lineage"] = lineage
+        if rows := _lineage_rows(snapshot):
+            metadata["vde/column_lineage"] = dg.MetadataValue.md(markdown_table(rows))
         if model.versions:
-            rows = [
+            versions: list[dict[str, object]] = [
                 {"version": f"`{one.key}`", "shown by": ", ".join(one.labels)}
                 for one in model.versions
             ]
-            metadata["vde/versions"] = dg.MetadataValue.md(markdown_table(rows))
+            metadata["vde/versions"] = dg.MetadataValue.md(markdown_table(versions))
         if model.error:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
@@ -219,24 +423,61 @@ class VdeTranslator:
             metadata["vde/docs"] = dg.MetadataValue.url(page)
         return metadata
 
-    def _lineage(self, model: LiveModel) -> dict[str, Any]:
+    def get_column_schema(self, model: LiveModel) -> dg.TableSchema | None:
+        """Return the columns with types and descriptions; None if they are not known.
+
+        Example:
+            ```python
+            from dagster import TableColumn, TableSchema
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_column_schema(self, model):
+                    known = super().get_column_schema(model)
+                    shown = [c for c in known.columns if c.name != "ssn"] if known else []
+                    return TableSchema(shown)
+            ```
+        """
+        snapshot = model.published or model.snapshot
+        if not snapshot.columns:
+            return None
+        built = (version.table for version in model.versions if version.table is not None)
+        types = {column.version: column.type for table in built for column in table.columns}
+        return dg.TableSchema(
+            [
+                dg.TableColumn(
+                    column.name,
+                    column.type or types.get(column.version) or "unknown",
+                    description=column.description,
+                )
+                for column in snapshot.columns
+            ]
+        )
+
+    def get_column_lineage(self, model: LiveModel) -> dg.TableColumnLineage | None:
+        """Return the parents' columns that each column is computed from; None without any.
+
+        Example:
+            ```python
+            from vde_dagster.orchestration import VdeTranslator
+
+            class Translator(VdeTranslator):
+                def get_column_lineage(self, model):
+                    return None if "pii" in model.snapshot.model.tags else (
+                        super().get_column_lineage(model)
+                    )
+            ```
+        """
+        reads = (model.published or model.snapshot).reads
         columns: dict[str, list[dg.TableColumnDep]] = {}
-        rows: list[dict[str, object]] = []
-        for read in (model.published or model.snapshot).reads:
-            source = f"{read.parent}.{read.column}"
-            rows.append({"column": read.output or "*rows*", "made of": source, "how": read.how})
+        for read in reads:
             if read.output is not None and read.column != EVERY_COLUMN:
                 parent = self.get_asset_key(ModelName.parse(read.parent))
                 dependency = dg.TableColumnDep(asset_key=parent, column_name=read.column)
                 found = columns.setdefault(read.output, [])
                 if dependency not in found:
                     found.append(dependency)
-        if not rows:
-            return {}
-        return {
-            "dagster/column_lineage": dg.TableColumnLineage(columns),
-            "vde/column_lineage": dg.MetadataValue.md(markdown_table(rows)),
-        }
+        return dg.TableColumnLineage(columns) if reads else None
 
     def _source(self, model: Model) -> dict[str, Any]:
         if self.root is None or not str(model.location.path):
@@ -250,6 +491,18 @@ class VdeTranslator:
             )
             references = dg.CodeReferencesMetadataValue(code_references=[reference])
         return {"dagster/code_references": references}
+
+
+def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
+    """Return the rows of the lineage's table, which has also reads that decide the rows."""
+    return [
+        {
+            "column": read.output or "*rows*",
+            "made of": f"{read.parent}.{read.column}",
+            "how": read.how,
+        }
+        for read in snapshot.reads
+    ]
 
 
 def _reader_key(reader: Exposure) -> tuple[str, ...]:

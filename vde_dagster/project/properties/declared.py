@@ -29,6 +29,16 @@ DECLARED: Mapping[str, dict[str, Any]] = {
     "start": _property("start of the data: a date, or a relative time, '1 year ago'"),
     "end": _property("end of the data; a date includes its day"),
     "freshness": _property("maximum age of its last fill, '2 hours', before it counts as late"),
+    "retry_policy": _property(
+        "retries of its step in Dagster: 3, or (max_retries = 3, delay = '30 seconds', "
+        "backoff = exponential, jitter = full)"
+    ),
+    "op_tags": _property("tags of its step in Dagster: ('dagster-k8s/config' = (…), …)"),
+    "pool": _property("pool that limits how many of its steps Dagster runs at a time"),
+    "automation_condition": _property(
+        "condition for Dagster to materialize it: eager, on_missing, on_cron('@daily')",
+        examples=("eager", "on_missing"),
+    ),
     "owner": _property("its owner, for display"),
     "description": _property("its description; by default the comment before the header"),
     "tags": _property("words with which commands select models, tag:x"),

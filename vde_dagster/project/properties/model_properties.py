@@ -18,6 +18,7 @@ from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
 from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
 from vde_dagster.project.properties.declared import DECLARED
+from vde_dagster.project.properties.execution import read_execution
 from vde_dagster.project.properties.header import Header, Value
 from vde_dagster.project.properties.times import read_length, read_times
 from vde_dagster.project.settings import Settings
@@ -190,6 +191,7 @@ def read_model_properties(
         "columns": read("columns", partial(_columns, described, dialect), ()),
         "column_descriptions": {key: value.text() for key, value in described.items()},
         **read_times(given, settings),
+        **read_execution(given),
         "owner": read("owner", Value.text) or settings.owner,
         "description": read("description", Value.text) or header.comment,
         "stamp": read("stamp", Value.text),
