@@ -16,8 +16,10 @@ from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
-from vde_dagster.planning.environments.contracts import ContractBreak, describe_breaks
+from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.plan.plan import Category
+from vde_dagster.reports.plan_json import plan_json, skip_json
+from vde_dagster.reports.reasons import describe_breaks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,13 +140,13 @@ def apply_and_report(
 def result_json(result: ApplyResult) -> dict[str, Any]:
     """Return an apply's result as JSON."""
     return {
-        "plan": result.plan.to_json(),
+        "plan": plan_json(result.plan),
         "published": result.published,
         "environment": environment_json(result.environment) if result.environment else None,
         "seconds": round(result.seconds, 3),
         "failed_statements": failed_statements_json(result.failed_statements),
         "skipped": [
-            {"model": str(name), **skipped.to_json()} for name, skipped in result.skipped.items()
+            {"model": str(name), **skip_json(skipped)} for name, skipped in result.skipped.items()
         ],
     }
 

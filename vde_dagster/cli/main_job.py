@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.progress import ApplyProgress
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
-from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.reports.reasons import describe_breaks
 from vde_dagster.terminal.tables import show_rows
 
 if TYPE_CHECKING:

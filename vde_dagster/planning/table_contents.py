@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.times import instant_text
 from vde_dagster.base.work import Work
 from vde_dagster.planning.environments.resolver import Columns, covers
-from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
 from vde_dagster.planning.tables.table import ParentGaps
 from vde_dagster.project.serialise import from_text, to_text
@@ -122,20 +120,6 @@ class Skipped:
     def work(self) -> Work:
         """The work saved, measured by the last computation."""
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
-
-    @property
-    def why(self) -> str:
-        """The reason as a clause."""
-        return f"nothing that it reads has changed since {instant_text(self.since)}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
-        return {
-            "why": self.why,
-            "since": iso(self.since),
-            "saved_seconds": round(self.seconds, 3) if self.seconds is not None else None,
-            "saved_bytes": self.bytes,
-        }
 
 
 @dataclass(frozen=True, slots=True)

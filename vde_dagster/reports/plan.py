@@ -26,6 +26,15 @@ from vde_dagster.reports.document import (
     unit_name,
     units,
 )
+from vde_dagster.reports.reasons import (
+    describe_backlog,
+    describe_batches,
+    describe_break,
+    describe_change_in_place,
+    describe_environments,
+    describe_reason,
+    describe_skip,
+)
 
 MOST_NAMES = 10
 """Maximum number of models and views that a sentence names."""
@@ -107,7 +116,7 @@ def summary(plan: Plan) -> str:
 
 def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
     """Return the changes that break readers of the environment, as sentences."""
-    return [broken.describe(readers.get(broken.model, ())) for broken in plan.breaks]
+    return [describe_break(broken, readers.get(broken.model, ())) for broken in plan.breaks]
 
 
 def breaking(plan: Plan) -> list[PlannedModel]:
@@ -118,7 +127,10 @@ def breaking(plan: Plan) -> list[PlannedModel]:
 def risks(plan: Plan) -> list[str]:
     """Return the risks to check before an approval, as sentences."""
     return [
-        *(f"{model.name} is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)),
+        *(
+            f"{model.name} is breaking: {'; '.join(map(describe_reason, model.reasons))}"
+            for model in breaking(plan)
+        ),
         *(
             f"{model.name} changes a table that readers see: {'; '.join(_in_place(model))}"
             for model in plan.models
@@ -138,7 +150,7 @@ def work_text(plan: Plan, model: PlannedModel) -> str:
         parts = [number, spans(model.intervals)]
     parts += ["computed again"] if model.again else []
     parts += ["recorded as filled, not computed"] if model.records_only else []
-    parts += [model.batches.text] if model.batches else []
+    parts += [describe_batches(model.batches)] if model.batches else []
     parts += ["audits the rows that stay"] if model.audits else []
     return ", ".join(parts)
 
@@ -182,7 +194,7 @@ def _work(
         yield Section("Computes", "nothing")
     skips = [(model, model.skips) for model in plan.builds if model.skips is not None]
     if skips:
-        texts = [f"skipped, {skipped.why}{saved([skipped])}" for _, skipped in skips]
+        texts = [f"skipped, {describe_skip(skipped)}{saved([skipped])}" for _, skipped in skips]
         amount = f"{count(len(skips), 'model')}{saved(skipped for _, skipped in skips)}"
         yield section("Skips", amount, "why", [model for model, _ in skips], texts)
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
@@ -233,22 +245,22 @@ def _row(
 
 
 def _reasons(model: PlannedModel) -> Iterator[str]:
-    yield from model.reasons if model.change is not Change.ADDED else ()
+    yield from map(describe_reason, model.reasons) if model.change is not Change.ADDED else ()
     if model.backlog is not None and model.builds:
-        yield from model.backlog.sentences()
+        yield from describe_backlog(model.backlog)
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
     """Return the models that keep using older definitions of parents, as sentences."""
     return [
-        f"{model.name}: {'; '.join(model.backlog.sentences())}"
+        f"{model.name}: {'; '.join(describe_backlog(model.backlog))}"
         for model in plan.models
         if model.backlog is not None and not model.builds
     ]
 
 
 def _in_place(model: PlannedModel) -> tuple[str, ...]:
-    return tuple(model.in_place.sentences()) if model.in_place else ()
+    return describe_change_in_place(model.in_place) if model.in_place else ()
 
 
 def text_changes(
@@ -307,7 +319,7 @@ def _outdated(plan: Plan) -> Iterator[Section]:
             amount,
             ("model", "shown", "range"),
             tuple(
-                Row((Cell(str(found.name), Mark.NAME), Cell(found.environments_text()), ranges))
+                Row((Cell(str(found.name), Mark.NAME), Cell(describe_environments(found)), ranges))
                 for found, ranges in rows
             ),
         )

@@ -12,6 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.dbt.answers import Answers, published_state
+from vde_dagster.reports.reasons import describe_break
 from vde_dagster_tests.dbt.conftest import MANIFEST, PROJECTS, SETTINGS
 from vde_dagster_tests.dbt.test_beside import FILES
 from vde_dagster_tests.projects import ProjectFolder
@@ -128,7 +129,7 @@ def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
         workspace.reload()
         plan = workspace.plan("prod")
 
-        assert [one.describe() for one in plan.breaks] == [
+        assert [describe_break(one) for one in plan.breaks] == [
             "main.totals_v1.largest is removed; read by the dashboard The board"
         ]
 

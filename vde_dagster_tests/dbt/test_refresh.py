@@ -13,6 +13,7 @@ import pytest
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.reasons import ReasonCode
 from vde_dagster.plugins.dbt import models
 from vde_dagster.plugins.dbt.nodes import kinds
 from vde_dagster.project.kinds import IncrementalByUniqueKey, Kind
@@ -81,7 +82,7 @@ def test_a_run_that_ignores_crons_asks_every_model(
         assert _ends(built, ACCUMULATING) == {at(3, 11, minute)}
         full = built["contracted"]
         assert full.intervals == IntervalSet((Interval(at(2), at(3)),))
-        assert any("before its cron ticks" in reason for reason in full.reasons)
+        assert any(reason.code is ReasonCode.BEFORE_CRON for reason in full.reasons)
         # What it reads decides whether it is computed.
         assert built["totals_v1"].skippable
 

@@ -24,6 +24,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.reports.plan_json import model_json
 from vde_dagster.terminal.reports import show_report
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -129,7 +130,7 @@ def test_a_long_backfill_without_batch_size_is_cut_by_its_parents_bytes_and_the_
         text = "about 5 batches that read 0.0 kB each"
         pages = printed.file.getvalue(), report_markdown(plan_report(again), SHORT)
         shown = [text in page for page in pages]
-        told.append([*(model.to_json().get("batches") for model in again.models), *shown])
+        told.append([*(model_json(model).get("batches") for model in again.models), *shown])
         done.append(spark.done)
     assert done[0] == ["table", "1-6", "table", "1-6"]
     assert done[1] == ["table", "1-6", "table", "1-2", "2-3", "3-4", "4-5", "5-6"]

@@ -14,6 +14,7 @@ from vde_dagster.planning.environments.environment import (
     branch_name,
     environment_name,
 )
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster_tests.cli.conftest import Vde, vde  # noqa: F401
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -93,7 +94,7 @@ def test_two_branches_of_one_name_are_told_apart(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
         plan = workspace.plan("feature/x")
         assert (plan.environment, plan.branch) == ("feature_x", "feature/x")
-        assert plan.to_json()["branch"] == "feature/x"
+        assert plan_json(plan)["branch"] == "feature/x"
         assert workspace.apply(plan).published
         for other in ("feature-x", "feature_x", "Feature/x"):
             with pytest.raises(UsageError, match="belongs to branch 'feature/x'") as raised:

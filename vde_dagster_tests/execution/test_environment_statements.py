@@ -10,6 +10,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.events import ApplyResult
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
@@ -84,7 +85,7 @@ def test_they_run_around_everything_else_and_the_plan_shows_them_complete(
     workspace = open_fake(folder.root, engine)
     plan = workspace.plan("dev", now=NOW_INSTANT)
     workspace.close()
-    shown = plan.to_json()
+    shown = plan_json(plan)
     assert (shown["before_all"], shown["after_all"]) == (BEFORE, AFTER)
     stored = load_stored_plan(dump_plan(plan)).plan
     assert (stored.statements, stored.other_statements) == (plan.statements, True)

@@ -16,6 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_column_change
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
@@ -167,7 +168,9 @@ def test_types_widen_with_the_deployment_and_not_before(
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30)]
     widened = plan(workspace)
     (change,) = [model.in_place for model in widened.models if model.in_place]
-    assert [c.describe() for c in change.columns] == ["column v widens from INT to BIGINT"]
+    assert [describe_column_change(c) for c in change.columns] == [
+        "column v widens from INT to BIGINT"
+    ]
     workspace.apply(widened)
     types = dict(workspace.query("prod", "SELECT * FROM m.daily").columns)
     assert types["v"].upper() == "BIGINT"

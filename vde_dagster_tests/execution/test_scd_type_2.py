@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.project.kinds import ScdType2ByTime
 from vde_dagster.spark.tables.iceberg import IcebergTable
 from vde_dagster_tests.execution.workers import ShiftedClock
@@ -117,7 +118,7 @@ def test_a_history_goes_on_over_pauses_edits_and_rollbacks(world: World) -> None
     with world.process() as workspace:
         plan = workspace.plan("prod", now=noon(5))
         (model,) = [model for model in plan.models if model.name == NAME]
-        assert any("history begins anew" in reason for reason in model.reasons)
+        assert Reason(ReasonCode.HISTORY_RESTARTS) in model.reasons
         workspace.apply(plan)
         anew = History(KIND)
         anew.load(third, noon(5).replace(tzinfo=None))

@@ -16,6 +16,7 @@ from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.reports.plan import plan_report
 from vde_dagster.terminal.reports import show_report, show_summary
@@ -128,8 +129,8 @@ def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: Worl
     plan = world.workspace.plans.due("prod", now=FIRST + DAY)
     said = {str(model.name): model for model in plan.builds}
     assert {name for name, model in said.items() if model.skips} == SKIPPED
-    assert said["db.always"].always == "skip_unchanged is false"
-    assert said["db.coded"].always == "is Python, which nobody declares to be deterministic"
+    assert said["db.always"].always == Reason(ReasonCode.NEVER_SKIPPED)
+    assert said["db.coded"].always == Reason(ReasonCode.PYTHON)
     assert world.run() == (ALWAYS, SKIPPED)
     assert world.run(full=True) == (SKIPPED | ALWAYS, set())
 

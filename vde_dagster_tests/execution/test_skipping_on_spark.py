@@ -10,6 +10,7 @@ import pytest
 
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.reports.plan_json import model_json
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -265,7 +266,7 @@ def test_rows_that_somebody_took_out_of_a_physical_table_are_computed_again(worl
 def test_plan_says_what_it_is_going_to_skip_and_why(world: World) -> None:
     world.run()
     plan = world.workspace.plans.due("prod", now=world.now + timedelta(days=1), save=False)
-    said = {str(model.name): model.to_json() for model in plan.builds}
+    said = {str(model.name): model_json(model) for model in plan.builds}
     assert said["marts.now"]["computed_always"] == "reads current_timestamp()"
     assert {name for name, one in said.items() if one["skips"]} == ALL - {"marts.now"}
     sums = said["marts.sums"]["skips"]

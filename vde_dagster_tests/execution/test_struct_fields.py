@@ -11,6 +11,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.reports.reasons import describe_change_in_place
 from vde_dagster.spark import SparkEngine
 from vde_dagster.sql.casts import UnmatchedField, cast_by_name, struct_fields, without_order
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -85,7 +86,7 @@ def test_a_plan_reports_another_order_of_a_structs_fields(tmp_path: Path) -> Non
         found = in_place[f"m{number}"]
         assert found is not None
         assert [one.what for one in found.columns] == ([what] if what else []), before
-        said = any("matched by name" in text for text in found.sentences())
+        said = any("matched by name" in text for text in describe_change_in_place(found))
         assert said == (what is not None)
 
 

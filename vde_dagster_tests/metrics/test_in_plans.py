@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.reports.reasons import describe_break
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -37,7 +38,11 @@ def test_a_plan_names_the_metrics_that_an_edit_moves(shop: ProjectFolder) -> Non
     (section,) = [one for one in plan_report(plan).rest if one.title == "Moves metrics"]
     told = [row.cells[0].text for row in section.rows]
     assert told == ["orders_of_big, by marts.customers", "revenue_per_size, by marts.customers"]
-    moved = {one["name"]: one["moves"] for one in plan.to_json()["models"] if "moves" in one}
+    moved = {
+        one["name"]: one["moves"]
+        for one in workspace.plans.to_json(plan)["models"]
+        if "moves" in one
+    }
     assert moved == {"marts.customers": ["orders_of_big", "revenue_per_size"]}
 
 
@@ -61,7 +66,7 @@ def test_a_plan_that_breaks_a_column_names_the_metrics_that_read_it(shop: Projec
         found = workspace.plan("prod").breaks
     (broken,) = (one for one in found if str(one.model) == "marts.customers")
     assert broken.metrics == ("orders_of_big", "revenue_per_size")
-    assert broken.describe().endswith("the metric orders_of_big, the metric revenue_per_size")
+    assert describe_break(broken).endswith("the metric orders_of_big, the metric revenue_per_size")
     assert broken.to_json()["metrics"] == ["orders_of_big", "revenue_per_size"]
 
 

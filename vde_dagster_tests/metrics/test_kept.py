@@ -11,6 +11,7 @@ from vde_dagster.plugins.metrics.answers import redefined
 from vde_dagster.plugins.metrics.kept import NAME, semantic_layer
 from vde_dagster.plugins.metrics.layer import Question
 from vde_dagster.reports.plan import plan_report
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -46,7 +47,7 @@ def test_a_version_answers_with_its_own_definition(shop: ProjectFolder, vde: Vde
         assert (plan.builds, bool(plan.views), plan.other_kept) == ((), False, (NAME,))
         (section,) = [one for one in plan_report(plan).rest if "Keeps" in one.title]
         assert [row.cells[0].text for row in section.rows] == [NAME]
-        assert plan.to_json()["keeps"] == [NAME]
+        assert plan_json(plan)["keeps"] == [NAME]
     assert _apply(shop) == (NAME,)
     assert "MAX(" in _sql(shop, vde, "prod")
     assert "MAX(" in _sql(shop, vde, "prod@2")

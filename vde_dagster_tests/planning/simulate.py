@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError
 from vde_dagster.execution.plans.signals import signal_caller
 from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
@@ -36,6 +35,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
+from vde_dagster.reports.forward_only import warnings_in_place
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
 
@@ -100,6 +100,7 @@ class Warehouse:
         state = replace(self._state(environment), pinned=self._pinned(snapshots))
         resolved = ForwardOnly(state, options)
         require_known(options, snapshots)
+        warnings: tuple[str, ...] = ()
         if is_concerned(snapshots, self._state(environment), options):
             snapshots = build_snapshots(
                 project.models,
@@ -107,11 +108,10 @@ class Warehouse:
                 memo=_MEMO,
                 revise=resolved.revise,
             )
-            if resolved.mistakes:
-                raise ProjectError.combine(resolved.mistakes)
+            warnings = tuple(warnings_in_place(resolved.findings))
         plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved)
         require_used(options, plan)
-        return replace(plan, warnings=tuple(resolved.warnings))
+        return replace(plan, warnings=warnings)
 
     def plan_snapshots(
         self,

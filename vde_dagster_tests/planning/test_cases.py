@@ -13,6 +13,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.reasons import Reason
+from vde_dagster.reports.reasons import describe_break, describe_change_in_place, describe_reason
 from vde_dagster_tests.planning.simulate import NOW, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.yaml_files import read_yaml
@@ -77,7 +79,10 @@ def take(step: dict[str, Any], world: World) -> None:
     plan = world.plan(step)
     if "plan" in step:
         assert said(plan) == (step["plan"] or {})
-    reasons = {str(model.name): " | ".join(model.reasons) for model in plan.models}
+    assert all(isinstance(one, Reason) for model in plan.models for one in model.reasons)
+    reasons = {
+        str(model.name): " | ".join(map(describe_reason, model.reasons)) for model in plan.models
+    }
     for name, words in (step.get("reasons") or {}).items():
         assert words in reasons[name]
     if "intervals" in step:
@@ -87,11 +92,15 @@ def take(step: dict[str, Any], world: World) -> None:
         views = {what: names for what, names in plan.views.to_json().items() if names}
         assert views == (step["views"] or {})
     if "breaks" in step:
-        assert [broken.describe() for broken in plan.breaks] == (step["breaks"] or [])
+        assert [describe_break(broken) for broken in plan.breaks] == (step["breaks"] or [])
     if "outdates" in step:
         assert outdates(plan) == (step["outdates"] or {})
     if "in_place" in step:
-        found = {str(m.name): list(m.in_place.sentences()) for m in plan.models if m.in_place}
+        found = {
+            str(m.name): list(describe_change_in_place(m.in_place))
+            for m in plan.models
+            if m.in_place
+        }
         expected = step["in_place"] or {}
         assert found.keys() == expected.keys()
         for name, words in expected.items():

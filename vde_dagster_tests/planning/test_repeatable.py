@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.kinds.repeatable import DATES_OF_TEXTS, why_not_repeatable
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -31,7 +32,7 @@ QUERIES: dict[str, str | None] = {
     "SELECT 'now' AS x UNION ALL SELECT d FROM m.source": "'now'",
     "SELECT s FROM raw.of_unknown_types WHERE s = 'now'": "'now'",
     "SELECT s, current_date() AS d FROM m.source WHERE s = 'now'": "current_date()",
-    "SELECT s FROM m.source WHERE s = 'now' AND d = 'to' || 'day'": "a date that it makes of texts",
+    "SELECT s FROM m.source WHERE s = 'now' AND d = 'to' || 'day'": DATES_OF_TEXTS,
 }
 DECLARED = "MODEL (name m.declared, kind FULL, columns (at DATE)); SELECT 'now' AS at"
 
@@ -44,10 +45,15 @@ def test_texts_compared_with_texts_are_no_clock(tmp_path: Path) -> None:
     with open_fake(folder.root) as workspace:
         snapshots = {one.name: one for one in workspace.plan("prod").snapshots.values()}
 
-    def why(name: str) -> str | None:
+    def expected(clock: str | None) -> Reason | None:
+        if clock == DATES_OF_TEXTS:
+            return Reason(ReasonCode.DATES_OF_TEXTS)
+        return Reason(ReasonCode.READS_CLOCK, detail=clock) if clock else None
+
+    def why(name: str) -> Reason | None:
         return why_not_repeatable(snapshots[ModelName("m", name)], snapshots)
 
     assert {query: why(f"q{number}") for number, query in enumerate(QUERIES)} == {
-        query: clock and f"reads {clock}" for query, clock in QUERIES.items()
+        query: expected(clock) for query, clock in QUERIES.items()
     }
-    assert why("declared") == "reads 'now'"
+    assert why("declared") == Reason(ReasonCode.READS_CLOCK, detail="'now'")

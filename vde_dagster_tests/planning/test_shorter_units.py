@@ -15,13 +15,12 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
 BY_DAY, BY_HOUR = "interval_unit day, allow_partials true", "interval_unit hour"
-SAYS = (
-    "what it has of a day that was filled in part does not count, and is filled again by the hour"
-)
+SAYS = Reason(ReasonCode.PARTS, ("day",), detail="hour")
 
 
 def at(day: int, hour: int, minute: int = 30) -> datetime:

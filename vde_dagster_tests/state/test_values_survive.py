@@ -16,6 +16,7 @@ from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.environments.contracts import ContractBreak, Reader
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Batches, Category, Change, Plan, PlannedModel
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
@@ -228,7 +229,11 @@ def several_plans() -> Plan:
         name=ModelName("db", "busy"),
         change=Change.MODIFIED,
         category=Category.BREAKING,
-        reasons=("filter changed", "x → y"),
+        reasons=(
+            "filter changed",
+            Reason(ReasonCode.ROWS, ("where",), upstream=ModelName("db", "up")),
+            Reason(ReasonCode.PARENT_COLUMN, ("x", "", "db.busy.y"), ModelName("db", "up")),
+        ),
         previous_snapshot_id="before",
         builds=True,
         intervals=days(1, 2),
@@ -239,7 +244,7 @@ def several_plans() -> Plan:
         layout=True,
         skippable=True,
         skips=Skipped(T0, 1.5, 7, 8),
-        always="reads now()",
+        always=Reason(ReasonCode.READS_CLOCK, detail="now()"),
         backlog=Backlog(T0, (TableBacklog("raw.orders", 2, 5, 1),), "a table was made again"),
         batches=Batches(12, 3_500_000),
         moves=("revenue", "orders"),

@@ -8,6 +8,7 @@ import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.reports.reasons import describe_break
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -66,7 +67,7 @@ def test_a_plan_that_breaks_its_columns_names_a_sync(folder: ProjectFolder) -> N
     folder.edit("models/marts/top.sql", "revenue DESC", "money DESC")
     with open_fake(folder.root) as workspace:
         breaks = [one for model in workspace.plan("prod").models for one in model.breaks]
-    told = [one.describe() for one in breaks if str(one.model) == "marts.customers"]
+    told = [describe_break(one) for one in breaks if str(one.model) == "marts.customers"]
     assert len(told) == 1
     assert told[0].endswith("the sync top")
 

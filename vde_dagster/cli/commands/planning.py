@@ -29,6 +29,7 @@ from vde_dagster.cli.options import (
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def plan(
         if made.is_empty:
             missing = pending_work(workspace, made).to_json()
         against = [one.to_json() for one in workspace.plans.gates.stored_objections(made)]
-        shown = {**made.to_json(), "objections": against, "missing": missing}
+        shown = {**plan_json(made), "objections": against, "missing": missing}
         for model, told in zip(made.models, shown["models"], strict=True):
             told["diff"] = list(text_changes(made, model, previous))
         shown["estimate"] = work.to_json()

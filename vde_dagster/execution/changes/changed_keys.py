@@ -23,10 +23,12 @@ from vde_dagster.planning.changes.query import (
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_reason
 
 if TYPE_CHECKING:
     from vde_dagster.execution.plan_tasks import PlanTasks
@@ -82,7 +84,7 @@ def keys_changed(
     why = why_not_repeatable(filler, tasks.plan.target)
     query = tasks.plain_query(filler)
     if query is None or why is not None:
-        raise ComputesAllError(f"it {why}")
+        raise ComputesAllError(f"it {describe_reason(why or Reason(ReasonCode.PYTHON))}")
     earlier = earlier_reads(tasks, reads, seen)
     for read in reads:
         if read.key not in now or now[read.key].read_id is None:

@@ -39,6 +39,7 @@ from vde_dagster.planning.environments.resolver import column_map
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_reason
 from vde_dagster.state.environments.pins import Pin
 
 if TYPE_CHECKING:
@@ -379,4 +380,4 @@ def _uncertain(reader: PinnedVersion, snapshot: Snapshot) -> str | None:
         return f"it reads external tables ({tables}), which versions do not pin"
     by_name = {one.name: one for one in reader.snapshots.values()}
     why = why_not_repeatable(snapshot, by_name)
-    return f"its query {why}" if why is not None else None
+    return f"its query {describe_reason(why)}" if why is not None else None

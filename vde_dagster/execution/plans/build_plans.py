@@ -55,6 +55,7 @@ from vde_dagster.planning.snapshots.snapshot import in_order
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
+from vde_dagster.reports.forward_only import warnings_in_place
 from vde_dagster.sql.grammar.compiled import grammar_warnings
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ class PlanBuilder:
         if is_concerned(snapshots, state, options):
             # Hashes of readers depend on the real types of production's reused tables.
             snapshots = handles.snapshots_of(models, None, [], revise=resolved.revise)
-            if resolved.mistakes:
-                raise ProjectError.combine(resolved.mistakes)
+            said = (*said, *warnings_in_place(resolved.findings))
             state = gather(snapshots)
         snapshots = state.keep_published(snapshots)
         kept = state.target.kept if state.target is not None else {}
@@ -159,7 +159,7 @@ class PlanBuilder:
             options,
             with_settings,
             resolved=resolved,
-            warnings=(*said, *resolved.warnings),
+            warnings=said,
             save=save,
         )
 

@@ -23,6 +23,7 @@ from vde_dagster.planning.plan.parent_coverage import due_intervals
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wishes
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_backlog
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -69,7 +70,7 @@ class Missing:
             )
         parts_of_text = ["missing or due: " + "; ".join(parts)] if parts else []
         for name, backlog in self.backlogs.items():
-            parts_of_text.append(f"not read yet by {name}: {'; '.join(backlog.sentences())}")
+            parts_of_text.append(f"not read yet by {name}: {'; '.join(describe_backlog(backlog))}")
         return "; ".join(parts_of_text)
 
 

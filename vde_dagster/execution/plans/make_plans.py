@@ -29,6 +29,9 @@ from vde_dagster.planning.plan.plan import Plan, PlanKind, Proposal
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan.restatement import fill_chosen
 from vde_dagster.planning.plan.restatement import restate as restated
+from vde_dagster.planning.tables.table import TableChange
+from vde_dagster.reports.plan_json import plan_json
+from vde_dagster.reports.reasons import describe_break, describe_change_in_place
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -231,6 +234,18 @@ class Plans:
         from vde_dagster.execution.plans.plan_file import PlanFiles
 
         return PlanFiles(self.handles)
+
+    @staticmethod
+    def to_json(plan: Plan) -> dict[str, Any]:
+        """Return the documented JSON form of a plan (`vde plan --json`)."""
+        return plan_json(plan)
+
+    @staticmethod
+    def describe(part: ContractBreak | TableChange) -> str:
+        """Describe a breaking change, or the change of a table in place, as the report does."""
+        if isinstance(part, TableChange):
+            return "; ".join(describe_change_in_place(part))
+        return describe_break(part)
 
     def proven(self, plan: Plan) -> Plan:
         """Return a plan with all fields derived again from its content; see `ProvenPlan`."""

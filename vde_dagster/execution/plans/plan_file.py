@@ -31,6 +31,7 @@ from vde_dagster.planning.snapshots.identity import content_bytes, from_content
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.serialise import from_bytes, to_bytes
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.state.db.codec import StoredPlan
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
         "form": FORM,
         "made_by": _VERSION,
         "project": dict(project),
-        "plan": plan.to_json(),
+        "plan": plan_json(plan),
         "definitions": definitions,
         "state": {"version": plan.base_version, "shows": shown, "tables": tables},
         "stored": b64encode(stored).decode(),

@@ -37,6 +37,7 @@ from vde_dagster.planning.plan.planner import compare_models
 from vde_dagster.planning.plan.publication import planned_views
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_break, describe_reason
 from vde_dagster.state.tables.tables import not_live
 
 if TYPE_CHECKING:
@@ -399,7 +400,7 @@ def _hidden(
         sure = {(one.column, one.was, one.becomes) for one in certain[name].breaks}
         for one in model.breaks:
             if (one.column, one.was, one.becomes) in sure - known:
-                yield f"it does not list that {one.describe()}"
+                yield f"it does not list that {describe_break(one)}"
     for name in given.keys() - derived.keys():
         yield f"it lists {name}, which no environment contains"
 
@@ -412,13 +413,15 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
     """Return a planned model with a plan's work and the derived facts."""
     if given is None:
         return derived
+    reasons = (*derived.reasons, *given.reasons)
+    breaks = (*derived.breaks, *given.breaks)
     return replace(
         given,
         change=derived.change,
         category=derived.category,
-        reasons=tuple(dict.fromkeys((*derived.reasons, *given.reasons))),
+        reasons=tuple({describe_reason(one): one for one in reasons}.values()),
         previous_snapshot_id=derived.previous_snapshot_id,
-        breaks=tuple({one.describe(): one for one in (*derived.breaks, *given.breaks)}.values()),
+        breaks=tuple({describe_break(one): one for one in breaks}.values()),
         moves=tuple(sorted({*derived.moves, *given.moves})),
         skips=given.skips if kind is PlanKind.RUN and given.skippable else None,
     )

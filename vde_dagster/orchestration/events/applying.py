@@ -64,6 +64,7 @@ from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
+from vde_dagster.reports.reasons import describe_skip
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 RECORDED = (IntervalFilled, Published)
@@ -232,7 +233,7 @@ def log_event(log: dg.DagsterLogManager, event: Event) -> None:
             rows = "" if filled.rows is None else f", {filled.rows:,} rows"
             how = "found"
             if event.skipped is not None:
-                how = f"skipped, {event.skipped.why}"
+                how = f"skipped, {describe_skip(event.skipped)}"
             elif filled.seconds is not None and not event.recovered:
                 how = f"filled in {filled.seconds:.1f} s"
             log.info(f"{snapshot.name}: {span(event.interval)} {how}{rows}")

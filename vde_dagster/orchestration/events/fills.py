@@ -29,6 +29,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_skip
 from vde_dagster.state.fills.fills import FillRecord
 
 
@@ -125,7 +126,7 @@ def fill_events(
             else 1,
             **{f"vde/{name}": value for name, value in facts.items()},
             "vde/plan": fill.plan_id or None,
-            "vde/skipped": skipped and skipped.why,
+            "vde/skipped": skipped and describe_skip(skipped),
             "vde/saved_seconds": skipped and skipped.seconds,
             "vde/saved_bytes": skipped and skipped.bytes,
         }

@@ -37,6 +37,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.reports.plan import Readers
+from vde_dagster.reports.plan_json import skip_json
 from vde_dagster.state import StateStore
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
 
@@ -107,7 +108,7 @@ def applied_event(
         facts["vde/models_skipped"] = len(skipped)
         facts["vde/saved_seconds"] = sum(fill.seconds or 0.0 for fill in skipped.values())
         facts["vde/saved_bytes"] = sum(fill.bytes or 0 for fill in skipped.values())
-        values = {str(name): fill.to_json() for name, fill in skipped.items()}
+        values = {str(name): skip_json(fill) for name, fill in skipped.items()}
         facts["vde/skipped"] = dg.MetadataValue.json(values)
     return dg.AssetMaterialization(
         asset_key=context.names.apply_key,

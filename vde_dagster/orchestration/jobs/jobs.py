@@ -44,10 +44,10 @@ from vde_dagster.overviews.environments import (
     rollback_notes,
     rollback_sentence,
 )
-from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.project.settings import Settings
+from vde_dagster.reports.reasons import describe_breaks
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor

@@ -29,6 +29,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Automation, Exposure, Model
 from vde_dagster.reports.document import diff_lines
 from vde_dagster.reports.markdown import diff_block, markdown_table
+from vde_dagster.reports.reasons import describe_reason
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
@@ -372,7 +373,7 @@ class VdeTranslator:
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
         if diff := diff_lines(definition.source.strip(), edited.source.strip()):
             why = definition_changes(model.snapshot, model.published) if model.published else []
-            difference = f" {'; '.join(why)}." if why else ""
+            difference = f" {'; '.join(map(describe_reason, why))}." if why else ""
             parts.append(f"**The file has changes that are not published:**{difference}")
             parts.append(diff_block(diff))
         return "\n\n".join(parts)

@@ -33,7 +33,6 @@ from vde_dagster.orchestration.pages.report_text import (
     report_markdown,
     short_markdown,
 )
-from vde_dagster.planning.environments.contracts import describe_breaks
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -46,6 +45,8 @@ from vde_dagster.reports.plan import (
     plan_report,
     risks,
 )
+from vde_dagster.reports.plan_json import plan_json
+from vde_dagster.reports.reasons import describe_breaks
 from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
@@ -97,7 +98,7 @@ def plan_metadata(
         **shown,
         "plan": dg.MetadataValue.md(text),
         "versions": dg.MetadataValue.table(records[:MAX_RECORDS], _SCHEMA),
-        "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
+        "vde/plan_json": dg.MetadataValue.json(plan_json(plan)),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.notices),
         "vde/computes": len(plan.computed),

@@ -41,6 +41,7 @@ from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_reason
 from vde_dagster.state.environments.pins import load_filled
 
 if TYPE_CHECKING:
@@ -281,9 +282,9 @@ class EnvironmentContents:
             for name, (new, old) in found.items()
             if new is not None and old is not None
         }
-        reasons = Reasons(both)
-        said = {
-            name: reasons.explain(*both[name])
+        changes = Reasons(both)
+        reasons = {
+            name: changes.explain(*both[name])
             for name in in_order({name: new for name, (new, _) in both.items()})
         }
         for name in sorted(ids):
@@ -307,7 +308,7 @@ class EnvironmentContents:
                 tuple(columns.get("added", ())),
                 tuple(columns.get("removed", ())),
                 tuple(columns.get("changed", ())),
-                said.get(name, ()),
+                tuple(map(describe_reason, reasons.get(name, ()))),
             )
 
     def documented_tables(self, most_fills: int) -> list[DocumentedTable]:

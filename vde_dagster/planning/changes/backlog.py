@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from vde_dagster.base.texts import count, listed
-from vde_dagster.base.times import instant_text
 from vde_dagster.planning.intervals.interval import iso
 
 
@@ -31,19 +28,6 @@ class TableBacklog:
     removed: int | None = None
     filled_first: bool = False
 
-    @property
-    def text(self) -> str:
-        """The backlog for people."""
-        parts = []
-        if self.commits is None:
-            parts.append("commits not known")
-        elif self.commits or not self.filled_first:
-            parts.append(count(self.commits, "commit"))
-        if self.added is not None and self.removed is not None and self.commits:
-            parts.append(f"+{self.added:,} -{self.removed:,} rows")
-        parts += ["what this plan fills"] if self.filled_first else []
-        return f"{self.table} {', '.join(parts)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
@@ -59,14 +43,6 @@ class Backlog:
     since: datetime
     tables: tuple[TableBacklog, ...]
     why_all: str = ""
-
-    def sentences(self) -> Iterator[str]:
-        """Describe the changed tables, and why all rows are computed."""
-        if self.tables:
-            moved = listed(one.text for one in self.tables)
-            yield f"changes since {instant_text(self.since)}: {moved}"
-        if self.why_all:
-            yield f"all rows are computed: {self.why_all}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""

@@ -7,7 +7,7 @@ nothing. A rename is reported as a rename, and breaks readers of the old name.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,24 +98,6 @@ class ContractBreak:
             and {*self.exposures, *self.syncs, *self.metrics}
             >= {*other.exposures, *other.syncs, *other.metrics}
         )
-
-    def describe(self, more_readers: Iterable[str] = ()) -> str:
-        """Describe the change in a sentence.
-
-        `more_readers` are readers other than the project's models.
-        """
-        subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
-        if self.becomes is None:
-            went = f"is renamed to {self.renamed}" if self.renamed else "is removed"
-            text = f"{subject} {went if self.column else 'is no longer shown'}"
-        else:
-            how = "widens" if self.widens else "changes its type"
-            text = f"{subject} {how} from {self.was} to {self.becomes}"
-        declared = [f"the dashboard {name}" for name in self.exposures]
-        declared += [f"the sync {name}" for name in self.syncs]
-        declared += [f"the metric {name}" for name in self.metrics]
-        readers = [*map(str, self.readers), *declared, *more_readers]
-        return f"{text}; read by {', '.join(readers)}" if readers else text
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -243,12 +225,6 @@ def _operators(
         for one in find_operators(reader.query, column_types(read), origin):
             message = f"the {reader.what} '{reader.name}': {one.message}"
             yield Problem(message, one.hint, reader.location, certain=not one.untyped)
-
-
-def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
-    """Summarize the breaks in one line: the first one, and the number of others."""
-    more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
-    return f"{breaks[0].describe()}{more}"
 
 
 def same_type(one: str, other: str) -> bool:

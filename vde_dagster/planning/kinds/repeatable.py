@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import TIME_VARIABLES
@@ -28,6 +30,8 @@ _SPECIAL_INSTANT = re.compile(
     r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE | re.ASCII
 )
 """Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
+DATES_OF_TEXTS = "dates of texts"
+"""What a query reads that may write such a text itself."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
 _TO_INSTANTS = frozenset(
     (
@@ -46,11 +50,11 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
     return meaning.replaces_all or Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
 
 
-def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
+def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Reason | None:
     """Return why a full model is computed at each of its slots, or None when its inputs decide."""
     model = snapshot.model
     if model.skip_unchanged is False:
-        return "skip_unchanged is false"
+        return Reason(ReasonCode.NEVER_SKIPPED)
     if model.skip_unchanged:
         return None
     return why_not_repeatable(snapshot, snapshots)
@@ -60,22 +64,24 @@ def why_not_repeatable(
     snapshot: Snapshot,
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
-) -> str | None:
+) -> Reason | None:
     """Return why the same tables give other rows of a model another time, or None."""
     seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:
-        return "has statements of its own"
+        return Reason(ReasonCode.OWN_STATEMENTS)
     if model.python is not None:
-        return "is Python, which nobody declares to be deterministic"
+        return Reason(ReasonCode.PYTHON)
     if snapshot.version.opaque is not None:
-        return f"is not understood: {snapshot.version.opaque}"
+        return Reason(ReasonCode.NOT_UNDERSTOOD, detail=snapshot.version.opaque)
     if model.query is not None:
         clock = reads_clock(model.query)
         if clock in _present_texts(model.query) and _compares_only_texts(snapshot, snapshots):
             clock = reads_clock(model.query, ignores_texts=True)
         if clock is not None:
-            return f"reads {clock}"
+            made = clock == DATES_OF_TEXTS
+            code = ReasonCode.DATES_OF_TEXTS if made else ReasonCode.READS_CLOCK
+            return Reason(code, detail="" if made else clock)
     for name in snapshot.parents:
         parent = snapshots.get(name)
         if parent is None or parent.has_table or parent.model.kind.is_external or name in seen:
@@ -83,7 +89,7 @@ def why_not_repeatable(
         seen.add(name)
         why = why_not_repeatable(parent, snapshots, seen)
         if why is not None:
-            return f"reads {name}, which {why}"
+            return replace(why, names=(str(name), *why.names))
     return None
 
 
@@ -110,7 +116,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     if texts:
         return texts[0]
     composed = _may_make_instants(tokens) and _makes_instants(query)
-    return "a date that it makes of texts" if composed else None
+    return DATES_OF_TEXTS if composed else None
 
 
 @lru_cache(maxsize=4096)

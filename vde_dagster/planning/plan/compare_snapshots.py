@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Category, Change
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
@@ -66,8 +67,6 @@ def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
     ]
 
 
-REMOVED = "removed from the project"
-
 _MANY = 3
 """From this number of changed columns on, one sentence lists them."""
 _MOST_CAUSES = 2
@@ -78,21 +77,21 @@ Pair = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why models of a plan changed, in sentences: the cause first, then its path to each."""
+    """Why models of a plan changed: the cause first, then its path to each."""
 
     changed: Mapping[ModelName, Pair]
-    _own: dict[ModelName, list[str]] = field(default_factory=dict)
-    _behind: dict[ModelName, list[str]] = field(default_factory=dict)
+    _own: dict[ModelName, list[Reason]] = field(default_factory=dict)
+    _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)
 
-    def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[str, ...]:
+    def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[Reason, ...]:
         """Explain a change; must be called for parents before their children."""
         if old is None:
-            return ("new in the project",)
+            return (Reason(ReasonCode.ADDED),)
         if new.means(old):
             return ()
-        inherited: list[str] = []
-        shown: dict[str, None] = {}
-        behind: dict[str, None] = {}
+        inherited: list[Reason] = []
+        shown: dict[Reason, None] = {}
+        behind: dict[Reason, None] = {}
         for parent in new.parents:
             pair = self.changed.get(parent)
             reached = _reached(new, pair) if pair is not None else []
@@ -102,55 +101,55 @@ class Reasons:
             shown |= causes
             behind |= causes
             if own := self._own.get(parent):
-                cause = f"upstream, in {parent}: {own[0]}"
+                cause = replace(own[0], upstream=parent)
                 behind[cause] = None
                 if _rows_differ(pair):
                     shown[cause] = None
-                    reached = [text for text in reached if text != _ROWS.format(parent)]
+                    reached = [one for one in reached if one.code is not ReasonCode.PARENT_ROWS]
             inherited += reached
         self._behind[new.name] = list(behind)[:_MOST_CAUSES]
         self._own[new.name] = definition_changes(new, old, bool(inherited))
         return (*self._own[new.name], *list(shown)[:_MOST_CAUSES], *inherited)
 
 
-def definition_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
+def definition_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[Reason]:
     """Return the reasons for a change in the model's own definition, the cause first."""
     if new.definition_hash == old.definition_hash:
         return []
-    out: list[str] = []
+    out: list[Reason] = []
     if new.model.kind.name != old.model.kind.name:
-        out.append(f"kind changed from {old.model.kind.name} to {new.model.kind.name}")
+        out.append(Reason(ReasonCode.KIND, (old.model.kind.name, new.model.kind.name)))
     pin = new.model.physical_version
     if pin is not None and pin != old.model.physical_version:
-        out.append(f"physical_version {pin} is another table")
+        out.append(Reason(ReasonCode.PHYSICAL_VERSION, (pin,)))
     if new.standalone_rows != old.standalone_rows and (rows := _row_change(new, old, inherits)):
         out.append(rows)  # Of long lists of columns only the first are shown.
     out += _column_changes(new, old)
     if new.model.audits != old.model.audits:
-        out.append("audits changed")
+        out.append(Reason(ReasonCode.AUDITS))
     if new.layout_hash != old.layout_hash:
-        out.append("the physical layout changed")
+        out.append(Reason(ReasonCode.LAYOUT))
     if not out:
-        out.append("the definition changed, its data does not")
+        out.append(Reason(ReasonCode.NO_EFFECT))
     return out
 
 
-def _column_changes(new: Snapshot, old: Snapshot) -> list[str]:
+def _column_changes(new: Snapshot, old: Snapshot) -> list[Reason]:
     before, after = dict(old.standalone_columns), dict(new.standalone_columns)
     differ = [name for name, version in after.items() if before.get(name, version) != version]
     if new.standalone_rows == old.standalone_rows or len(differ) < _MANY:
-        out = [f"column {name} is computed differently" for name in differ]
+        out = [Reason(ReasonCode.COLUMN_COMPUTED, (name,)) for name in differ]
     else:
-        out = [f"so do the values of {len(differ)} columns: {', '.join(differ)}"]
+        out = [Reason(ReasonCode.COLUMNS_COMPUTED, tuple(differ))]
     names = renamed_columns(new.standalone_columns, old.standalone_columns)
     for name in [name for name in after if name not in before]:
         if name in names:
-            out.append(f"column {names[name]} is renamed to {name}")
+            out.append(Reason(ReasonCode.COLUMN_RENAMED, (names[name], name)))
             continue
         same = [old_name for old_name, version in before.items() if version == after[name]]
-        out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
+        out.append(Reason(ReasonCode.COLUMN_ADDED, (name, *same[:1])))
     gone = [name for name in before if name not in after and name not in names.values()]
-    return [*out, *(f"column {name} removed" for name in gone)]
+    return [*out, *(Reason(ReasonCode.COLUMN_REMOVED, (name,)) for name in gone)]
 
 
 def renamed_columns(
@@ -166,16 +165,14 @@ def renamed_columns(
     return {name: gone[after[name]].pop(0) for name in added if gone.get(after[name])}
 
 
-def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
+def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> Reason | None:
     if new.version.opaque:
-        return f"the query returns other rows (not understood: {new.version.opaque})"
+        return Reason(ReasonCode.ROWS_NOT_UNDERSTOOD, detail=new.version.opaque)
     if new.model.query is None or old.model.query is None or old.version.opaque:
-        return "it has other rows"
+        return Reason(ReasonCode.ROWS_MAY_DIFFER)
     after, before = _clauses(new.model.query), _clauses(old.model.query)
-    differ = [name for name in after if after[name] != before[name]]
-    if not differ:
-        return None if inherits else "the query returns other rows"
-    return f"{' and '.join(differ)} changed, so the query returns other rows"
+    differ = tuple(name for name in after if after[name] != before[name])
+    return None if inherits and not differ else Reason(ReasonCode.ROWS, differ)
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
@@ -185,15 +182,15 @@ def _clauses(query: str) -> dict[str, Counter[str]]:
     from vde_dagster.sql.reading import read_query
 
     clauses: dict[str, tuple[type[exp.Expr], ...]] = {
-        "a filter (WHERE)": (exp.Where,),
-        "a filter (HAVING)": (exp.Having,),
-        "a filter (QUALIFY)": (exp.Qualify,),
-        "a join": (exp.Join,),
-        "the grouping": (exp.Group,),
-        "DISTINCT": (exp.Distinct,),
-        "the limit": (exp.Limit, exp.Offset),
-        "a union of queries": (exp.SetOperation,),
-        "a table that it reads": (exp.Table,),
+        "where": (exp.Where,),
+        "having": (exp.Having,),
+        "qualify": (exp.Qualify,),
+        "join": (exp.Join,),
+        "group": (exp.Group,),
+        "distinct": (exp.Distinct,),
+        "limit": (exp.Limit, exp.Offset),
+        "set": (exp.SetOperation,),
+        "table": (exp.Table,),
     }
     tree = read_query(query).tree
     return {
@@ -202,41 +199,43 @@ def _clauses(query: str) -> dict[str, Counter[str]]:
     }
 
 
-_ROWS = "the rows of {} changed"
-
-
 def _rows_differ(pair: Pair) -> bool:
     return pair[0].version.rows != pair[1].version.rows
 
 
-def _reached(new: Snapshot, pair: Pair) -> list[str]:
+def _reached(new: Snapshot, pair: Pair) -> list[Reason]:
     """Return the reasons why the change of a parent affects a model."""
     after, before = pair
     parent, opaque = after.name, new.version.opaque if new.model.python is None else None
-    out: list[str] = []
+    out: list[Reason] = []
     if opaque and after.version != before.version:
-        out.append(f"any change of {parent} counts: the query is not understood: {opaque}")
+        out.append(Reason(ReasonCode.PARENT_NOT_UNDERSTOOD, parent=parent, detail=opaque))
     if _rows_differ(pair):
-        out.append(_ROWS.format(parent))
+        out.append(Reason(ReasonCode.PARENT_ROWS, parent=parent))
     versions = {column.name: column.version for column in before.columns}
     names = renamed_columns(
         [(column.name, column.version) for column in after.columns], versions.items()
     )
-    read: list[str] = []
+    read: dict[Reason, None] = {}
     columns: list[str] = []
     for column in after.columns:
         if versions.get(column.name) == column.version:
             continue
-        how = f"is what was {names[column.name]}" if column.name in names else "changed"
-        targets = [
-            f"{new.name}.{one.output}" if one.output else f"the rows of {new.name} ({one.how})"
+        was = names.get(column.name, "")
+        uses = [
+            Reason(
+                ReasonCode.PARENT_COLUMN if one.output else ReasonCode.PARENT_COLUMN_ROWS,
+                (column.name, was, f"{new.name}.{one.output}" if one.output else str(new.name)),
+                parent,
+                "" if one.output else one.how,
+            )
             for one in new.reads
             if one.parent == str(parent) and one.column.lower() == column.name.lower()
             if one.how != "unknown"  # The opaque query above explains it.
         ]
-        if targets:
+        if uses:
             columns.append(column.name)
-        read += [f"{parent}.{column.name} {how} → {target}" for target in dict.fromkeys(targets)]
+        read |= dict.fromkeys(uses)
     if _rows_differ(pair) and len(columns) >= _MANY:
-        read = [f"with them {len(columns)} columns that it reads: {', '.join(columns)}"]
+        read = {Reason(ReasonCode.PARENT_COLUMNS, tuple(columns)): None}
     return [*out, *read]

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,14 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import instant_text
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.contracts import same_type, widens_in_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
+from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 
 if TYPE_CHECKING:
@@ -95,6 +97,37 @@ def require_used(options: PlanOptions, plan: Plan) -> None:
         )
 
 
+class FindingCode(str, Enum):
+    """Kind of a finding about a change in place."""
+
+    SHARED_TABLE = "shared_table"
+    KIND_CHANGED = "kind_changed"
+    KEY_RETYPED = "key_retyped"
+    RECOMPUTED_ELSEWHERE = "recomputed_elsewhere"
+    ROWS_STAY = "rows_stay"
+    DESTRUCTIVE = "destructive"
+    ADDITIVE = "additive"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A refusal of a change in place, or a warning about it; `reports/forward_only.py` words it.
+
+    Args:
+        refuses: Whether nothing can be planned until the model's author decides.
+        names: Other models of a shared table, or environments that preview the change.
+        others: Environments that recompute the model instead.
+        changes: Column changes that the finding is about.
+    """
+
+    code: FindingCode
+    model: Model
+    refuses: bool
+    names: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    changes: ColumnChanges = ()
+
+
 @dataclass
 class ForwardOnly:
     """Resolves the snapshots of a plan, parents first; `revise` is called with each.
@@ -102,7 +135,7 @@ class ForwardOnly:
     Args:
         changes: Column changes of the models that extend a table.
         previewed: Environments whose previews decided that a model reuses production's table.
-        mistakes: Changes that the models' policies refuse.
+        findings: Refused changes, and warnings.
     """
 
     state: WarehouseState
@@ -110,8 +143,7 @@ class ForwardOnly:
     types: TableTypes = _recorded_types
     changes: dict[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: dict[ModelName, tuple[str, ...]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    mistakes: list[ProjectError] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
         """Return a model's snapshot as an in-place change of production's table, or unchanged."""
@@ -130,45 +162,30 @@ class ForwardOnly:
         if not asked and not means_the_same and not self._previewed(plain, table):
             return plain
         if not _goes_on(plain, base):
-            self._say_anew(plain, "its kind, or what its kind names, changed")
+            self._note_recomputation(plain, FindingCode.KIND_CHANGED)
             return plain
         columns, changes = columns_in_place(plain, base, table, self.types(table))
         retyped = _retyped(plain, changes)
         if retyped is not None:
-            self._say_anew(
-                plain,
-                f"column {retyped.column}, which tells its rows apart, changed "
-                f"its type from {retyped.was} to {retyped.becomes}",
-            )
+            self._note_recomputation(plain, FindingCode.KEY_RETYPED, (retyped,))
             return plain
         assert self.state.production is not None
         shown = self.state.production.entries.values()
         sharing = [e.name for e in shown if e.table_id == table.id and e.name != plain.name]
         if sharing:
-            self._refuse(
-                plain,
-                f"{plain.name} cannot change forward-only: {', '.join(map(str, sharing))} shows "
-                "the same table in production, as it meant the same",
-                "give this one a physical_version and publish it, which makes it a table of its "
-                "own",
-            )
+            names = tuple(map(str, sharing))
+            self.findings.append(Finding(FindingCode.SHARED_TABLE, plain.model, True, names))
             return plain
         return self._extend(plain, base, table, columns, changes)
 
-    def _say_anew(self, plain: Snapshot, why: str) -> None:
-        pin = plain.model.physical_version
-        if pin is not None:
-            self._refuse(
-                plain,
-                f"{plain.name} cannot go on with its table of physical_version {pin}: {why}, "
-                "which no table takes in place",
-                "give it another physical_version, which makes another table",
-            )
-        elif plain.model.kind.forward_only:
-            self.warnings.append(
-                f"{plain.name} is computed anew, although it is forward-only: {why}, which no "
-                "table takes in place"
-            )
+    def _note_recomputation(
+        self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
+    ) -> None:
+        """Refuse to recompute a model that has a physical version; warn if it is forward-only."""
+        model = plain.model
+        refuses = model.physical_version is not None
+        if refuses or model.kind.forward_only:
+            self.findings.append(Finding(code, model, refuses, changes=changes))
 
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
         """Return the definition and the table that a model reuses in place.
@@ -213,10 +230,8 @@ class ForwardOnly:
             self.previewed[plain.name] = by
             return True
         if target is None or target.name not in anew:
-            self.warnings.append(
-                f"{plain.name} is not changed forward-only as in {', '.join(by)}, because it was "
-                f"recomputed in {', '.join(anew)}; add --forward-only to keep its rows"
-            )
+            code, others = FindingCode.RECOMPUTED_ELSEWHERE, tuple(anew)
+            self.findings.append(Finding(code, plain.model, False, by, others))
         return False
 
     def _extend(
@@ -229,10 +244,7 @@ class ForwardOnly:
     ) -> Snapshot:
         self._check(plain, changes)
         if not plain.model.kind.refills and self.options.effective_from is not None:
-            self.warnings.append(
-                f"{plain.name} is not computed again from --effective-from on: kind "
-                f"{plain.model.kind.name} would add its rows to those that are there"
-            )
+            self.findings.append(Finding(FindingCode.ROWS_STAY, plain.model, False))
         made = {column.name for column in columns}
         own = tuple((c.name, c.version) for c in plain.columns if c.name in made)
         forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own)
@@ -256,32 +268,18 @@ class ForwardOnly:
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
         """Check a change against the model's policies for column changes."""
         kind = plain.model.kind
+        destructive, additive = FindingCode.DESTRUCTIVE, FindingCode.ADDITIVE
         found = (
-            ("destructive", kind.on_destructive_change, self.options.allow_destructive),
-            ("additive", kind.on_additive_change, self.options.allow_additive),
+            (destructive, kind.on_destructive_change, self.options.allow_destructive),
+            (additive, kind.on_additive_change, self.options.allow_additive),
         )
-        for what, said, allowed in found:
-            concerned = [c for c in changes if c.is_destructive == (what == "destructive")]
-            if not concerned or said in ("allow", "ignore"):
+        for code, policy, allowed in found:
+            concerned = tuple(c for c in changes if c.is_destructive == (code is destructive))
+            if not concerned or policy in ("allow", "ignore"):
                 continue
-            if any(fnmatchcase(str(plain.name), pattern.lower()) for pattern in allowed):
-                continue
-            text = (
-                f"{plain.name} changes forward-only, and "
-                f"{'; '.join(change.describe() for change in concerned)}"
-            )
-            if said == "warn":
-                self.warnings.append(text)
-                continue
-            self._refuse(
-                plain,
-                f"{text}: a {what} change, which its policy on_{what}_change refuses",
-                f"--allow-{what}-model {plain.name} allows it this once, "
-                f"on_{what}_change allow in its kind for ever",
-            )
-
-    def _refuse(self, plain: Snapshot, message: str, hint: str) -> None:
-        self.mistakes.append(ProjectError(message, hint=hint, location=plain.model.location))
+            if not any(fnmatchcase(str(plain.name), pattern.lower()) for pattern in allowed):
+                refuses = policy != "warn"
+                self.findings.append(Finding(code, plain.model, refuses, changes=concerned))
 
 
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:

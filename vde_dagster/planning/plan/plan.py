@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +12,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
-from vde_dagster.planning.intervals.interval import IntervalSet, iso
+from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.reasons import StoredReason
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import PhysicalTable, TableChange, TableRef
@@ -102,13 +103,6 @@ class Batches:
     count: int
     bytes: int
 
-    @property
-    def text(self) -> str:
-        """The estimate for people."""
-        size = self.bytes
-        shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
-        return f"about {self.count:,} batches that read {shown} each"
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
@@ -116,7 +110,7 @@ class PlannedModel:
 
     Args:
         category: The change's effect on its data; None when unchanged, added or removed.
-        reasons: Sentences for people, with the change's path (`orders.amount changed → total`).
+        reasons: With the path of the change (`orders.amount changed → total`).
         snapshot_id: The target snapshot; None when removed.
         previous_snapshot_id: The environment's snapshot; None when added.
         table: The physical table that will serve it; None for views and external tables.
@@ -138,7 +132,7 @@ class PlannedModel:
     name: ModelName
     change: Change
     category: Category | None
-    reasons: tuple[str, ...]
+    reasons: tuple[StoredReason, ...]
     snapshot_id: str | None = None
     previous_snapshot_id: str | None = None
     table: PhysicalTable | None = None
@@ -151,7 +145,7 @@ class PlannedModel:
     records_only: bool = False
     skippable: bool = False
     skips: Skipped | None = None
-    always: str = ""
+    always: StoredReason = ""
     in_place: TableChange | None = None
     catches_up: bool = False
     batches: Batches | None = None
@@ -177,31 +171,6 @@ class PlannedModel:
     def deploys(self) -> bool:
         """Whether the plan changes a table in place that readers see."""
         return self.in_place is not None and self.in_place.deploys
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
-        return {
-            "name": str(self.name),
-            "change": self.change.value,
-            "category": self.category.value if self.category else None,
-            "reasons": list(self.reasons),
-            "snapshot": self.snapshot_id,
-            "previous_snapshot": self.previous_snapshot_id,
-            "table": str(self.table.ref) if self.table else None,
-            "builds": self.builds,
-            "audits": self.audits,
-            "restate": self.restate,
-            "layout": self.layout,
-            "intervals": self.intervals.to_json(),
-            **({"records_only": True} if self.records_only else {}),
-            **({"catches_up": True} if self.catches_up else {}),
-            "skips": self.skips.to_json() if self.skips is not None else None,
-            "computed_always": self.always or None,
-            **({"in_place": self.in_place.to_json()} if self.in_place else {}),
-            **({"batches": asdict(self.batches)} if self.batches else {}),
-            **({"backlog": self.backlog.to_json()} if self.backlog else {}),
-            **({"moves": list(self.moves)} if self.moves else {}),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +204,6 @@ class Outdated:
     table_id: str
     intervals: IntervalSet
     whole: bool = False
-
-    def environments_text(self) -> str:
-        """Return which environments show it (`of dev, test`), or why it is kept."""
-        of = f"of {', '.join(self.environments)}"
-        return of if self.environments else "kept for rollbacks and plans"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -445,26 +409,3 @@ class Plan:
         if snapshot is None or not snapshot.model.kind.is_shown:
             return None
         return model.table.version if model.table is not None else snapshot.table_version
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form (`vde plan --json`)."""
-        statements = self.complete_statements
-        return {
-            "id": self.id,
-            "environment": self.environment,
-            **({"branch": self.branch} if self.branch else {}),
-            "kind": self.kind.value,
-            "base_version": self.base_version,
-            "created_at": iso(self.created_at),
-            "breaks": [broken.to_json() for broken in self.breaks],
-            "models": [
-                {**model.to_json(), "version": self.version_of(model)} for model in self.models
-            ],
-            "views": self.views.to_json(),
-            "empty": self.is_empty,
-            "warnings": list(self.notices),
-            "outdates": [outdated.to_json() for outdated in self.outdates],
-            "before_all": list(statements.before),
-            "after_all": list(statements.after),
-            "keeps": list(self.other_kept),
-        }

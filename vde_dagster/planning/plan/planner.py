@@ -21,7 +21,6 @@ from vde_dagster.planning.plan.audits_due import (
     with_audits_of_others,
 )
 from vde_dagster.planning.plan.compare_snapshots import (
-    REMOVED,
     Reasons,
     becomes_table,
     classify,
@@ -37,15 +36,9 @@ from vde_dagster.planning.plan.parent_coverage import ParentCoverage
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_request import PlanRequest
 from vde_dagster.planning.plan.publication import planned_views
+from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, TableChange
-
-_ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
-_CATCHES_UP = "what it reads holds more by now of what its slot reaches over"
-_ASKED_EARLY = "asked for before its cron ticks: it is computed where what it reads has changed"
-_COMPUTED = "its rows are computed into a table, and what reads it finds the same"
-_PARTS = "what it has of {} that was filled in part does not count, and is filled again by the {}"
-_UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
 
 
 def make_plan(
@@ -251,43 +244,46 @@ class _Planner:
         """Name the models that the target no longer has."""
         for name, snapshot in self.old.items():
             if name not in self.snapshots:
-                breaks, why = self._breaks(name, None), (REMOVED,)
+                breaks, why = self._breaks(name, None), (Reason(ReasonCode.REMOVED),)
                 yield PlannedModel(
                     name, Change.REMOVED, None, why, None, snapshot.id, breaks=breaks
                 )
         for name in self.state.left_out:
             if name not in self.snapshots:
-                yield PlannedModel(name, Change.REMOVED, None, (REMOVED, _UNREADABLE))
+                reasons = (Reason(ReasonCode.REMOVED), Reason(ReasonCode.UNREADABLE))
+                yield PlannedModel(name, Change.REMOVED, None, reasons)
 
     def _verdict(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
-    ) -> tuple[Change, Category | None, tuple[str, ...]]:
+    ) -> tuple[Change, Category | None, tuple[Reason, ...]]:
         """Return a change with its category and reasons, by definitions, state and work."""
         before = self.old.get(snapshot.name)
         change, category = classify(snapshot, before)
         reasons = self.reasons.explain(snapshot, before)
         if snapshot.name in self.state.left_out:
-            change, category, reasons = Change.MODIFIED, Category.BREAKING, (_UNREADABLE,)
-        said = [*reasons]
+            change, category = Change.MODIFIED, Category.BREAKING
+            reasons = (Reason(ReasonCode.UNREADABLE),)
+        why = [*reasons]
         if self._begins_anew(snapshot, table):
-            said.append(_ANEW)
+            why.append(Reason(ReasonCode.HISTORY_RESTARTS))
             category = category if category is Category.AFFECTED else Category.BREAKING
         if by := self.request.previewed.get(snapshot.name):
-            said.append(f"goes on forward-only, as previewed in {', '.join(by)}")
+            why.append(Reason(ReasonCode.PREVIEWED, by))
         if work.catches_up:
-            said.append(_ASKED_EARLY if work.early else _CATCHES_UP)
+            code = ReasonCode.BEFORE_CRON if work.early else ReasonCode.CATCHES_UP
+            why.append(Reason(code))
         if work.parts:
-            units = " and ".join(dict.fromkeys(f"a {part.unit.text}" for part in work.parts))
-            said.append(_PARTS.format(units, snapshot.cadence.unit.text))
+            units = tuple(dict.fromkeys(part.unit.text for part in work.parts))
+            why.append(Reason(ReasonCode.PARTS, units, detail=snapshot.cadence.unit.text))
         reused = work.intervals and category is Category.REUSE
         if reused and before is not None and becomes_table(snapshot, before):
-            said.append(_COMPUTED)
+            why.append(Reason(ReasonCode.BECOMES_TABLE))
             category = Category.NON_BREAKING
-        return change, category, tuple(said)
+        return change, category, tuple(why)
 
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
-    ) -> tuple[bool, str]:
+    ) -> tuple[bool, Reason | str]:
         """Return whether a run may skip a model, or the reason why it never may."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""

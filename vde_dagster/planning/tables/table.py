@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.times import instant_text
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
 from vde_dagster.project.model import Model
@@ -206,30 +205,6 @@ class ColumnChange(NamedTuple):
         """Whether readers of the column lose values or its type."""
         return self.what in ("removed", "retyped")
 
-    def describe(self) -> str:
-        """Return a clause that describes the change, and the values of existing rows."""
-        old, new = (f" {type_}" if type_ else "" for type_ in (self.was, self.becomes))
-        becomes = self.becomes or "a struct of other fields"
-        return "column " + _DESCRIBED[self.what].format(c=self, old=old, new=new, becomes=becomes)
-
-
-_DESCRIBED = {
-    "added": "{c.column}{new} is added, NULL in the rows that are there",
-    "restored": "{c.column} is shown again, NULL in rows that were filled without it",
-    "widened": "{c.column} widens from {c.was} to {c.becomes}",
-    "retyped": (
-        "{c.column} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
-        "place: the rows that are there show NULL"
-    ),
-    "reordered": (
-        "{c.column} keeps the order of its struct fields, {c.was}: the query has another, and they "
-        "are matched by name"
-    ),
-    "removed": "{c.column}{old} is no longer shown or filled",
-    "not_retyped": "{c.column} stays {c.was}: its change to {becomes} is ignored",
-    "kept": "{c.column} stays, NULL in new rows: its removal is ignored",
-    "not_added": "{c.column} is not added: its kind ignores additive changes",
-}
 
 ColumnChanges = tuple[ColumnChange, ...]
 
@@ -252,27 +227,6 @@ class TableChange:
     def widened(self) -> tuple[ColumnChange, ...]:
         """The columns whose type in the table changes."""
         return tuple(change for change in self.columns if change.what == "widened")
-
-    def sentences(self) -> tuple[str, ...]:
-        """Return the change as a sentence."""
-        changes = [change.describe() for change in self.columns]
-        if not self.deploys:
-            first = f"forward-only: previewed on a branch of {self.table}, at no copy"
-            wider = ["types widen at the deployment; the preview has the old ones"]
-            return (first, *changes, *(wider if self.widened else ()))
-        first = f"forward-only: {self.table} goes on with the new definition, its rows stay"
-        if self.effective_from is not None:
-            changes.append(f"rows from {instant_text(self.effective_from)} on are computed again")
-        return (first, *changes, self._after_a_rollback())
-
-    def _after_a_rollback(self) -> str:
-        lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]
-        nulls = f", NULL in {', '.join(lost)}" if lost else ""
-        which = "filled or computed again" if self.effective_from else "filled"
-        return (
-            "a rollback shows the columns of before, and the rows; with --definitions-only it "
-            f"keeps those that were {which} by the new definition{nulls}"
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""

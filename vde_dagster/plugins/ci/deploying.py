@@ -312,7 +312,7 @@ def _reasons(
             for model in one.models
             if model.previous_snapshot_id
         }
-        reasons = unseen(plan, seen, workspace.store.snapshots.load(sorted(ids)))
+        reasons = unseen(workspace, plan, seen, workspace.store.snapshots.load(sorted(ids)))
     with base_branch(workspace, base_of_deployment(workspace, commit)) as rules:
         against = rules.objections(workspace, plan, workspace.plans.gates.current_objections(plan))
     return [*reasons, *(one.sentence for one in against if one.level != "warn")]

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vde_dagster.api.plans import Change, Plan, Snapshot
 from vde_dagster.api.values import ModelName
+from vde_dagster.api.workspace import Workspace
 
 
-def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -> list[str]:
+def unseen(
+    workspace: Workspace, plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
+) -> list[str]:
     """Describe in sentences what a plan changes, computes, breaks or removes beyond other plans.
 
     Intervals that became due since, in tables that were reviewed or that production shows anyway,
@@ -18,11 +21,11 @@ def unseen(plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]) -
         seen: Reviewed plans for the same environment.
         replaced: Snapshots that any of the plans replaces, by id.
     """
-    return list(dict.fromkeys(_differences(plan, seen, replaced)))
+    return list(dict.fromkeys(_differences(workspace, plan, seen, replaced)))
 
 
 def _differences(
-    plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
+    workspace: Workspace, plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
 ) -> Iterator[str]:
     known: dict[ModelName, list[tuple[Plan, Plan.Model]]] = {}
     for other in seen:
@@ -38,11 +41,11 @@ def _differences(
             if model.restate or model.deploys:
                 yield f"{model.name} is computed again"
         else:
-            yield from _difference(plan, model, told, replaced)
+            yield from _difference(workspace, plan, model, told, replaced)
     breaks = [broken for other in seen for broken in other.breaks]
     for broken in plan.breaks:
         if not any(one.covers(broken) for one in breaks):
-            yield broken.describe()
+            yield workspace.plans.describe(broken)
     statements = {text for other in seen for text in _statements(other)}
     if plan.other_statements:
         for text in _statements(plan):
@@ -54,6 +57,7 @@ def _differences(
 
 
 def _difference(
+    workspace: Workspace,
     plan: Plan,
     model: Plan.Model,
     told: Sequence[tuple[Plan, Plan.Model]],
@@ -73,7 +77,7 @@ def _difference(
     if model.restate and not any(one.restate for _, one in same):
         yield f"{name} is computed again"
     if model.in_place is not None and all(one.in_place != model.in_place for _, one in same):
-        yield f"the table of {name} changes in place: {'; '.join(model.in_place.sentences())}"
+        yield f"the table of {name} changes in place: {workspace.plans.describe(model.in_place)}"
     before = _version(replaced, model.previous_snapshot_id)
     # An earlier merged pull request may have created the definition that this one replaces.
     made = {plan_.snapshot_of(one).table_version for plan_, one in told if one.snapshot_id}

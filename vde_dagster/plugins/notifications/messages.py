@@ -350,7 +350,8 @@ class Messages:
         owners = self._owners(plan)
         for broken in plan.breaks:
             concerned = [broken.model, *(reader.model for reader in broken.readers)]
-            yield Line(f"breaks: {broken.describe()}", "contract", _merge(owners, *concerned))
+            text = f"breaks: {self.workspace.plans.describe(broken)}"
+            yield Line(text, "contract", _merge(owners, *concerned))
 
     def _owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
         """Return the owners of a plan's models, including removed models."""

@@ -49,7 +49,7 @@ def plan_facts(workspace: Workspace, plan: Plan) -> dict[str, Any]:
     published = workspace.store.snapshots.load(
         (m.previous_snapshot_id for m in changed if m.previous_snapshot_id), unreadable=set()
     )
-    found = plan.to_json()
+    found = workspace.plans.to_json(plan)
     for model, said in zip(plan.models, found["models"], strict=True):
         snapshot = plan.snapshots.get(model.snapshot_id or model.previous_snapshot_id or "")
         of = snapshot.model if snapshot is not None else None

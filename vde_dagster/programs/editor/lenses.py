@@ -13,6 +13,7 @@ from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.project.dag import descendants
 from vde_dagster.reports.document import duration
 from vde_dagster.reports.plan import work_text
+from vde_dagster.reports.reasons import describe_break, describe_reason, describe_skip
 
 MOST_NAMES = 3
 
@@ -82,11 +83,11 @@ def _describe_work(plan: Plan, model: PlannedModel) -> str:
     if model.category is Category.METADATA:
         what = "metadata only"
     else:
-        what = ", ".join(model.reasons[:2]) or model.change.value
+        what = ", ".join(map(describe_reason, model.reasons[:2])) or model.change.value
     if model.skips is not None:
-        return f"{what}: skipped, {model.skips.why}"
+        return f"{what}: skipped, {describe_skip(model.skips)}"
     return f"{what}: {work_text(plan, model)}" if model.builds else f"{what}: nothing is computed"
 
 
 def _breaks(plan: Plan, model: PlannedModel) -> list[str]:
-    return [broken.describe() for broken in model.breaks]
+    return [describe_break(broken) for broken in model.breaks]

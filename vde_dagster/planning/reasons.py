@@ -1,0 +1,75 @@
+"""Reasons for changes and for work in a plan, as codes with their figures.
+
+`reports/reasons.py` writes the sentence of each code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from vde_dagster.base.names import ModelName
+
+
+class ReasonCode(str, Enum):
+    """Kind of a reason; the comment lists what `Reason.names` contains."""
+
+    # The model itself.
+    ADDED = "added"
+    REMOVED = "removed"
+    UNREADABLE = "unreadable"
+    KIND = "kind"  # the earlier and the new kind
+    PHYSICAL_VERSION = "physical_version"  # the new version
+    ROWS = "rows"  # the clauses of the query that changed, if they are known
+    ROWS_NOT_UNDERSTOOD = "rows_not_understood"
+    ROWS_MAY_DIFFER = "rows_may_differ"
+    COLUMN_COMPUTED = "column_computed"  # the column
+    COLUMNS_COMPUTED = "columns_computed"  # the columns
+    COLUMN_RENAMED = "column_renamed"  # the earlier and the new name
+    COLUMN_ADDED = "column_added"  # the column, and an earlier column with the same values
+    COLUMN_REMOVED = "column_removed"  # the column
+    AUDITS = "audits"
+    LAYOUT = "layout"
+    NO_EFFECT = "no_effect"
+    # Models that it reads.
+    PARENT_ROWS = "parent_rows"
+    PARENT_NOT_UNDERSTOOD = "parent_not_understood"
+    PARENT_COLUMN = "parent_column"  # the parent's column, its earlier name or "", the own column
+    PARENT_COLUMN_ROWS = "parent_column_rows"  # the same, but the own model; `detail`: its use
+    PARENT_COLUMNS = "parent_columns"  # the parent's columns
+    # The work on its table.
+    HISTORY_RESTARTS = "history_restarts"
+    PREVIEWED = "previewed"  # environments
+    CATCHES_UP = "catches_up"
+    BEFORE_CRON = "before_cron"
+    BECOMES_TABLE = "becomes_table"
+    PARTS = "parts"  # interval units that were filled in part; `detail`: the unit that fills them
+    # A run computes it even if its inputs are unchanged; for these, names of views in between.
+    NEVER_SKIPPED = "never_skipped"
+    OWN_STATEMENTS = "own_statements"
+    PYTHON = "python"
+    NOT_UNDERSTOOD = "not_understood"
+    READS_CLOCK = "reads_clock"  # `detail`: the word of the query
+    DATES_OF_TEXTS = "dates_of_texts"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason for a change of a model, or for its work.
+
+    Args:
+        names: The names that the reason is about, as its code defines.
+        parent: The model that causes it, for reasons about models that are read.
+        detail: The analysis' message on a query, or what the code defines.
+        upstream: The model whose own change this is, where it is the cause of another one.
+    """
+
+    code: ReasonCode
+    names: tuple[str, ...] = ()
+    parent: ModelName | None = None
+    detail: str = ""
+    upstream: ModelName | None = None
+
+
+StoredReason = Reason | str
+"""A reason in a plan; plans that were stored before reasons had codes have its sentence."""

@@ -1,0 +1,83 @@
+"""Messages for refused changes in place, and for warnings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.plan.forward_only import Finding, FindingCode
+from vde_dagster.reports.reasons import describe_column_change
+
+
+def warnings_in_place(findings: Iterable[Finding]) -> list[str]:
+    """Return the warnings among findings; refusals raise an error.
+
+    Raises:
+        ProjectError: A change is refused.
+    """
+    refused = [finding for finding in findings if finding.refuses]
+    if refused:
+        raise ProjectError.combine(list(map(_refusal, refused)))
+    return list(map(_warning, findings))
+
+
+def _refusal(finding: Finding) -> ProjectError:
+    model, name = finding.model, finding.model.name
+    if finding.code is FindingCode.SHARED_TABLE:
+        message = (
+            f"{name} cannot change forward-only: {', '.join(finding.names)} shows the same table "
+            "in production, as it meant the same"
+        )
+        hint = "give this one a physical_version and publish it, which makes it a table of its own"
+    elif finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
+        message = (
+            f"{name} cannot go on with its table of physical_version {model.physical_version}: "
+            f"{_obstacle(finding)}, which no table takes in place"
+        )
+        hint = "give it another physical_version, which makes another table"
+    else:
+        what = finding.code.value
+        message = (
+            f"{_policy_warning(finding)}: a {what} change, which its policy on_{what}_change "
+            "refuses"
+        )
+        hint = (
+            f"--allow-{what}-model {name} allows it this once, on_{what}_change allow in its kind "
+            "for ever"
+        )
+    return ProjectError(message, hint=hint, location=model.location)
+
+
+def _warning(finding: Finding) -> str:
+    model, name = finding.model, finding.model.name
+    if finding.code is FindingCode.RECOMPUTED_ELSEWHERE:
+        return (
+            f"{name} is not changed forward-only as in {', '.join(finding.names)}, because it was "
+            f"recomputed in {', '.join(finding.others)}; add --forward-only to keep its rows"
+        )
+    if finding.code is FindingCode.ROWS_STAY:
+        return (
+            f"{name} is not computed again from --effective-from on: kind {model.kind.name} would "
+            "add its rows to those that are there"
+        )
+    if finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
+        return (
+            f"{name} is computed anew, although it is forward-only: {_obstacle(finding)}, which "
+            "no table takes in place"
+        )
+    return _policy_warning(finding)
+
+
+def _obstacle(finding: Finding) -> str:
+    if finding.code is FindingCode.KIND_CHANGED:
+        return "its kind, or what its kind names, changed"
+    (column,) = finding.changes
+    return (
+        f"column {column.column}, which tells its rows apart, changed its type from {column.was} "
+        f"to {column.becomes}"
+    )
+
+
+def _policy_warning(finding: Finding) -> str:
+    changes = "; ".join(map(describe_column_change, finding.changes))
+    return f"{finding.model.name} changes forward-only, and {changes}"

@@ -1,0 +1,220 @@
+"""Sentences for the planner's values: reasons, contract breaks, changes in place, backlogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.texts import count, listed
+from vde_dagster.base.times import instant_text
+from vde_dagster.planning.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
+    from vde_dagster.planning.environments.contracts import ContractBreak
+    from vde_dagster.planning.plan.plan import Batches, Outdated
+    from vde_dagster.planning.table_contents import Skipped
+    from vde_dagster.planning.tables.table import ColumnChange, TableChange
+
+_CLAUSES = {
+    "where": "a filter (WHERE)",
+    "having": "a filter (HAVING)",
+    "qualify": "a filter (QUALIFY)",
+    "join": "a join",
+    "group": "the grouping",
+    "distinct": "DISTINCT",
+    "limit": "the limit",
+    "set": "a union of queries",
+    "table": "a table that it reads",
+}
+_SENTENCES = {
+    ReasonCode.ADDED: "new in the project",
+    ReasonCode.REMOVED: "removed from the project",
+    ReasonCode.UNREADABLE: (
+        "what is published of it is not known: its stored definition cannot be read"
+    ),
+    ReasonCode.KIND: "kind changed from {0} to {1}",
+    ReasonCode.PHYSICAL_VERSION: "physical_version {0} is another table",
+    ReasonCode.ROWS_NOT_UNDERSTOOD: "the query returns other rows (not understood: {detail})",
+    ReasonCode.ROWS_MAY_DIFFER: "it has other rows",
+    ReasonCode.COLUMN_COMPUTED: "column {0} is computed differently",
+    ReasonCode.COLUMNS_COMPUTED: "so do the values of {count} columns: {all}",
+    ReasonCode.COLUMN_RENAMED: "column {0} is renamed to {1}",
+    ReasonCode.COLUMN_REMOVED: "column {0} removed",
+    ReasonCode.AUDITS: "audits changed",
+    ReasonCode.LAYOUT: "the physical layout changed",
+    ReasonCode.NO_EFFECT: "the definition changed, its data does not",
+    ReasonCode.PARENT_ROWS: "the rows of {parent} changed",
+    ReasonCode.PARENT_NOT_UNDERSTOOD: (
+        "any change of {parent} counts: the query is not understood: {detail}"
+    ),
+    ReasonCode.PARENT_COLUMNS: "with them {count} columns that it reads: {all}",
+    ReasonCode.HISTORY_RESTARTS: (
+        "its history begins anew: what its table keeps of the past is no longer in its sources"
+    ),
+    ReasonCode.PREVIEWED: "goes on forward-only, as previewed in {all}",
+    ReasonCode.CATCHES_UP: "what it reads holds more by now of what its slot reaches over",
+    ReasonCode.BEFORE_CRON: (
+        "asked for before its cron ticks: it is computed where what it reads has changed"
+    ),
+    ReasonCode.BECOMES_TABLE: (
+        "its rows are computed into a table, and what reads it finds the same"
+    ),
+}
+_REPEATED = {
+    ReasonCode.NEVER_SKIPPED: "skip_unchanged is false",
+    ReasonCode.OWN_STATEMENTS: "has statements of its own",
+    ReasonCode.PYTHON: "is Python, which nobody declares to be deterministic",
+    ReasonCode.NOT_UNDERSTOOD: "is not understood: {detail}",
+    ReasonCode.READS_CLOCK: "reads {detail}",
+    ReasonCode.DATES_OF_TEXTS: "reads a date that it makes of texts",
+}
+_COLUMNS = {
+    "added": "{c.column}{new} is added, NULL in the rows that are there",
+    "restored": "{c.column} is shown again, NULL in rows that were filled without it",
+    "widened": "{c.column} widens from {c.was} to {c.becomes}",
+    "retyped": (
+        "{c.column} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
+        "place: the rows that are there show NULL"
+    ),
+    "reordered": (
+        "{c.column} keeps the order of its struct fields, {c.was}: the query has another, and they "
+        "are matched by name"
+    ),
+    "removed": "{c.column}{old} is no longer shown or filled",
+    "not_retyped": "{c.column} stays {c.was}: its change to {becomes} is ignored",
+    "kept": "{c.column} stays, NULL in new rows: its removal is ignored",
+    "not_added": "{c.column} is not added: its kind ignores additive changes",
+}
+
+
+def describe_reason(reason: Reason | str) -> str:
+    """Return the sentence of a reason; plans that were stored before codes existed contain it."""
+    if isinstance(reason, str):
+        return reason
+    text = _describe_reason(reason)
+    return text if reason.upstream is None else f"upstream, in {reason.upstream}: {text}"
+
+
+def _describe_reason(reason: Reason) -> str:
+    code, names = reason.code, reason.names
+    if code in _REPEATED:
+        views = "".join(f"reads {name}, which " for name in names)
+        return views + _REPEATED[code].format(detail=reason.detail)
+    if code is ReasonCode.ROWS:
+        clauses = " and ".join(_CLAUSES[name] for name in names)
+        changed = f"{clauses} changed, so " if names else ""
+        return f"{changed}the query returns other rows"
+    if code is ReasonCode.COLUMN_ADDED:
+        same = "".join(f" (the same values as {name})" for name in names[1:])
+        return f"column {names[0]} added{same}"
+    if code in (ReasonCode.PARENT_COLUMN, ReasonCode.PARENT_COLUMN_ROWS):
+        column, was, own = names
+        if code is ReasonCode.PARENT_COLUMN_ROWS:
+            own = f"the rows of {own} ({reason.detail})"
+        change = f"is what was {was}" if was else "changed"
+        return f"{reason.parent}.{column} {change} → {own}"
+    if code is ReasonCode.PARTS:
+        units = " and ".join(f"a {name}" for name in names)
+        return (
+            f"what it has of {units} that was filled in part does not count, and is filled again "
+            f"by the {reason.detail}"
+        )
+    return _SENTENCES[code].format(
+        *names,
+        parent=reason.parent,
+        detail=reason.detail,
+        count=len(names),
+        all=", ".join(names),
+    )
+
+
+def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> str:
+    """Describe a breaking change in a sentence.
+
+    `more_readers` are readers other than the project's models.
+    """
+    subject = str(broken.model) if broken.column is None else f"{broken.model}.{broken.column}"
+    if broken.becomes is None:
+        went = f"is renamed to {broken.renamed}" if broken.renamed else "is removed"
+        text = f"{subject} {went if broken.column else 'is no longer shown'}"
+    else:
+        how = "widens" if broken.widens else "changes its type"
+        text = f"{subject} {how} from {broken.was} to {broken.becomes}"
+    declared = [f"the dashboard {name}" for name in broken.exposures]
+    declared += [f"the sync {name}" for name in broken.syncs]
+    declared += [f"the metric {name}" for name in broken.metrics]
+    readers = [*map(str, broken.readers), *declared, *more_readers]
+    return f"{text}; read by {', '.join(readers)}" if readers else text
+
+
+def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
+    """Summarize breaking changes in one line: the first one, and the number of others."""
+    more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
+    return f"{describe_break(breaks[0])}{more}"
+
+
+def describe_column_change(change: ColumnChange) -> str:
+    """Describe the change of a column in a table that stays, and the values of existing rows."""
+    old, new = (f" {type_}" if type_ else "" for type_ in (change.was, change.becomes))
+    becomes = change.becomes or "a struct of other fields"
+    return "column " + _COLUMNS[change.what].format(c=change, old=old, new=new, becomes=becomes)
+
+
+def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
+    """Describe the change in place of a table in sentences."""
+    changes = list(map(describe_column_change, change.columns))
+    if not change.deploys:
+        first = f"forward-only: previewed on a branch of {change.table}, at no copy"
+        wider = ["types widen at the deployment; the preview has the old ones"]
+        return (first, *changes, *(wider if change.widened else ()))
+    first = f"forward-only: {change.table} goes on with the new definition, its rows stay"
+    if change.effective_from is not None:
+        changes.append(f"rows from {instant_text(change.effective_from)} on are computed again")
+    lost = [c.column for c in change.columns if c.what in ("removed", "retyped", "kept")]
+    nulls = f", NULL in {', '.join(lost)}" if lost else ""
+    which = "filled or computed again" if change.effective_from else "filled"
+    rollback = (
+        "a rollback shows the columns of before, and the rows; with --definitions-only it "
+        f"keeps those that were {which} by the new definition{nulls}"
+    )
+    return (first, *changes, rollback)
+
+
+def describe_backlog(backlog: Backlog) -> Iterator[str]:
+    """Yield sentences on the changed inputs, and on why all rows are computed."""
+    if backlog.tables:
+        moved = listed(map(_describe_table_backlog, backlog.tables))
+        yield f"changes since {instant_text(backlog.since)}: {moved}"
+    if backlog.why_all:
+        yield f"all rows are computed: {backlog.why_all}"
+
+
+def _describe_table_backlog(table: TableBacklog) -> str:
+    parts = []
+    if table.commits is None:
+        parts.append("commits not known")
+    elif table.commits or not table.filled_first:
+        parts.append(count(table.commits, "commit"))
+    if table.added is not None and table.removed is not None and table.commits:
+        parts.append(f"+{table.added:,} -{table.removed:,} rows")
+    parts += ["what this plan fills"] if table.filled_first else []
+    return f"{table.table} {', '.join(parts)}"
+
+
+def describe_skip(skipped: Skipped) -> str:
+    """Return why nothing is computed, as a clause."""
+    return f"nothing that it reads has changed since {instant_text(skipped.since)}"
+
+
+def describe_batches(batches: Batches) -> str:
+    """Describe the estimated jobs of a long backfill."""
+    size = batches.bytes
+    shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+    return f"about {batches.count:,} batches that read {shown} each"
+
+
+def describe_environments(outdated: Outdated) -> str:
+    """Return which environments show an outdated table (`of dev, test`), or why it is kept."""
+    of = f"of {', '.join(outdated.environments)}"
+    return of if outdated.environments else "kept for rollbacks and plans"
