@@ -128,7 +128,7 @@ def test_of_a_parent_in_another_table_whose_earlier_one_is_gone_all_is_computed(
 
     def why_all() -> str:
         (found,) = pending_work(workspace, workspace.plan("prod")).backlogs.values()
-        assert [one.text for one in found.tables] == ["m.base commits not known"]
+        assert [(one.table, one.commits) for one in found.tables] == [("m.base", None)]
         return found.why_all
 
     assert why_all() == ""
