@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.reading.rendering import Rendered, render
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import NOTHING, without_nothing

@@ -228,7 +228,8 @@ def test_a_disabled_model_is_left_out(load: object) -> None:
 def test_any_quoted_identifier_survives_rendering(name: str) -> None:
     from pathlib import Path
 
-    from vde_dagster.project.macros.expansion import Expander, MacroScope
+    from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.macros.scope import MacroScope
     from vde_dagster.project.reading.rendering import render
     from vde_dagster.project.table_names import TableNames
     from vde_dagster.sql.scanner import SourceText

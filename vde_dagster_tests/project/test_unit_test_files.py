@@ -8,7 +8,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.serialise import dump_tests, load_tests

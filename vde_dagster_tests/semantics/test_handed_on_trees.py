@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.semantics.analysis import Analysis, analyze

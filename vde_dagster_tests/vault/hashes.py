@@ -10,7 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.sql.scanner import SourceText
 
 

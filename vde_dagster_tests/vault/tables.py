@@ -15,10 +15,11 @@ import sqlglot
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Kind
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.properties.header import Value
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.known_columns import KnownColumns
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.properties.model_properties import read_kind
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, Token
 from vde_dagster_tests.yaml_files import read_yaml

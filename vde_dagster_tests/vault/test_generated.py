@@ -11,8 +11,9 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.known_columns import KnownColumns
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.duck import empty_duckdb

@@ -15,7 +15,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.unit_testing.run_test import cte_names, result_rows, run_test
 from vde_dagster.project.files import replacing
 from vde_dagster.project.loading.loader import with_variables
-from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import UnitTest
 from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.selection import find_model

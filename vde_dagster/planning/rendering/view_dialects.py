@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from vde_dagster.base.names import ModelName
-    from vde_dagster.project.macros.relation_columns import Columns
+    from vde_dagster.project.macros.known_columns import Columns
 
 
 def trino_select(

@@ -52,7 +52,7 @@ def by_source(
         order: Columns that determine the earliest row.
         source: The column with the record source.
         crons: The crons of sources that have one.
-        output_columns: As for `Kind.expanded_models`.
+        output_columns: Returns the columns of a query; None if the files do not determine them.
 
     Raises:
         ProjectError: The query is not a UNION ALL, or its sources or columns are unknown.

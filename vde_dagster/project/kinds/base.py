@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from vde_dagster.errors import ProjectError
-    from vde_dagster.project.model import Model
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
 
 
 Json = Any
 K = TypeVar("K", bound="Kind")
+
+
+class HasKind(Protocol):
+    """Model, of which a kind needs only its kind."""
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +199,7 @@ class Kind:
     )
 
     @classmethod
-    def from_model(cls: type[K], model: Model) -> K:
+    def from_model(cls: type[K], model: HasKind) -> K:
         """Return the kind of a model of this kind, typed as this class."""
         assert isinstance(model.kind, cls)
         return model.kind
@@ -242,17 +247,6 @@ class Kind:
             ValueError: The values cannot be combined; the message has the reason.
         """
         return cls(**given)
-
-    def expanded_models(
-        self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
-    ) -> Sequence[Model]:
-        """Return the models that replace a model of this kind: by default, the model itself.
-
-        Args:
-            output_columns: Returns the columns of a query, given as the tree of `read_query`; None
-                if the files do not determine them.
-        """
-        return (model,)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

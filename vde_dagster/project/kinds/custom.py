@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.project.kinds.base import Kind, Property
 
 if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
 
 Settings = tuple[tuple[str, Any], ...]
 

@@ -10,7 +10,7 @@ from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
 from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:

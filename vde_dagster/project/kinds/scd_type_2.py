@@ -12,7 +12,7 @@ from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
 
 
 _WORD = re.compile(r"[^\W\d]\w*")

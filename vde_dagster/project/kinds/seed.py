@@ -16,7 +16,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.project.kinds.base import Kind, Property
 
 if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
 
 
 MISSING = (

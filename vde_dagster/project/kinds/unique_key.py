@@ -11,7 +11,7 @@ from vde_dagster.project.kinds.base import Kind, Property, no_column
 from vde_dagster.sql.expressions import Expression, in_spark, read_expression
 
 if TYPE_CHECKING:
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
     from vde_dagster.sql.scanner import Token
 
 

@@ -28,7 +28,7 @@ from vde_dagster.project.configuration.config_files import (
 )
 from vde_dagster.project.files import Hasher, link_flaw
 from vde_dagster.project.loading.cache import FileRecord, ProjectCache
-from vde_dagster.project.macros.relation_columns import ColumnsWantedError
+from vde_dagster.project.macros.known_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_recorded_reads
 from vde_dagster.project.serialise import from_plain, to_plain

@@ -7,11 +7,7 @@ from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.macros.relation_columns import (
-    Columns,
-    ColumnsWantedError,
-    KnownColumns,
-)
+from vde_dagster.project.macros.known_columns import Columns, ColumnsWantedError, KnownColumns
 from vde_dagster.project.model import LoadedFile
 from vde_dagster.project.reading.columns import UnknownColumnsError, output_columns
 

@@ -18,21 +18,15 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.functions import argument_items, is_nothing, read_function, reduced
 from vde_dagster.project.macros.relation_columns import relation_columns
-from vde_dagster.project.macros.variables import (
-    KIND_NAME,
-    STAGE,
-    TABLE_PARTS,
-    bare,
-    filled,
-    quoted_text,
-)
+from vde_dagster.project.macros.templates import filled
+from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TABLE_PARTS, bare, quoted_text
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import unquote
 from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.macros.scope import MacroContext
 
 
 _PLACE = re.compile(r"__vde_part_(\d+)__")
@@ -44,7 +38,7 @@ _MILES_TO_KILOMETRES = {"mi": "1.0", "km": "1.60934"}
 
 
 def _call_arguments(
-    expander: Expander, macro: str, arguments: Sequence[str], signature: str
+    expander: MacroContext, macro: str, arguments: Sequence[str], signature: str
 ) -> dict[str, str]:
     """Return a call's arguments by name.
 
@@ -73,7 +67,7 @@ def _call_arguments(
     return {name: given.get(name, defaults[name] or "") for name in names}
 
 
-def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
+def _written(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
     """Write Spark SQL in the file's dialect, and insert the file's texts at its placeholders."""
     dialect = expander.scope.dialect
     if dialect != "spark":
@@ -92,11 +86,11 @@ def _place(index: int) -> str:
     return f"__vde_part_{index}__"
 
 
-def _operand(expander: Expander, text: str) -> str:
+def _operand(expander: MacroContext, text: str) -> str:
     return bracketed(expander.expand_text(text), expander.scope.dialect)
 
 
-def _surrogate_key(expander: Expander, arguments: list[str]) -> str:
+def _surrogate_key(expander: MacroContext, arguments: list[str]) -> str:
     """`@GENERATE_SURROGATE_KEY(a, b[, hash_function := 'SHA256'])`: a hash of columns' texts."""
     named = [a for a in arguments if re.match(r"\s*hash_function\s*:=", a, re.IGNORECASE)]
     fields = [expander.expand_text(a) for a in arguments if a not in named]
@@ -115,8 +109,8 @@ def _surrogate_key(expander: Expander, arguments: list[str]) -> str:
     return _written(expander, made, fields)
 
 
-def _safe_sum(operator: str) -> Callable[[Expander, list[str]], str]:
-    def safe(expander: Expander, arguments: list[str]) -> str:
+def _safe_sum(operator: str) -> Callable[[MacroContext, list[str]], str]:
+    def safe(expander: MacroContext, arguments: list[str]) -> str:
         values = [expander.expand_text(argument) for argument in arguments]
         nulls = " AND ".join(f"{_operand(expander, value)} IS NULL" for value in values)
         total = f" {operator} ".join(f"COALESCE({value}, 0)" for value in values)
@@ -125,7 +119,7 @@ def _safe_sum(operator: str) -> Callable[[Expander, list[str]], str]:
     return safe
 
 
-def _safe_div(expander: Expander, arguments: list[str]) -> str:
+def _safe_div(expander: MacroContext, arguments: list[str]) -> str:
     """`@SAFE_DIV(a, b)`: NULL where `b` is 0."""
     if len(arguments) != 2:
         raise expander.error("@SAFE_DIV takes a numerator and a denominator")
@@ -133,7 +127,7 @@ def _safe_div(expander: Expander, arguments: list[str]) -> str:
     return f"(({above}) / NULLIF({below}, 0))"
 
 
-def _haversine(expander: Expander, arguments: list[str]) -> str:
+def _haversine(expander: MacroContext, arguments: list[str]) -> str:
     """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: distance of two places."""
     names = ("lat1", "lon1", "lat2", "lon2")
     given = _call_arguments(
@@ -153,7 +147,7 @@ def _haversine(expander: Expander, arguments: list[str]) -> str:
     return f"({_written(expander, made, [_operand(expander, given[name]) for name in names])})"
 
 
-def _pivot(expander: Expander, arguments: list[str]) -> str:
+def _pivot(expander: MacroContext, arguments: list[str]) -> str:
     """`@PIVOT(column, values, …)`: a column of the result for each value."""
     signature = (
         "column, values, alias := TRUE, agg := 'SUM', cmp := '=', prefix := '', suffix := '', "
@@ -180,7 +174,7 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
     return ", ".join(columns)
 
 
-def _deduplicate(expander: Expander, arguments: list[str]) -> str:
+def _deduplicate(expander: MacroContext, arguments: list[str]) -> str:
     """`@DEDUPLICATE(table, [keys], ['column DESC'])`: the first row of each key."""
     given = _call_arguments(expander, "DEDUPLICATE", arguments, "relation, partition_by, order_by")
     keys = argument_items(expander, [given["partition_by"]])
@@ -196,7 +190,7 @@ def _deduplicate(expander: Expander, arguments: list[str]) -> str:
     )
 
 
-def _date_spine(expander: Expander, arguments: list[str]) -> str:
+def _date_spine(expander: MacroContext, arguments: list[str]) -> str:
     """`@DATE_SPINE('day', from, to)`: one row per day, week, month, quarter or year."""
     given = _call_arguments(expander, "DATE_SPINE", arguments, "datepart, start_date, end_date")
     part = bare(expander.expand_text(given["datepart"])).lower()
@@ -219,7 +213,7 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
     return _written(expander, made, ends)
 
 
-def _resolve_template(expander: Expander, arguments: list[str]) -> str:
+def _resolve_template(expander: MacroContext, arguments: list[str]) -> str:
     """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
     given = _call_arguments(expander, "RESOLVE_TEMPLATE", arguments, "template, mode := 'literal'")
     if bare(given["mode"]).lower() != "literal":
@@ -240,7 +234,7 @@ def _resolve_template(expander: Expander, arguments: list[str]) -> str:
     return f"CONCAT({', '.join(texts)})"
 
 
-def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+def _identifier(expander: MacroContext, name: str, *, quoted: bool) -> str:
     """Write a name in the file's dialect, quoted if necessary or requested."""
     from sqlglot import exp
 
@@ -248,7 +242,7 @@ def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
     return name if simple else exp.to_identifier(name, quoted=True).sql(expander.scope.dialect)
 
 
-def _star(expander: Expander, arguments: list[str]) -> str:
+def _star(expander: MacroContext, arguments: list[str]) -> str:
     """`@STAR(table[, alias, exclude := […], prefix := '', suffix := ''])`: all columns by name."""
     signature = (
         "relation, alias := '', exclude := [], prefix := '', suffix := '', "
@@ -278,7 +272,7 @@ def _star(expander: Expander, arguments: list[str]) -> str:
     return ", ".join(written)
 
 
-def _union(expander: Expander, arguments: list[str]) -> str:
+def _union(expander: MacroContext, arguments: list[str]) -> str:
     """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: union over the common columns."""
     given = [expander.expand_text(argument).strip() for argument in arguments]
     condition: object = None
@@ -312,7 +306,7 @@ def _union(expander: Expander, arguments: list[str]) -> str:
     return operator.join(queries[:1] if condition is False else queries)
 
 
-def _type(expander: Expander, spark: str | None) -> str:
+def _type(expander: MacroContext, spark: str | None) -> str:
     """Write a Spark type in the file's dialect."""
     dialect = expander.scope.dialect
     if spark is None or dialect == "spark":
@@ -322,11 +316,11 @@ def _type(expander: Expander, spark: str | None) -> str:
     return exp.DataType.build(spark, dialect="spark").sql(dialect=dialect)
 
 
-Builtin = Callable[["Expander", list[str]], str]
+Builtin = Callable[["MacroContext", list[str]], str]
 _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*\b{STAGE}\b")
 
 
-def _if(expander: Expander, arguments: list[str]) -> str:
+def _if(expander: MacroContext, arguments: list[str]) -> str:
     """`@IF(condition, then[, otherwise])`; the condition must be a constant.
 
     Only the chosen side is expanded. SQLMesh calls the Python macros of both sides in every stage
@@ -344,7 +338,7 @@ def _if(expander: Expander, arguments: list[str]) -> str:
         expander.is_not_for_loading = before
 
 
-def _def(expander: Expander, arguments: list[str]) -> str:
+def _def(expander: MacroContext, arguments: list[str]) -> str:
     """`@DEF(name, value)` as a separate statement before the query."""
     name = arguments[0].strip('`"').lower() if len(arguments) == 2 else ""
     if not name.isidentifier():
@@ -357,7 +351,7 @@ def _def(expander: Expander, arguments: list[str]) -> str:
     return ""
 
 
-def _var(expander: Expander, arguments: list[str]) -> str:
+def _var(expander: MacroContext, arguments: list[str]) -> str:
     """`@VAR('name'[, default])`: a variable of the settings, or the default."""
     if len(arguments) not in (1, 2):
         raise expander.error("@VAR takes a name and perhaps a default")
@@ -378,7 +372,7 @@ def _var(expander: Expander, arguments: list[str]) -> str:
     )
 
 
-def _sql(expander: Expander, arguments: list[str]) -> str:
+def _sql(expander: MacroContext, arguments: list[str]) -> str:
     """`@SQL('text'[, 'kind'])`: the text as SQL, with variables replaced; or a value."""
     if not arguments:
         raise expander.error("@SQL takes a text", "write @SQL('a + @x')")
@@ -401,7 +395,7 @@ def _literal(value: object) -> str:
 
 
 def _connect(operator: str) -> Builtin:
-    def connect(expander: Expander, arguments: list[str]) -> str:
+    def connect(expander: MacroContext, arguments: list[str]) -> str:
         conditions = [expander.expand_text(argument).strip() for argument in arguments]
         kept = [c for c in conditions if not is_nothing(c) and c.upper() != "NULL"]
         return f"({f' {operator} '.join(f'({c})' for c in kept)})" if kept else "TRUE"

@@ -28,14 +28,14 @@ from vde_dagster.sql.trees import untranslated
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.macros.scope import MacroContext
 
 
 BETWEEN_STATEMENTS = ";\n"
 
 
 def call_user_macro(
-    expander: Expander, name: str, arguments: str, *, statement: bool = False
+    expander: MacroContext, name: str, arguments: str, *, statement: bool = False
 ) -> str:
     """Call a Python macro and return its result as SQL text.
 
@@ -50,7 +50,7 @@ def call_user_macro(
     return _to_text(expander, result, whole=statement)
 
 
-def user_macro_items(expander: Expander, name: str, arguments: str) -> list[str] | None:
+def user_macro_items(expander: MacroContext, name: str, arguments: str) -> list[str] | None:
     """Call a Python macro; return the texts of the list that it returns, None for other results."""
     result = _result(expander, name, arguments)
     if not isinstance(result, list | tuple):
@@ -58,7 +58,7 @@ def user_macro_items(expander: Expander, name: str, arguments: str) -> list[str]
     return [_to_text(expander, item, whole=True) for item in result if item is not None]
 
 
-def _result(expander: Expander, name: str, arguments: str) -> Any:
+def _result(expander: MacroContext, name: str, arguments: str) -> Any:
     if expander.is_not_for_loading:
         raise loading_stage_error(expander, f"the condition of @{name}")
     function = expander.macro(name)
@@ -83,7 +83,7 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
         ) from error
 
 
-def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
+def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
     """Call a function that creates a model's query, with the evaluator; return the query's text.
 
     Raises:
@@ -100,7 +100,7 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
     raise TypeError(f"it must return SQL text or an expression, not {type(result).__name__}")
 
 
-def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
+def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str:
     """Write a macro's result as text; a `whole` statement needs no brackets."""
     from sqlglot import exp
 
@@ -140,7 +140,7 @@ SQL = typing.NewType("SQL", str)
 
 
 def _parse_arguments(
-    expander: Expander, name: str, arguments: str
+    expander: MacroContext, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     """Parse a call's arguments as expressions, by position and by name (`name := value`)."""
     from sqlglot import exp

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.relation_columns import relation_columns
-from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare, filled
+from vde_dagster.project.macros.templates import filled
+from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TIME_VARIABLES, bare
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters, with_variables
 from vde_dagster.sql.trees import untranslated
@@ -17,7 +18,7 @@ from vde_dagster.sql.trees import untranslated
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.macros.scope import MacroContext
 
 
 _NONE_GIVEN = object()
@@ -34,10 +35,10 @@ _UNKNOWN = {
 class _Stage(str):
     """Stage of a text; a comparison with `loading` raises."""
 
-    _expander: Expander
+    _expander: MacroContext
     __hash__ = str.__hash__
 
-    def __new__(cls, expander: Expander) -> _Stage:
+    def __new__(cls, expander: MacroContext) -> _Stage:
         stage = super().__new__(cls, expander.scope.stage)
         stage._expander = expander
         return stage
@@ -51,7 +52,7 @@ class _Stage(str):
         return not self == other
 
 
-def loading_stage_error(expander: Expander, who: str) -> ProjectError:
+def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
     """Return the error for code that tests for the loading stage: macros run then."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
@@ -63,7 +64,7 @@ def loading_stage_error(expander: Expander, who: str) -> ProjectError:
 class MacroEvaluator:
     """Evaluator, the first argument of a Python macro."""
 
-    def __init__(self, expander: Expander) -> None:
+    def __init__(self, expander: MacroContext) -> None:
         self._expander = expander
         self._unset = ""
 

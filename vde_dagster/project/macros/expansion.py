@@ -11,9 +11,8 @@ part of versions, and `:x` and `?` have no value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.texts import closest, did_you_mean
@@ -25,19 +24,17 @@ from vde_dagster.project.macros.conditions import (
     clause_end,
     constant,
 )
+from vde_dagster.project.macros.scope import MacroScope, UserMacro
+from vde_dagster.project.macros.templates import template
 from vde_dagster.project.macros.variables import (
-    EVALUATING,
     IN_TEXT,
     KIND_NAME,
-    STAGE,
     TIME_VARIABLES,
     bare,
-    template,
 )
 from vde_dagster.sql.edits import NOTHING, Expanded
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import (
-    BACKSLASH_DIALECTS,
     CLOSING,
     NESTED,
     NESTED_HINT,
@@ -54,10 +51,7 @@ from vde_dagster.sql.templates import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
-    from vde_dagster.base.names import ModelName
-    from vde_dagster.project.macros.functions import MacroFunction
-    from vde_dagster.project.macros.relation_columns import KnownColumns
-    from vde_dagster.project.table_names import TableNames
+    pass
 
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
@@ -70,52 +64,6 @@ _UNITS_PER_CALL = 100
 """Characters added to the length of each text, because every expansion takes time."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
-
-UserMacro = Callable[..., Any]
-
-
-@dataclass(slots=True)
-class MacroScope:
-    """Macros and variables in scope of a query, by name in lower case.
-
-    Args:
-        variables: SQL text of `@name`.
-        dialect_trust: Functions of the dialect that are assumed to be equal on Spark.
-        functions: Macros defined by `@DEF(f, x -> …)`.
-        settings: Values that `evaluator.var('name')` returns.
-        templates: Texts of files of Jinja macros, by path.
-        environment: Names and views of the environment, in statements before and after all else.
-        model: Model that the text belongs to, if any.
-        hint: Returns the hint for a text that cannot be translated, given the function that could
-            be trusted; None for the hint of a model's own file.
-    """
-
-    macros: Mapping[str, UserMacro]
-    variables: dict[str, str]
-    dialect: str = "spark"
-    dialect_trust: frozenset[str] = frozenset()
-    functions: dict[str, MacroFunction] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    names: TableNames | None = None
-    known_columns: KnownColumns | None = None
-    templates: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    model: ModelName | None = None
-    hint: Callable[[str | None], str] | None = None
-
-    @property
-    def backslash(self) -> bool:
-        """Whether a backslash escapes in strings of the dialect."""
-        return self.dialect in BACKSLASH_DIALECTS
-
-    @property
-    def stage(self) -> str:
-        """Stage of the text, in SQLMesh's terms."""
-        return self.variables.get(STAGE, EVALUATING).strip("'")
-
-    def in_stage(self, stage: str) -> MacroScope:
-        """Return the scope of a text for another stage; macros and functions are shared."""
-        return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
 class Expander:
@@ -391,7 +339,7 @@ class Expander:
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:
         from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
         from vde_dagster.project.macros.calls import BETWEEN_STATEMENTS, call_user_macro
-        from vde_dagster.project.macros.functions import LISTS
+        from vde_dagster.project.macros.functions import LISTS, call_function
 
         key = name.lower()
         function = self.scope.functions.get(key)
@@ -401,7 +349,7 @@ class Expander:
                 raise self.error(
                     f"@{name} takes {len(function.names)} arguments, not {len(values)}"
                 )
-            return bracketed(function.call(self, values), self.scope.dialect)
+            return bracketed(call_function(function, self, values), self.scope.dialect)
         if self.macro(key) is not None:
             return self.expand_text(call_user_macro(self, name, arguments, statement=whole))
         given = self.split_arguments(arguments)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vde_dagster.project.macros.scope import MacroFunction
 from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import SourceText, Token, split_top_level
 
 if TYPE_CHECKING:
-    from vde_dagster.project.macros.expansion import Expander
+    from vde_dagster.project.macros.scope import MacroContext
 
 _OPENS = frozenset(
     {"", "(", "[", ",", "->", ":=", "=>", "SELECT", "WHERE", "WHEN", "THEN", "ELSE", "ON", "BY"}
@@ -24,33 +24,27 @@ _CLOSES = frozenset(
 """Tokens before and after an expression that needs no brackets."""
 
 
-@dataclass(frozen=True, slots=True)
-class MacroFunction:
-    """Function of a macro call; `body` is the text after the arrow."""
-
-    names: tuple[str, ...]
-    body: str
-
-    def call(self, expander: Expander, arguments: list[str]) -> str:
-        """Apply the function to texts, one per parameter."""
-        values = dict(zip((name.lower() for name in self.names), arguments, strict=True))
-        with expander.bound(values):
-            return expander.expand_text(_bind(expander, self.body, values))
-
-    def call_with_item(self, expander: Expander, item: str) -> str:
-        """Apply the function to an item of a list: `(a, b)` are two arguments."""
-        if len(self.names) == 1:
-            return self.call(expander, [item])
-        parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
-        if len(parts) != len(self.names):
-            raise expander.error(
-                f"the function takes {len(self.names)} arguments, and '{item}' has {len(parts)}",
-                "write a tuple per item: [(a, 1), (b, 2)]",
-            )
-        return self.call(expander, parts)
+def call_function(function: MacroFunction, expander: MacroContext, arguments: list[str]) -> str:
+    """Apply a function to texts, one per parameter."""
+    values = dict(zip((name.lower() for name in function.names), arguments, strict=True))
+    with expander.bound(values):
+        return expander.expand_text(_bind(expander, function.body, values))
 
 
-def read_function(expander: Expander, text: str) -> MacroFunction | None:
+def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) -> str:
+    """Apply a function to an item of a list: `(a, b)` are two arguments."""
+    if len(function.names) == 1:
+        return call_function(function, expander, [item])
+    parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
+    if len(parts) != len(function.names):
+        raise expander.error(
+            f"the function takes {len(function.names)} arguments, and '{item}' has {len(parts)}",
+            "write a tuple per item: [(a, 1), (b, 2)]",
+        )
+    return call_function(function, expander, parts)
+
+
+def read_function(expander: MacroContext, text: str) -> MacroFunction | None:
     """Read `x -> body` or `(x, y) -> body`; None if a text is not a function."""
     sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
@@ -59,7 +53,7 @@ def read_function(expander: Expander, text: str) -> MacroFunction | None:
     return MacroFunction(names, text[sides[1][0].start : sides[-1][-1].end])
 
 
-def _last_function(expander: Expander, macro: str, arguments: list[str]) -> MacroFunction:
+def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> MacroFunction:
     function = read_function(expander, arguments[-1]) if len(arguments) > 1 else None
     if function is None:
         raise expander.error(
@@ -68,7 +62,7 @@ def _last_function(expander: Expander, macro: str, arguments: list[str]) -> Macr
     return function
 
 
-def argument_items(expander: Expander, arguments: list[str]) -> list[str]:
+def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
     """Return the items of a macro's arguments: one list, or several arguments."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
@@ -77,7 +71,7 @@ def argument_items(expander: Expander, arguments: list[str]) -> list[str]:
     return made if made is not None else list_items(expander, expander.expand_text(text))
 
 
-def list_items(expander: Expander, text: str) -> list[str]:
+def list_items(expander: MacroContext, text: str) -> list[str]:
     """Split `[a, b]`, `(a, b)`, `ARRAY(a, b)` or a single item into items."""
     tokens = expander.tokens(text)
     if not tokens:
@@ -89,31 +83,31 @@ def list_items(expander: Expander, text: str) -> list[str]:
     return [text[part[0].start : part[-1].end] for part in split_top_level(tokens) if part]
 
 
-def _closes_last(expander: Expander, text: str, tokens: list[Token], opening: int) -> bool:
+def _closes_last(expander: MacroContext, text: str, tokens: list[Token], opening: int) -> bool:
     source = SourceText(expander.source.path, text)
     return source.closing(tokens, opening) == len(tokens) - 1
 
 
-def _each(expander: Expander, arguments: list[str]) -> list[str]:
+def _each(expander: MacroContext, arguments: list[str]) -> list[str]:
     """`@EACH(items, x -> expression)`: one expression per item."""
     function = _last_function(expander, "EACH", arguments)
     made = [
-        function.call_with_item(expander, one) for one in argument_items(expander, arguments[:-1])
+        _call_with_item(function, expander, one) for one in argument_items(expander, arguments[:-1])
     ]
     return [text for text in made if not is_nothing(text)]
 
 
-def _filtered(expander: Expander, arguments: list[str]) -> list[str]:
+def _filtered(expander: MacroContext, arguments: list[str]) -> list[str]:
     """`@FILTER(items, x -> condition)`: the items for which a condition is true."""
     function = _last_function(expander, "FILTER", arguments)
     return [
         item
         for item in argument_items(expander, arguments[:-1])
-        if expander.is_constant_true(function.call_with_item(expander, item))
+        if expander.is_constant_true(_call_with_item(function, expander, item))
     ]
 
 
-def reduced(expander: Expander, arguments: list[str]) -> str:
+def reduced(expander: MacroContext, arguments: list[str]) -> str:
     """`@REDUCE(items, (x, y) -> expression)`: one expression, combined from left to right."""
     function = _last_function(expander, "REDUCE", arguments)
     if len(function.names) != 2:
@@ -123,11 +117,11 @@ def reduced(expander: Expander, arguments: list[str]) -> str:
         raise expander.error("@REDUCE has no items", "pass a list with at least one item")
     made = items[0]
     for item in items[1:]:
-        made = function.call(expander, [made, item])
+        made = call_function(function, expander, [made, item])
     return made
 
 
-LISTS: Mapping[str, Callable[[Expander, list[str]], list[str]]] = {
+LISTS: Mapping[str, Callable[[MacroContext, list[str]], list[str]]] = {
     "each": _each,
     "filter": _filtered,
 }
@@ -139,7 +133,7 @@ def is_nothing(text: str) -> bool:
     return text.strip() in ("", NOTHING)
 
 
-def _call_items(expander: Expander, text: str) -> list[str] | None:
+def _call_items(expander: MacroContext, text: str) -> list[str] | None:
     """Return the list from a single macro call; None if the text is not such a call."""
     from vde_dagster.project.macros.calls import user_macro_items
 
@@ -158,7 +152,7 @@ def _call_items(expander: Expander, text: str) -> list[str] | None:
     return None
 
 
-def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
+def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     """Replace a function's parameters in its body if they are bare words.
 
     Names with an `@` are variables in scope, which templates in quotes also see.

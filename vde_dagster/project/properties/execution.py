@@ -14,7 +14,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import parse_duration, zone_name
 from vde_dagster.errors import UsageError
 from vde_dagster.project.model import Automation, Retries
-from vde_dagster.project.properties.header import Value
+from vde_dagster.project.property_value import Value
 
 _BACKOFFS = ("linear", "exponential")
 _JITTERS = ("full", "plus_minus")

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from vde_dagster.base.cron import SHORT_NAMES
 from vde_dagster.errors import ProjectError, SourceLocation, placed
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.macros.variables import IN_TEXT, KIND_NAME, bare
-from vde_dagster.project.properties.header import Header, Value, parse_header
+from vde_dagster.project.properties.header import Header, parse_header
+from vde_dagster.project.property_value import Value
 from vde_dagster.sql.edits import NOTHING, Expanded, ExpandedSource
 from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan, unquote
 from vde_dagster.sql.trees import has_placeholder

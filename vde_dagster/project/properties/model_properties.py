@@ -19,8 +19,9 @@ from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
 from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.execution import read_execution
-from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.header import Header
 from vde_dagster.project.properties.times import read_length, read_times
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.expressions import in_spark
 from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep

@@ -18,7 +18,7 @@ from vde_dagster.base.times import (
     zone_name,
 )
 from vde_dagster.errors import UsageError
-from vde_dagster.project.properties.header import Value
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
 
 UNITS = {

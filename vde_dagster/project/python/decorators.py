@@ -13,9 +13,9 @@ from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.macros.variables import PROMOTING, bare, sql_literal
-from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.model_properties import STATEMENTS
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.reading.file_context import FileContext
 from vde_dagster.project.reading.rendering import render, render_last_statement, render_statement
 from vde_dagster.project.reading.sql_models import read_blueprints

@@ -12,11 +12,12 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.functions import list_items
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.macros.variables import TABLE_PARTS
 from vde_dagster.project.model import Audit, PythonSource, Signal
-from vde_dagster.project.properties.header import Value
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS, PLUGINS, BuiltinAudit, Items
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.statements import Block, Statement

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.project.macros.relation_columns import Columns
+from vde_dagster.project.macros.known_columns import Columns
 from vde_dagster.project.model import Model
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.outline import ENDS, SETS, TAIL, SelectPieces, T

@@ -11,7 +11,7 @@ from typing import Any
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.project.kinds import External
-from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import Column, LoadedFile, LoadedModel, Model
 from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.model_properties import canonical_type

@@ -6,21 +6,22 @@ It imports SQLGlot at its first use, because plug-ins import it before any file 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.kinds import Custom, Seed
-from vde_dagster.project.macros.expansion import MacroScope
-from vde_dagster.project.macros.relation_columns import Columns, KnownColumns
+from vde_dagster.project.macros.known_columns import Columns, KnownColumns
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.macros.variables import AUDITING, EVALUATING, STAGE, bare, sql_literal
 from vde_dagster.project.model import LoadedModel, Model, PythonSource
-from vde_dagster.project.properties.header import Header, Value
+from vde_dagster.project.properties.header import Header
 from vde_dagster.project.properties.model_properties import ModelProperties
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
@@ -147,6 +148,21 @@ def with_kind_files(
     return _with_its_code(model, code) if isinstance(model.kind, Custom) else model
 
 
+@runtime_checkable
+class ReplacesModel(Protocol):
+    """Kind whose models are replaced by several others when their file is read."""
+
+    def expanded_models(
+        self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
+    ) -> Sequence[Model]:
+        """Return the models that replace a model of this kind.
+
+        Args:
+            output_columns: Returns the columns of a query, given as the tree of `read_query`; None
+                if the files do not determine them.
+        """
+
+
 def loaded_models(
     model: Model, reads: dict[ModelName, SourceLocation], known: KnownColumns
 ) -> list[LoadedModel]:
@@ -169,6 +185,8 @@ def loaded_models(
         except UnknownColumnsError:
             return None
 
+    if not isinstance(model.kind, ReplacesModel):
+        return [LoadedModel(model, reads)]
     made = model.kind.expanded_models(model, output_columns)
     if len(made) == 1:
         return [LoadedModel(made[0], reads)]

@@ -10,9 +10,9 @@ from pathlib import Path
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import View
-from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.macros.variables import KIND_NAME
-from vde_dagster.project.properties.header import Header, Value, parse_header, property_text
+from vde_dagster.project.properties.header import Header, parse_header, property_text
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import (
     OF_KINDS,
@@ -20,6 +20,7 @@ from vde_dagster.project.properties.model_properties import (
     STATEMENTS,
     read_model_properties,
 )
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.reading.audits import read_call
 from vde_dagster.project.settings import PYPROJECT, Settings
 from vde_dagster.sql.scanner import SourceText, scan

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.macros.expansion import Expander
-from vde_dagster.project.macros.relation_columns import Columns
+from vde_dagster.project.macros.known_columns import Columns
 from vde_dagster.project.reading.columns import (
     ColumnsOf,
     UnknownColumnsError,

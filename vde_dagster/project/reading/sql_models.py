@@ -13,12 +13,13 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import closest, did_you_mean, suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import Kind, View
-from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.macros.variables import KIND_NAME, PROMOTING, TABLE_PARTS, sql_literal
 from vde_dagster.project.model import LoadedFile, LoadedModel, Model
-from vde_dagster.project.properties.header import Value
 from vde_dagster.project.properties.header_macros import expanded_header, written_kind
 from vde_dagster.project.properties.model_properties import ModelProperties, read_model_properties
+from vde_dagster.project.property_value import Value
 from vde_dagster.project.reading.audits import read_audit, read_audits, read_call, read_signals
 from vde_dagster.project.reading.file_context import (
     FileContext,

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import is_date, parse_instant, utc
 from vde_dagster.errors import ProjectError, UsageError, placed
-from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import TestTable, UnitTest
 from vde_dagster.project.properties.header_macros import expanded_text
 from vde_dagster.project.properties.times import not_a_date

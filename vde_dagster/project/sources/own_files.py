@@ -27,7 +27,7 @@ from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.registry import Collector
-    from vde_dagster.project.properties.header import Value
+    from vde_dagster.project.property_value import Value
     from vde_dagster.project.reading.audits import AuditDefinition, SignalDefinition
     from vde_dagster.project.reading.file_context import FileContext
 

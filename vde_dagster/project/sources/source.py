@@ -13,8 +13,9 @@ from vde_dagster.base.failures import Problem, where_raised
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.files import Hasher, decoded, files_in
-from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.known_columns import KnownColumns
+from vde_dagster.project.macros.scope import MacroScope
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import TooSlow
 from vde_dagster.project.settings import Settings

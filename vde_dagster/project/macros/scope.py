@@ -1,0 +1,121 @@
+"""What macros see of the text that calls them: its scope, and the expansion as a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vde_dagster.project.macros.variables import EVALUATING, STAGE
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token
+
+if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.errors import ProjectError, Unknown
+    from vde_dagster.project.macros.known_columns import KnownColumns
+    from vde_dagster.project.table_names import TableNames
+
+UserMacro = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MacroFunction:
+    """Function of a macro call; `body` is the text after the arrow."""
+
+    names: tuple[str, ...]
+    body: str
+
+
+@dataclass(slots=True)
+class MacroScope:
+    """Macros and variables in scope of a query, by name in lower case.
+
+    Args:
+        variables: SQL text of `@name`.
+        dialect_trust: Functions of the dialect that are assumed to be equal on Spark.
+        functions: Macros defined by `@DEF(f, x -> …)`.
+        settings: Values that `evaluator.var('name')` returns.
+        templates: Texts of files of Jinja macros, by path.
+        environment: Names and views of the environment, in statements before and after all else.
+        model: Model that the text belongs to, if any.
+        hint: Returns the hint for a text that cannot be translated, given the function that could
+            be trusted; None for the hint of a model's own file.
+    """
+
+    macros: Mapping[str, UserMacro]
+    variables: dict[str, str]
+    dialect: str = "spark"
+    dialect_trust: frozenset[str] = frozenset()
+    functions: dict[str, MacroFunction] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    names: TableNames | None = None
+    known_columns: KnownColumns | None = None
+    templates: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    model: ModelName | None = None
+    hint: Callable[[str | None], str] | None = None
+
+    @property
+    def backslash(self) -> bool:
+        """Whether a backslash escapes in strings of the dialect."""
+        return self.dialect in BACKSLASH_DIALECTS
+
+    @property
+    def stage(self) -> str:
+        """Stage of the text, in SQLMesh's terms."""
+        return self.variables.get(STAGE, EVALUATING).strip("'")
+
+    def in_stage(self, stage: str) -> MacroScope:
+        """Return the scope of a text for another stage; macros and functions are shared."""
+        return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
+
+
+class MacroContext(Protocol):
+    """Expansion of a file's macros, as macros use it.
+
+    Args:
+        is_condition: Whether a condition is expanded, in which unset variables are NULL.
+        is_not_for_loading: Whether the text depends on the loading stage, so that no Python macro
+            of the project may be called in it.
+    """
+
+    source: SourceText
+    scope: MacroScope
+    is_condition: bool
+    is_not_for_loading: bool
+
+    def expand_text(self, text: str) -> str:
+        """Expand the macros of a macro's argument or result."""
+
+    def error(
+        self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
+    ) -> ProjectError:
+        """Return an error that points at the macro call being expanded."""
+
+    def tokens(self, text: str) -> list[Token]:
+        """Scan a text of this file's dialect, without comments."""
+
+    def split_arguments(self, text: str) -> list[str]:
+        """Split a call's arguments at top-level commas."""
+
+    def is_true(self, condition: str) -> bool:
+        """Check whether a macro's condition is true."""
+
+    def is_constant_true(self, condition: str) -> bool:
+        """Check whether a condition of constants is true."""
+
+    def constant(self, text: str, what: str = "expression") -> Any:
+        """Compute a text of constants."""
+
+    def is_defined(self, name: str) -> bool:
+        """Check whether a variable has a value, now or when the query runs."""
+
+    def variable(self, name: str) -> str:
+        """Return a variable's SQL text, or its placeholder if only a run has its value."""
+
+    def macro(self, name: str) -> UserMacro | None:
+        """Return a Python macro of the project or of a plug-in."""
+
+    def bound(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Set variables to other texts while the block runs."""
