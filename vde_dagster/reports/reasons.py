@@ -149,7 +149,7 @@ def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> s
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
-    """Summarize breaking changes in one line: the first one, and the number of others."""
+    """Summarize breaking changes in one line: the first one, and how many follow."""
     more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
     return f"{describe_break(breaks[0])}{more}"
 

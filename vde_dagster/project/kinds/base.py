@@ -20,7 +20,7 @@ K = TypeVar("K", bound="Kind")
 
 
 class HasKind(Protocol):
-    """Model, of which a kind needs only its kind."""
+    """Value with a kind, such as a model."""
 
     @property
     def kind(self) -> Kind:

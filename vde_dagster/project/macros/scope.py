@@ -75,7 +75,7 @@ class MacroContext(Protocol):
     """Expansion of a file's macros, as macros use it.
 
     Args:
-        is_condition: Whether a condition is expanded, in which unset variables are NULL.
+        is_condition: Whether a condition is expanded; unset variables in conditions are NULL.
         is_not_for_loading: Whether the text depends on the loading stage, so that no Python macro
             of the project may be called in it.
     """
